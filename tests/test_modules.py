@@ -12,16 +12,7 @@ MOST_LINES = 600
 FEW_LINES = 80
 
 ALLOWED_SMALL = {
-    "api.batch.batch_examples",
-    "api.definitions.definition_routes",
     "api.error_handlers",
-    "api.log_level.log_level_routes",
-    "api.logins.login_routes",
-    "api.overview.overview_routes",
-    "api.servers.offer_pages",
-    "api.servers.server_routes",
-    "api.tries.try_models",
-    "api.tries.try_routes",
     "cli.documents.documents_app",
     "console.pages.limits_page",
     "downstream.lazy_dialer",

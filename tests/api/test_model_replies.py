@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from mcp_tools_proxy.api.batch.batch_models import CallId
+from mcp_tools_proxy.api.batch_routes import CallId
 from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
 from mcp_tools_proxy.model_replies.reply import MAX_CALLS_ELSEWHERE
 from tests.api.model_reply_calls import CALL_OF, DOC, METADATA, USER, apis, batch, codes, field

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from mcp_tools_proxy.api.audit import stream_handlers
+from mcp_tools_proxy.api import audit_routes
 from mcp_tools_proxy.audit.record_feed import MAX_WAITING
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Phase
@@ -120,11 +120,11 @@ async def test_who_has_not_the_right_sees_nothing() -> None:
 
 async def test_a_seventeenth_stream_is_refused_until_one_has_ended() -> None:
     async with serving(admin_token=ADMIN) as served, AsyncExitStack() as open_streams:
-        for _ in range(stream_handlers.MAX_STREAMS - 1):
+        for _ in range(audit_routes.MAX_STREAMS - 1):
             await open_streams.enter_async_context(watching(served.http, ADMIN))
         async with watching(served.http, ADMIN):
             assert await refusal(served, ADMIN) == (503, "NO_ROOM")
-        await until(lambda: followers(served) < stream_handlers.MAX_STREAMS)
+        await until(lambda: followers(served) < audit_routes.MAX_STREAMS)
         async with watching(served.http, ADMIN):
             pass
 
@@ -134,7 +134,7 @@ async def test_the_operators_of_one_tenant_do_not_take_all_streams() -> None:
         file_token(tenant=tenant, may={OperatorRight.AUDIT}) for tenant in ("acme", "rival")
     )
     async with serving(**token_settings()) as served, AsyncExitStack() as open_streams:
-        for _ in range(stream_handlers.MAX_OF_TENANT):
+        for _ in range(audit_routes.MAX_OF_TENANT):
             stream = watching(served.http, token, tenant_id="acme")
             await open_streams.enter_async_context(stream)
         assert await refusal(served, token, tenant_id="acme") == (503, "NO_ROOM")
@@ -241,7 +241,7 @@ async def test_opening_a_stream_and_its_end_are_recorded() -> None:
 
 
 async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.api.audit.record_stream.PING_S", 0.01)
+    monkeypatch.setattr("mcp_tools_proxy.api.audit_routes.PING_S", 0.01)
     assert event_streams.PING_S == 15
     async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
         assert [await reader.next() for _ in range(3)] == [("", ": ping")] * 3

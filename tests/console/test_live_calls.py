@@ -120,7 +120,7 @@ async def test_a_token_that_is_revoked_ends_it_and_another_tenants_calls_are_not
 async def test_a_refusal_of_the_api_is_sent_on_the_page(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.api.audit.stream_handlers.MAX_STREAMS", 1)
+    monkeypatch.setattr("mcp_tools_proxy.api.audit_routes.MAX_STREAMS", 1)
     async with AsyncExitStack() as stack:
         first = live_view(console.service, console.browser, STREAM)
         await (await stack.enter_async_context(first)).until("began")

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from mcp_tools_proxy.api.callers import asserted_by_query
 from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
 from mcp_tools_proxy.api.models import CallerQuery, ToolsQuery
-from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
+from mcp_tools_proxy.api.tool_previews import ToolPreviews
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest

@@ -5,9 +5,8 @@ The docstrings of these classes are part of the OpenAPI document: callers read t
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, WithJsonSchema
 
-from mcp_tools_proxy.api.trace_id_types import RequestTraceId
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.identifiers import (
@@ -15,10 +14,33 @@ from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_RULE,
     MAX_DOCUMENTS,
     MAX_ROLES,
+    TRACE_ID_PATTERN,
     Identifier,
     is_idempotency_key,
 )
+from mcp_tools_proxy.wire.tracing import is_text_or_number
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
+
+
+def _text_or_number(value: object) -> object:
+    if not is_text_or_number(value):
+        raise ValueError("should be a string or a number")
+    return value
+
+
+TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
+RequestTraceId = Annotated[
+    object,
+    AfterValidator(_text_or_number),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}),
+    Field(
+        description=(
+            "Any text or number. Characters other than printable ASCII become _, characters "
+            "after the first 128 are dropped, and an empty trace id counts as absent."
+        )
+    ),
+]
+
 
 Arguments = Annotated[dict[str, object], Field(title="Arguments", description="Arguments by name.")]
 Name = Annotated[str, StringConstraints(min_length=1)]

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
-from mcp_tools_proxy.api.batch.batch_models import BatchBody
+from mcp_tools_proxy.api.batch_routes import BatchBody, BatchHandlers
 from mcp_tools_proxy.api.endpoint import BodyReader
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.key_handlers import KeyHandlers
-from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
-from mcp_tools_proxy.api.limits.limit_models import LimitsOrError, LimitsQuery
+from mcp_tools_proxy.api.limit_routes import LimitHandlers, LimitsOrError, LimitsQuery
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
     CallerQuery,

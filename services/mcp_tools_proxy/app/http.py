@@ -11,47 +11,40 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
-from mcp_tools_proxy.api.audit.audit_routes import audit_routes
-from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
-from mcp_tools_proxy.api.audit.stream_handlers import StreamHandlers
-from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
-from mcp_tools_proxy.api.definitions.definition_handlers import DefinitionHandlers
-from mcp_tools_proxy.api.definitions.definition_routes import definition_routes
-from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
-from mcp_tools_proxy.api.documents.document_routes import document_routes
-from mcp_tools_proxy.api.documents.readable_documents import (
-    ReadableDocumentHandlers,
-    readable_documents_route,
+from mcp_tools_proxy.api.audit_routes import AuditHandlers, StreamHandlers, audit_routes
+from mcp_tools_proxy.api.batch_routes import BatchHandlers
+from mcp_tools_proxy.api.definition_routes import (
+    DefinitionHandlers,
+    definition_routes,
 )
-from mcp_tools_proxy.api.documents.upload import Uploads
+from mcp_tools_proxy.api.document_routes import DocumentHandlers, document_routes
+from mcp_tools_proxy.api.document_upload import Uploads
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
+from mcp_tools_proxy.api.explain_routes import ExplainHandlers, explain_route
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.key_handlers import KeyHandlers
 from mcp_tools_proxy.api.landing_page import landing_routes
-from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
+from mcp_tools_proxy.api.limit_routes import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
-from mcp_tools_proxy.api.log_level.log_level_handlers import LogLevelHandlers
-from mcp_tools_proxy.api.log_level.log_level_routes import log_level_routes
-from mcp_tools_proxy.api.logins.login_handlers import LoginHandlers
-from mcp_tools_proxy.api.logins.login_routes import login_routes
+from mcp_tools_proxy.api.log_level_routes import LogLevelHandlers, log_level_routes
+from mcp_tools_proxy.api.login_routes import LoginHandlers, login_routes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.overview.overview_handlers import OverviewHandlers
-from mcp_tools_proxy.api.overview.overview_routes import overview_route
+from mcp_tools_proxy.api.overview_routes import OverviewHandlers, overview_route
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
-from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
+from mcp_tools_proxy.api.readable_documents import (
+    ReadableDocumentHandlers,
+    readable_documents_route,
+)
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
-from mcp_tools_proxy.api.servers.server_handlers import ServerHandlers
-from mcp_tools_proxy.api.servers.server_routes import server_routes
+from mcp_tools_proxy.api.server_routes import ServerHandlers, server_routes
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
-from mcp_tools_proxy.api.tokens.token_handlers import TokenHandlers
-from mcp_tools_proxy.api.tokens.token_routes import token_routes
-from mcp_tools_proxy.api.tries.try_handlers import TryHandlers
-from mcp_tools_proxy.api.tries.try_routes import try_route
+from mcp_tools_proxy.api.token_routes import TokenHandlers, token_routes
+from mcp_tools_proxy.api.tool_previews import ToolPreviews
+from mcp_tools_proxy.api.try_routes import TryHandlers, try_route
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
@@ -218,7 +211,6 @@ def _api_routes(
     audit = audit_routes(
         build,
         AuditHandlers(gateway.audit, gate),
-        ExplainHandlers(gateway.explainer, gate, callers),
         StreamHandlers(gateway.audit, gate, gateway.lifecycle, refusals),
     )
     overview = OverviewHandlers(
@@ -231,6 +223,7 @@ def _api_routes(
     return (
         *document_routes(build, documents),
         *audit,
+        explain_route(build, ExplainHandlers(gateway.explainer, gate, callers)),
         *definition_routes(
             build, DefinitionHandlers(gateway.publisher, gateway.definition_acceptance, gate)
         ),

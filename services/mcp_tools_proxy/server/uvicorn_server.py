@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
-from mcp_tools_proxy.api.documents.document_handlers import UPLOADS
+from mcp_tools_proxy.api.document_routes import UPLOADS
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.app.start_checks import warn_of_exposure

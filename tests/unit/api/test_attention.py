@@ -1,6 +1,6 @@
 """Which servers need a person, and what is said of them."""
 
-from mcp_tools_proxy.api.overview.attention import for_tenant
+from mcp_tools_proxy.api.overview_routes import for_tenant
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from tests.support.tables import each_row
 

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_tools_proxy.api.batch.batch_models import BatchMessage
+from mcp_tools_proxy.api.batch_routes import BatchMessage
+from mcp_tools_proxy.api.models import TraceId
 from mcp_tools_proxy.api.openapi.answer_fields import (
     CallResult,
     CheckStatusField,
@@ -30,7 +31,6 @@ from mcp_tools_proxy.api.openapi.answer_fields import (
     ToolAnnotationsField,
     WhyField,
 )
-from mcp_tools_proxy.api.trace_id_types import TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 

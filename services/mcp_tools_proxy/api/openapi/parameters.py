@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.idempotency_header import IDEMPOTENCY_HEADER
+from mcp_tools_proxy.api.execute_handlers import IDEMPOTENCY_HEADER
 from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
 from mcp_tools_proxy.auth.caller_resolver import (

@@ -1,29 +1,122 @@
-"""Lists, offers and ends logins to servers (contract §1)."""
+"""Lists, offers and ends logins to servers (contract §1).
 
-from typing import Any, TypeVar
+The docstrings of models are part of the OpenAPI document: callers read them.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.logins.login_models import LoginQuery, LoginsQuery, LoginWanted
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.examples import LOGIN_EXAMPLES
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import TRACED
+from mcp_tools_proxy.api.openapi.responses import SHARED_ANSWERS, login_responses
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, IdentityRequired, InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.logins import LoginAccess, LoginOwner
-from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER, LoginFor
 from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.telemetry.change_events import LOGIN_ENDED, login_fields
 from mcp_tools_proxy.telemetry.recorder import caller_fields
 from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import (
     RecordedOperation,
     add_to_operation,
     begin_operation,
 )
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.wire.identifiers import Identifier, server_id_of
+
+ServerId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(server_id_of)]
+Owners = Literal["deployment", "tenant", "user"]
+ForField = Annotated[Owners, Field(title="LoginFor", alias="for")]
+
+
+class LoginsQuery(BaseModel):
+    """Query of the logins: whose they are. Without any of them they are the caller's own."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    server_id: ServerId | None = None
+    login_for: Annotated[Annotated[Owners, Field(title="LoginFor")] | None, Field(alias="for")] = (
+        None
+    )
+    tenant_id: Identifier | None = None
+    user_id: Identifier | None = None
+
+
+class LoginQuery(LoginsQuery):
+    """Query of one login."""
+
+    server_id: ServerId
+
+
+class LoginWanted(BaseModel):
+    """The server to sign in to, and additional scopes."""
+
+    server_id: ServerId
+    scopes: Annotated[
+        list[Annotated[str, Field(pattern=f"^{SCOPE_CHARACTER}+$", max_length=256)]],
+        Field(max_length=64),
+    ] = []
+
+
+class LoginItem(AnswerModel, title="Login"):
+    """A login. ``signed_in_at`` is missing if the gateway cannot decrypt it."""
+
+    server_id: str
+    login_for: ForField
+    tenant_id: str | None = None
+    user_id: str | None = None
+    signed_in_at: Annotated[str | None, Field(description="RFC 3339, UTC.")] = None
+
+
+class LoginsAnswer(AnswerModel, title="LoginList"):
+    """Existing logins, sorted by server and user, without tokens."""
+
+    logins: list[LoginItem]
+
+
+LoginsOrError = Annotated[
+    LoginsAnswer | ErrorEnvelope,
+    Field(title="LoginListResponse", description="The logins, or an error."),
+]
+
+
+class SignInAnswer(AnswerModel, title="SignIn"):
+    """The sign-in URL for a browser, and its validity in seconds."""
+
+    url: str
+    expires_in_s: int
+
+
+SignInOrError = Annotated[
+    SignInAnswer | ErrorEnvelope,
+    Field(title="SignInResponse", description="The URL, or an error."),
+]
+
+
+class LogoutAnswer(AnswerModel, title="Logout"):
+    """Whether a login existed. It is now revoked and deleted."""
+
+    removed: bool
+
+
+LogoutOrError = Annotated[
+    LogoutAnswer | ErrorEnvelope,
+    Field(title="LogoutResponse", description="Whether a login existed, or an error."),
+]
+
 
 QueryT = TypeVar("QueryT", bound=LoginsQuery)
 
@@ -183,3 +276,64 @@ def _owner_of(caller: Caller, server_id: str) -> LoginOwner:
 
 def _is_of(owner: LoginOwner, caller: Caller) -> bool:
     return owner == _owner_of(caller, owner.server_id)
+
+
+PATH = "/internal/mcp/logins"
+
+
+def login_routes(build: RouteBuilder, logins: LoginHandlers) -> Sequence[DirectRoute]:
+    """Build the routes; each needs a user's JWT, or the operator right ``logins``."""
+    return (
+        build.get(
+            PATH,
+            logins.list_logins,
+            operation_id="list_logins",
+            tag=Tag.LOGINS,
+            summary="List logins to servers",
+            description=(
+                "Users see their own logins. The logins of a tenant, or without `tenant_id` "
+                "those of the deployment, require the operator right `logins`. Only with "
+                "`auth_mode` jwt."
+            ),
+            query=LoginsQuery,
+            responses=login_responses(LoginsOrError, "The logins, without tokens."),
+            headers=TRACED,
+            needs_token=True,
+        ),
+        build.with_body(
+            "POST",
+            PATH,
+            logins.begin,
+            LoginWanted,
+            operation_id="begin_login",
+            tag=Tag.LOGINS,
+            examples=LOGIN_EXAMPLES,
+            summary="Start a sign-in to a server",
+            description=(
+                "Returns the URL at which the caller signs in. The URL is valid for ten minutes, "
+                "for this user and one sign-in; repeated requests in this time return the same "
+                "URL. Requires a JWT that names the user."
+            ),
+            responses={
+                **login_responses(SignInOrError, "The sign-in URL."),
+                413: SHARED_ANSWERS[413],
+            },
+            headers=TRACED,
+            needs_token=True,
+        ),
+        build.change(
+            "DELETE",
+            PATH,
+            logins.end,
+            operation_id="end_login",
+            tag=Tag.LOGINS,
+            summary="Revoke and delete a login to a server",
+            description=(
+                "Users can delete their own logins. The logins of others, of a tenant, or of the "
+                "deployment require the operator right `logins`. Only with `auth_mode` jwt."
+            ),
+            query=LoginQuery,
+            responses=login_responses(LogoutOrError, "Whether a login existed."),
+            headers=TRACED,
+        ),
+    )

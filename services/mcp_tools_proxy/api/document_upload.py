@@ -12,7 +12,7 @@ from pathlib import Path
 from fastapi import Request
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.api.documents.document_models import UploadQuery
+from mcp_tools_proxy.api.document_models import UploadQuery
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.folder.file_scan import largest_file
 from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import BaseModel, Field
 
+from mcp_tools_proxy.api.document_models import LanguageField
 from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
 from mcp_tools_proxy.api.models import Agent, Documents
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
-from mcp_tools_proxy.api.openapi.document_models import LanguageField
 from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS
 from mcp_tools_proxy.api.openapi.responses import called_list_responses

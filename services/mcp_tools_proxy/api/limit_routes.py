@@ -1,9 +1,17 @@
-"""The handler that shows what is left of the budgets of a tenant, and charges nothing."""
+"""Shows what is left of the budgets of a tenant, and charges nothing.
+
+The docstrings of models are part of the OpenAPI document: callers read them.
+"""
+
+from typing import Annotated
 
 from fastapi import Response
+from pydantic import BaseModel, Field
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.limits.limit_models import LimitsQuery
+from mcp_tools_proxy.api.models import Name
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.budget import ChargedCall
@@ -16,6 +24,65 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+
+class LimitsQuery(BaseModel):
+    """Query of GET /internal/mcp/limits: the call of which the budgets are shown."""
+
+    tenant_id: Annotated[
+        Identifier | None,
+        Field(
+            description=(
+                "The tenant of the call. Default: the caller's; another tenant requires the "
+                "operator right `audit`."
+            )
+        ),
+    ] = None
+    user_id: Annotated[
+        Identifier | None, Field(description="The user of the call. Default: the caller.")
+    ] = None
+    agent: Annotated[
+        Identifier | None, Field(description="The agent of the call. Default: the caller's.")
+    ] = None
+    tool: Annotated[
+        Name | None,
+        Field(
+            description=(
+                "The tool of the call, by a name that `execute` accepts. If omitted, budgets of "
+                "single tools and servers are not shown."
+            )
+        ),
+    ] = None
+    doc_id: Annotated[Identifier | None, Field(description="The document named in the call.")] = (
+        None
+    )
+
+
+LimitUnit = Annotated[str, open_names("LimitUnit", "Unit of a budget.", ["calls", "tokens"])]
+
+
+class LimitAnswer(AnswerModel, title="Limit"):
+    """The remainder of a budget. If ``reset_s`` is 0, nothing has been charged to it."""
+
+    name: str
+    unit: LimitUnit
+    limit: int
+    remaining: int
+    reset_s: int
+    window_s: int
+
+
+class LimitsAnswer(AnswerModel, title="LimitList"):
+    """The budgets that a call would be charged to."""
+
+    limits: list[LimitAnswer]
+
+
+LimitsOrError = Annotated[
+    LimitsAnswer | ErrorEnvelope,
+    Field(title="LimitListResponse", description="The budgets, or an error."),
+]
 
 
 class LimitHandlers:

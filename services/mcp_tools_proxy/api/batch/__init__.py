@@ -1,1 +1,0 @@
-"""Several calls in one request: plain ones, or those of a model's reply as its API sent them."""

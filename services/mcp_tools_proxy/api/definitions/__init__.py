@@ -1,1 +1,0 @@
-"""The routes that show which definitions are not as locked, and accept one."""

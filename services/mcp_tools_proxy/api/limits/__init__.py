@@ -1,1 +1,0 @@
-"""The route that shows what is left of budgets: its query, answer and handler."""

@@ -1,1 +1,0 @@
-"""The routes that show and change the level of the log at run time."""

@@ -1,1 +1,0 @@
-"""The routes of logins to servers: users look after their own, operators after all."""

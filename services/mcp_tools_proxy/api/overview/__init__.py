@@ -1,1 +1,0 @@
-"""How this replica is, what was called, and what needs a person."""

@@ -1,1 +1,0 @@
-"""What callers would see with a preset, for operators."""

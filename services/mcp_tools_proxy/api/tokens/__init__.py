@@ -1,1 +1,0 @@
-"""The routes of bearer tokens, for operators: nobody gives away more than he has."""

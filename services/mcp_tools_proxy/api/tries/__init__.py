@@ -1,1 +1,0 @@
-"""Operators try tools as somebody else."""
