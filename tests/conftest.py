@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.documents import cache_folder
-from mcp_tools_proxy.downstream.mcp_client.http import http_clients
-from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
+from mcp_tools_proxy.downstream.mcp_client import dialer, stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
 from mcp_tools_proxy.redis_client import connection_pool
 from mcp_tools_proxy.server.garbage_collector import THRESHOLDS
@@ -129,7 +128,7 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     Server and client share an event loop in most tests, and five hundred connections at once
     overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
     """
-    monkeypatch.setattr(http_clients, "CONNECT_S", BOUND_S)
+    monkeypatch.setattr(dialer, "CONNECT_S", BOUND_S)
     monkeypatch.setattr(connection_pool, "CONNECT_TIMEOUT_S", BOUND_S)
     monkeypatch.setattr(stdio_process, "KILL_TIMEOUT_S", BOUND_S)
 

@@ -77,7 +77,7 @@ RESTORED = """
 import asyncio
 import sys
 import threading
-from mcp_tools_proxy.downstream.discovery.listing import restore
+from mcp_tools_proxy.downstream.discovery import restore
 from mcp_tools_proxy.downstream.module_import import import_in_thread
 
 class ImportsOfTheLoop:

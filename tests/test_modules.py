@@ -16,8 +16,6 @@ ALLOWED_SMALL = {
     "cli.documents.documents_app",
     "console.pages.limits_page",
     "downstream.lazy_dialer",
-    "downstream.log_events",
-    "downstream.owner_tasks",
     "gateway.check_worker",
     "server.listeners",
     "server.stdio_server",

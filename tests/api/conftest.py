@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.documents import cache_folder
-from mcp_tools_proxy.downstream.mcp_client.http import http_clients
+from mcp_tools_proxy.downstream.mcp_client import dialer
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import Service, running
@@ -29,7 +29,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     folder: Path = tmp_path_factory.mktemp("shared")
     with chdir(folder), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_folder, "default_folder", lambda: folder / "cache")
-        patch.setattr(http_clients, "CONNECT_S", BOUND_S)
+        patch.setattr(dialer, "CONNECT_S", BOUND_S)
         yield {"config_dir": folder / "config", "documents_path": folder / "documents"}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.downstream.discovery.items import NEEDS_TASK
+from mcp_tools_proxy.downstream.offered_items import NEEDS_TASK
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, Pair, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import running_raw

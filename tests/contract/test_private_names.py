@@ -83,7 +83,7 @@ def redis_bridge_has(name: str) -> Callable[[], bool]:
 HTTP, FLOW = "server/http_protocol.py", "server/flow_control.py"
 SERVER = "server/uvicorn_server.py"
 REDIS = "ratelimit/redis_storage.py"
-STDIO = "downstream/mcp_client/streams/stdio_process.py"
+STDIO = "downstream/mcp_client/stdio_process.py"
 
 # sse_starlette, which the mcp package imports, replaces uvicorn.Server.handle_exit by a function of
 # (*args, **kwargs): of its parameters nothing can be checked once it is imported.

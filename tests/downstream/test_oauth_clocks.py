@@ -8,7 +8,7 @@ import pytest
 
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.owner_tokens import RETRY_S, OwnerTokens
+from mcp_tools_proxy.downstream.oauth.server_access import RETRY_S, OwnerTokens
 from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 from mcp_tools_proxy.logins.file_logins import FileLogins

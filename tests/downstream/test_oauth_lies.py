@@ -12,9 +12,8 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.logins import Login
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered
-from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
+from mcp_tools_proxy.downstream.oauth.login_flow import DeviceCode, LoginRequest, request_device
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
     IssuerUnavailable,

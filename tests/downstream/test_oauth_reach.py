@@ -10,15 +10,22 @@ from aiohttp import web
 from yarl import URL
 
 from mcp_tools_proxy.domain.server_networks import ServerNetworks
-from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES, Challenge, read_challenge
-from mcp_tools_proxy.downstream.oauth.discovery import contains
+from mcp_tools_proxy.downstream.oauth.discovery import (
+    MAX_SCOPES,
+    Challenge,
+    contains,
+    read_challenge,
+)
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
     IssuerUnavailable,
     OAuthRefused,
     OAuthWeb,
+    Reach,
+    Zone,
+    reach_of,
+    zone_of,
 )
-from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, reach_of, zone_of
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
 from tests.support.web_app import serving_app

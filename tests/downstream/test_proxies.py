@@ -14,8 +14,12 @@ from mcp_tools_proxy.domain.proxies import Proxies, Proxy
 from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
-from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.reach import Reach
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+    Reach,
+)
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.connections import config_of, dialled
 from tests.e2e.check_command import check

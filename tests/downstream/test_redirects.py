@@ -9,7 +9,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.mcp_client.http.redirects import MAX_REDIRECTS
+from mcp_tools_proxy.downstream.mcp_client.http_endpoint import MAX_REDIRECTS
 from tests.downstream.connections import dialled
 from tests.downstream.stub_server import Json
 from tests.e2e.check_command import check

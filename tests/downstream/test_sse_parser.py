@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import (
-    Event,
-    EventParser,
-    Line,
-    LineSplitter,
-)
+from mcp_tools_proxy.downstream.mcp_client.messages import Line, LineSplitter
+from mcp_tools_proxy.downstream.mcp_client.response_body import Event, EventParser
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\n"

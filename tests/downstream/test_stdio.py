@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
+from mcp_tools_proxy.downstream.mcp_client.stdio_process import LINES_PER_SECOND
 from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
+from mcp_tools_proxy.downstream.mcp_client import stdio_process as stdio
 from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until

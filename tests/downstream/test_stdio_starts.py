@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.downstream.connection import ConnectAttempt, ConnectionFailure, ServerOutput
-from mcp_tools_proxy.downstream.mcp_client.streams.start_places import StartPlaces, cpu_of_tree
-from mcp_tools_proxy.downstream.mcp_client.streams.stdio_process import open_process
+from mcp_tools_proxy.downstream.mcp_client.stdio_process import (
+    StartPlaces,
+    cpu_of_tree,
+    open_process,
+)
 from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES
+from mcp_tools_proxy.downstream.oauth.discovery import MAX_SCOPES
 from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, page_gateway
 from tests.support.bounds import BOUND_S
 from tests.support.browser import COOKIE

@@ -29,7 +29,7 @@ from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow
+    from mcp_tools_proxy.downstream.oauth.page_flow import ConsoleFlow
 
 log = structlog.get_logger()
 
@@ -108,7 +108,7 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
     if pages_url is None:
         return None
     # the libraries of OAuth and MCP are 36 MB
-    from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.page_flow import ConsoleFlow  # noqa: PLC0415
 
     keys = [key.get_secret_value().encode() for key in settings.credentials_key]
     return ConsoleFlow(

@@ -47,7 +47,7 @@ from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
-from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
+from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses

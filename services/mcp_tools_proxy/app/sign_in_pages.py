@@ -15,7 +15,7 @@ from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient
+    from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,15 @@ def build_user_sign_ins(
     if pages_url is None:
         return UserSignIns()
     # the libraries of OAuth are slow to import
-    from mcp_tools_proxy.downstream.oauth.client_registration import (  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.login_flow import (  # noqa: PLC0415
         client_metadata,
     )
     from mcp_tools_proxy.downstream.oauth.oauth_access import now  # noqa: PLC0415
-    from mcp_tools_proxy.downstream.oauth.pages.page_flow import (  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.page_flow import (  # noqa: PLC0415
         PageFlow,
         PageOffers,
     )
-    from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import (  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.sign_in_records import (  # noqa: PLC0415
         SignInRecords,
     )
     from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer  # noqa: PLC0415
@@ -87,7 +87,7 @@ def build_user_sign_ins(
 
 def own_client(settings: Settings) -> "OwnClient":
     """Return the gateway as a client of the issuer of callers' tokens."""
-    from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient  # noqa: PLC0415 - slow
+    from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient  # noqa: PLC0415 - slow
 
     secret = settings.signin_client_secret
     audience = next(iter(settings.jwt_audience), "")

@@ -13,7 +13,8 @@ from mcp_tools_proxy.domain.proxy_error import ProxyError
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
-from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.text import printable, quote
 
 
 class ConnectionFailure(Exception):
@@ -346,3 +347,25 @@ One task enters and leaves (anyio's cancel scopes require that). Entering raises
 or JsonRpcError. Its time limit is that of ConnectAttempt, which the session enforces. Leaving takes
 at most a few seconds, however the server behaves.
 """
+
+
+MESSAGE_CHARS = 500
+"""How many characters of a server's own words an error message contains."""
+
+FAULTS = (JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError)
+"""All exceptions that a request on a connection raises."""
+
+Fault = JsonRpcError | ConnectionFailure | ResponseTooLarge | TimeoutError
+
+
+def reason_of(fault: Fault, *, timeout_s: float) -> str:
+    """Return the text for a failed request; the server's own words are quoted and cut."""
+    match fault:
+        case ConnectionFailure():
+            return fault.reason
+        case JsonRpcError():
+            return f"it answered with error {fault.code}: {quote(fault.message)}"
+        case ResponseTooLarge():
+            return f"its answer is over {fault.limit}"
+        case _:
+            return f"it did not answer within {timeout_s:g} s"

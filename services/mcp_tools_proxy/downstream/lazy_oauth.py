@@ -8,8 +8,8 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
-from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 from mcp_tools_proxy.downstream.module_import import import_in_thread
+from mcp_tools_proxy.downstream.text_filler import TextFiller
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess

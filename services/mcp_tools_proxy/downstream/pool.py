@@ -21,10 +21,10 @@ from mcp_tools_proxy.domain.server import (
     ServerStatus,
     not_listed,
 )
-from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import Dial
-from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.isolated_sessions import IsolatedSessions
+from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.metrics import Metrics

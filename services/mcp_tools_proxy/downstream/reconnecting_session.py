@@ -1,10 +1,15 @@
-"""The session with one server: an owner task connects, discovers, monitors and reconnects."""
+"""The session with one server: an owner task connects, discovers, monitors and reconnects.
+
+Each connection is entered and left in a task of its own, so that one that takes long to close
+delays nothing else. And the SDK's contexts have to be left by the task that entered them: leaving
+one elsewhere raises RuntimeError (seen with mcp 2.3).
+"""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,11 +21,10 @@ from mcp_tools_proxy.domain.errors import CredentialsInsufficient, LoginRequired
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.downstream.call_limit import CallLimit
-from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
-from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.caller_values import CallerDial, CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
+    FAULTS,
     AccessRefused,
     ConnectAttempt,
     Connection,
@@ -28,14 +32,17 @@ from mcp_tools_proxy.downstream.connection import (
     Dial,
     NotUsableAsConfigured,
     ServerOutput,
+    reason_of,
 )
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
-from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
-from mcp_tools_proxy.downstream.discovery.listing import discover
-from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
-from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
-from mcp_tools_proxy.downstream.owner_tasks import OpenInTask, owner_tasks
-from mcp_tools_proxy.downstream.request_sender import RequestSender
+from mcp_tools_proxy.downstream.discovery import (
+    counts_of,
+    discover,
+    log_change,
+    log_connected,
+)
+from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
+from mcp_tools_proxy.downstream.request_sender import CallLimit, RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.downstream.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
@@ -69,6 +76,13 @@ by then. Entering raises IdentityRequired, ServerBusy, ServerUnavailable.
 """
 
 _CLOSED = "its session is closed"
+
+Dialled = AbstractAsyncContextManager[Connection]
+
+
+OpenInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
+"""Keeps a connection open while its context is entered; leaving only starts to close it."""
+
 
 log = structlog.get_logger()
 
@@ -520,3 +534,57 @@ def _is_refused(failure: ConnectionFailure | None) -> bool:
 
 async def _nothing() -> None:
     """Ignore a change."""
+
+
+@asynccontextmanager
+async def owner_tasks() -> AsyncIterator[OpenInTask]:
+    """Yield the function that opens connections in tasks of their own; then wait until all closed.
+
+    A connection that fails by a defect of this program, not by a fault of FAULTS, ends the whole
+    with that error.
+    """
+    owners: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as tasks:
+
+        @asynccontextmanager
+        async def open_in_task(dialled: Dialled) -> AsyncIterator[Connection]:
+            opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+            released = asyncio.Event()
+            owner = tasks.create_task(_own(dialled, opened, released))
+            owners.add(owner)
+            owner.add_done_callback(owners.discard)
+            try:
+                yield await opened
+            finally:
+                released.set()
+                if opened.cancelled():  # the caller was cancelled before the connection was open
+                    owner.cancel()
+
+        try:
+            yield open_in_task
+        finally:
+            # wait first: on an error the task group would cancel the owners in their closing
+            if owners:
+                await asyncio.wait(owners)
+
+
+async def _own(
+    dialled: Dialled, opened: asyncio.Future[Connection], released: asyncio.Event
+) -> None:
+    """Open a connection, hold it until ``released``, and close it, all in the present task.
+
+    ``opened`` gets the connection, or the fault of opening. A cancellation before ``released`` is a
+    library's, since ours come after it: it becomes an error.
+    """
+    try:
+        async with dialled as connection:
+            if not opened.done():
+                opened.set_result(connection)
+            await released.wait()
+    except FAULTS as fault:
+        if not opened.done():
+            opened.set_exception(fault)
+    except asyncio.CancelledError:
+        if released.is_set():
+            raise
+        raise RuntimeError("the task that holds a link was cancelled by a library") from None

@@ -19,8 +19,11 @@ from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig
-from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S
-from mcp_tools_proxy.downstream.client_request_rules import INPUT_REQUIRED, relay_capabilities
+from mcp_tools_proxy.downstream.call_relay import (
+    INPUT_REQUIRED,
+    MAX_CLIENT_WAIT_S,
+    relay_capabilities,
+)
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 

@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.discovery.listing import discover
+from mcp_tools_proxy.downstream.discovery import discover
 from mcp_tools_proxy.json_schema.validator import compile_check
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.support.tables import each_row

@@ -9,13 +9,13 @@ import aiohttp
 import pytest
 from mcp.types import INTERNAL_ERROR
 
+from mcp_tools_proxy.downstream.mcp_client.dialer import HttpClients
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Unreachable,
     from_aiohttp,
     peer_error,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
 from tests.support.bounds import BOUND_S
 from tests.support.tables import each_row
 

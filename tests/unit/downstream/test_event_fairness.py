@@ -4,10 +4,9 @@ from typing import cast
 import aiohttp
 
 from mcp_tools_proxy.downstream.connection import ServerOutput
-from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
+from mcp_tools_proxy.downstream.mcp_client.response_body import EventParser, read_events
+from mcp_tools_proxy.downstream.mcp_client.stdio_process import log_stderr
 from tests.support.tables import each_row
 from tests.unit.downstream.neighbour_task import neighbour_task
 

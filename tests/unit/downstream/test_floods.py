@@ -11,9 +11,9 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import LegacySseTransport
-from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
-from mcp_tools_proxy.downstream.mcp_client.streams.websocket import WebSocket
+from mcp_tools_proxy.downstream.mcp_client.duplex import DuplexDispatcher
+from mcp_tools_proxy.downstream.mcp_client.legacy_sse_transport import LegacySseTransport
+from mcp_tools_proxy.downstream.mcp_client.websocket import WebSocket
 from mcp_tools_proxy.web_client.websocket_client import FRAMES_PER_TURN, connect_websocket
 from tests.unit.downstream.neighbour_task import neighbour_task
 

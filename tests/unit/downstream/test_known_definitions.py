@@ -10,9 +10,9 @@ import pytest
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import CallerTexts, ServerConfig, Transport
-from mcp_tools_proxy.downstream.discovery import known_definitions
-from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions, fingerprint
-from mcp_tools_proxy.downstream.discovery.listing import discover
+from mcp_tools_proxy.downstream import known_definitions
+from mcp_tools_proxy.downstream.discovery import discover
+from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions, fingerprint
 from tests.support.captured_logs import capture_logs
 from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, tool

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.downstream.client_request_rules import input_required
+from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
     failure_of,

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.discovery.listing import discover
+from mcp_tools_proxy.downstream.discovery import discover
 from tests.support.captured_logs import capture_logs
 from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, failing_with, tool

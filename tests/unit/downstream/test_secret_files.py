@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.downstream.callers.secret_files import (
+from mcp_tools_proxy.downstream.secret_files import (
     FRESH_S,
     MAX_CACHED,
     MAX_SECRET_BYTES,

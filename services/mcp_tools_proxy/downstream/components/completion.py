@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.downstream.client_request_rules import input_required
+from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,

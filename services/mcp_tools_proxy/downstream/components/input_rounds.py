@@ -14,13 +14,14 @@ from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
-from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S, CallRelay
-from mcp_tools_proxy.downstream.client_request_rules import (
+from mcp_tools_proxy.downstream.call_relay import (
+    MAX_CLIENT_WAIT_S,
+    CallRelay,
     input_required,
     relay_capabilities,
     unsupported_reason,
 )
-from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.suspended_calls import may_suspend, resume_key_of
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError

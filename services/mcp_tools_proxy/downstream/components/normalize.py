@@ -8,14 +8,14 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.downstream.discovery.optional_fields import (
+from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.optional_fields import (
     OF_CONTENT,
     OF_CONTENTS,
     OF_LINKS,
     Shape,
     drop_invalid_fields,
 )
-from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.wire.content_blocks import (
     Block,
     TextBudget,

@@ -30,11 +30,11 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.downstream.callers.caller_values import caller_meta
-from mcp_tools_proxy.downstream.callers.text_filler import templates_of
+from mcp_tools_proxy.downstream.caller_values import caller_meta
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
-from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
+from mcp_tools_proxy.downstream.text_filler import templates_of
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.telemetry.tracing.call_spans import server_span
 from mcp_tools_proxy.telemetry.tracing.spans import outgoing_context

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.errors import (
     ResourceNotFound,
 )
 from mcp_tools_proxy.domain.offers.view import Route
-from mcp_tools_proxy.downstream.client_request_rules import input_required
+from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
 from mcp_tools_proxy.downstream.components.remote_call import (
@@ -20,8 +20,8 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteTarget,
     tool_failed_from,
 )
+from mcp_tools_proxy.downstream.offered_items import UriPattern
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.uri_templates import UriPattern
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import is_normalized_path

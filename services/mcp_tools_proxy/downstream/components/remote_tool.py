@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
-from mcp_tools_proxy.downstream.client_request_rules import input_required
+from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.components.remote_call import (
@@ -24,7 +24,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
     type_of,
 )
-from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
+from mcp_tools_proxy.downstream.offered_items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties

@@ -11,8 +11,7 @@ from mcp.types import INVALID_REQUEST
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, CallRelay, User
-from mcp_tools_proxy.downstream.client_request_rules import ROOTS
+from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, ROOTS, CallRelay, User
 
 FIRST_ID = 1000
 """Keeps our request ids apart from those of the requests that the SDK sends itself."""

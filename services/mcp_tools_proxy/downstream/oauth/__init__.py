@@ -1,5 +1,7 @@
 """OAuth towards servers: where tokens come from, whose they are, and what becomes of a 401.
 
-Which addresses may be dialled is ``reach.py``; the requests are ``oauth_web.py``; who issues tokens
-for a server is found by ``discovery.py``; ``grants.py`` gets them, ``owner_tokens.py`` keeps them.
+``oauth_web`` sends the requests, and decides which addresses may be dialled; ``discovery`` finds
+who issues tokens for a server; ``token_endpoint`` gets them, ``server_access`` keeps them,
+``stored_logins`` renews those of people who have signed in: by the command, or by our pages
+(``page_flow``).
 """

@@ -1,4 +1,7 @@
-"""Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect."""
+"""Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect.
+
+The server's own ``Bearer`` challenge of a 401 or 403 (RFC 6750 §3, RFC 9728 §5.1) may name it.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,16 +17,16 @@ from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.server_auth import ServerAuth, is_same_issuer
-from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge, read_scopes
+from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER, ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
     IssuerUnavailable,
     OAuthRefused,
     OAuthWeb,
+    Reach,
     check_scheme,
+    reach_of,
 )
-from mcp_tools_proxy.downstream.oauth.reach import Reach, reach_of
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
@@ -83,6 +86,21 @@ class Discovered:
     issuer: Issuer
     scopes: tuple[str, ...] | None
     """The scopes that the resource's metadata name; None if they name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """What a server says of the token that it wants; nothing of it is trusted."""
+
+    error: str = ""
+    scopes: tuple[str, ...] | None = None
+    """The scopes that it names; None if it names none."""
+    metadata_url: str | None = None
+
+    @property
+    def is_insufficient_scope(self) -> bool:
+        """Whether the token is good, and lacks a scope."""
+        return self.error == "insufficient_scope"
 
 
 class Discovery:
@@ -269,3 +287,43 @@ def _is_plain(text: str) -> bool:
     """Return whether an address has no user, and no segment that leads up in its path."""
     parts = urlsplit(text)
     return "@" not in parts.netloc and not {".", ".."} & set(unquote(parts.path).split("/"))
+
+
+_SCHEME = re.compile(r"(?:^|,)\s*bearer(?=\s|,|$)", re.IGNORECASE)
+_PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+
+MAX_CHARS = 8192
+"""A longer challenge is read up to here."""
+
+MAX_SCOPES = 100
+"""Scopes of a server or an issuer that are read: users, and callers, are shown them."""
+
+_SCOPE_NAME = re.compile(SCOPE_CHARACTER + "{1,256}")
+"""No server can put a sentence of its own choice into an answer."""
+
+
+def read_scopes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes that somebody else has named, each once; what is none is left out."""
+    scopes = dict.fromkeys(name for name in names if _SCOPE_NAME.fullmatch(name))
+    return tuple(scopes)[:MAX_SCOPES]
+
+
+def read_challenge(headers: Iterable[str]) -> Challenge | None:
+    """Return the first Bearer challenge of the values of ``WWW-Authenticate``; None without one."""
+    for header in headers:
+        found = _SCHEME.search(header[:MAX_CHARS])
+        if found is not None:
+            return _read(header[found.end() : MAX_CHARS])
+    return None
+
+
+def _read(parameters: str) -> Challenge:
+    values: dict[str, str] = {}
+    for name, quoted, plain in _PARAMETER.findall(parameters):
+        values.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) or plain)
+    scope = values.get("scope")
+    return Challenge(
+        error=values.get("error", ""),
+        scopes=None if scope is None else read_scopes(scope.split()),
+        metadata_url=values.get("resource_metadata"),
+    )

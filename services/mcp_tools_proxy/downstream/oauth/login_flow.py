@@ -1,19 +1,40 @@
-"""A sign-in of a person: what the browser is sent to, and what becomes of the code it brings."""
+"""The sign-in of a person at an issuer: in a browser (PKCE), or on another device (RFC 8628).
 
+The gateway is a configured client there, a metadata document, or registers itself.
+"""
+
+import asyncio
 import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+from urllib.parse import urlsplit
 
+from mcp.shared.auth import OAuthClientInformationFull
+from pydantic import AnyHttpUrl, BaseModel, Field, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.server_auth import Grant
+from mcp_tools_proxy.domain.server_auth import Grant, OAuthClient
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
-from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb, error_code
-from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+    check_scheme,
+    error_code,
+)
+from mcp_tools_proxy.downstream.oauth.token_endpoint import (
+    METHODS,
+    AccessToken,
+    IssuerClient,
+    TokenEndpoint,
+    refusal,
+)
+from mcp_tools_proxy.wire.text import ascii_text
 
 OFFLINE_ACCESS = "offline_access"
 """The scope by which an OpenID provider gives refresh tokens."""
@@ -189,3 +210,193 @@ def scopes_to_request(
     added = (OFFLINE_ACCESS,) if OFFLINE_ACCESS in known else ()
     union = dict.fromkeys((*more, *(wanted or ()), *added))
     return tuple(it for it in union if allowed is None or it in allowed)
+
+
+DEVICE_CODE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+_LEAST_INTERVAL_S = 1.0
+_SLOWER_S = 5.0
+_LONGEST_S = 1800.0
+_WAIT = frozenset({"authorization_pending", "slow_down"})
+
+
+_Seconds = Annotated[float, Field(le=1e9, allow_inf_nan=False)]
+"""Of an issuer, which may write whatever number it likes."""
+
+
+class _DeviceAnswer(BaseModel):
+    """What an issuer answers; a terminal shows the user code and the address."""
+
+    device_code: str
+    user_code: Annotated[str, Field(pattern=r"^[ -~]{1,64}$")]
+    verification_uri: AnyHttpUrl
+    expires_in: _Seconds
+    interval: _Seconds = _SLOWER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCode:
+    """What a person types in elsewhere, and what we ask with meanwhile."""
+
+    device_code: str = field(repr=False)
+    user_code: str = field(repr=False)
+    verification_uri: str
+    expires_in_s: float
+    interval_s: float
+
+
+async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -> DeviceCode:
+    """Request a code for a device. Raises IssuerUnavailable, OAuthRefused."""
+    endpoint = issuer.metadata.device_authorization_endpoint
+    if endpoint is None:
+        raise OAuthRefused(f"issuer {issuer.name} does not support sign-in on another device")
+    form = {"resource": request.resource}
+    if request.scopes:
+        form["scope"] = " ".join(request.scopes)
+    answer = await TokenEndpoint(web, issuer, request.client, _no_clock).post(
+        URL(str(endpoint)), form
+    )
+    if answer.status != 200 or not isinstance(answer.content, dict):
+        raise refusal(answer, issuer.name)
+    try:
+        found = _DeviceAnswer.model_validate(answer.content)
+    except ValidationError:
+        raise OAuthRefused("the issuer's answer has no device code") from None
+    page = URL(str(found.verification_uri))
+    check_scheme(page, issuer.reach_of(page))
+    return DeviceCode(
+        device_code=found.device_code,
+        user_code=found.user_code,
+        verification_uri=str(page),
+        expires_in_s=min(found.expires_in, _LONGEST_S),
+        interval_s=max(found.interval, _LEAST_INTERVAL_S),
+    )
+
+
+async def poll_device(
+    web: OAuthWeb,
+    issuer: Issuer,
+    request: LoginRequest,
+    device: DeviceCode,
+    now: Callable[[], float],
+) -> AccessToken:
+    """Wait until the person has signed in. Raises OAuthRefused when the time is over."""
+    endpoint = TokenEndpoint(web, issuer, request.client, now)
+    form = {"grant_type": DEVICE_CODE_GRANT, "device_code": device.device_code}
+    interval_s = device.interval_s
+    try:
+        async with asyncio.timeout(device.expires_in_s):
+            while True:
+                await asyncio.sleep(interval_s)
+                try:
+                    return await endpoint.token(form)
+                except IssuerUnavailable:
+                    interval_s += _SLOWER_S
+                except OAuthRefused as error:
+                    if error.error not in _WAIT:
+                        raise
+                    if error.error == "slow_down":
+                        interval_s += _SLOWER_S
+    except TimeoutError:
+        raise OAuthRefused("the sign-in was not completed in time") from None
+
+
+def _no_clock() -> float:
+    return 0.0
+
+
+NAME = "MCP Tools Proxy"
+
+_CODE, _REFRESH = "authorization_code", "refresh_token"
+BROWSER_GRANTS = (_CODE, _REFRESH)
+"""What a client does by which people sign in with a browser."""
+
+DEVICE_GRANTS = (DEVICE_CODE_GRANT, _REFRESH)
+"""What a client does by which people sign in on another device."""
+
+
+async def client_at(
+    web: OAuthWeb,
+    issuer: Issuer,
+    client: OAuthClient,
+    *,
+    filled: Mapping[str, str],
+    redirect_uri: str,
+    metadata_url: str | None,
+    grants: Sequence[str] = BROWSER_GRANTS,
+) -> IssuerClient:
+    """Return the client for a sign-in.
+
+    ``filled`` has the entry's ``id`` and ``secret``, where it has them; ``metadata_url`` is the
+    gateway's own document, for entries that name none. A document comes before a registration,
+    which is for ``grants``.
+    Raises IssuerUnavailable, OAuthRefused.
+    """
+    if "id" in filled:
+        return IssuerClient(
+            client_id=filled["id"],
+            secret=filled.get("secret"),
+            method=client.token_endpoint_auth_method,
+        )
+    document = client.metadata_url or metadata_url
+    if document is not None and issuer.metadata.client_id_metadata_document_supported:
+        return IssuerClient(client_id=document, method="none")
+    if client.may_register and issuer.metadata.registration_endpoint is not None:
+        return await _register(web, issuer, client, redirect_uri, grants)
+    raise OAuthRefused(
+        f"the issuer {issuer.name} does not support client registration; set clientId in the entry"
+    )
+
+
+def client_metadata(
+    redirect_uris: Sequence[str],
+    *,
+    name: str | None,
+    method: str,
+    grants: Sequence[str] = BROWSER_GRANTS,
+) -> dict[str, object]:
+    """Return what an issuer is told of the gateway (RFC 7591 §2)."""
+    is_local = all(urlsplit(uri).scheme == "http" for uri in redirect_uris)
+    return {
+        "client_name": name or NAME,
+        "redirect_uris": list(redirect_uris),
+        "grant_types": list(grants),
+        "response_types": ["code"] if _CODE in grants else [],
+        "token_endpoint_auth_method": method,
+        "application_type": "native" if is_local else "web",
+    }
+
+
+async def _register(
+    web: OAuthWeb,
+    issuer: Issuer,
+    client: OAuthClient,
+    redirect_uri: str,
+    grants: Sequence[str],
+) -> IssuerClient:
+    """Register the gateway. An issuer may assign another method than was requested."""
+    url = URL(str(issuer.metadata.registration_endpoint))
+    method = client.token_endpoint_auth_method or _method_of(issuer)
+    wanted = client_metadata([redirect_uri], name=client.name, method=method, grants=grants)
+    answer = await web.post_json(url, issuer.reach_of(url), wanted)
+    if answer.status not in (200, 201):
+        raise refusal(answer, issuer.name)
+    try:
+        made = OAuthClientInformationFull.model_validate(answer.content)
+    except ValidationError:
+        raise OAuthRefused("the issuer's answer to the client registration is not valid") from None
+    assigned = made.token_endpoint_auth_method or method
+    if assigned not in METHODS or (assigned != "none" and made.client_secret is None):
+        shown = ascii_text(assigned)
+        raise OAuthRefused(
+            f"the issuer registered a client with an unsupported authentication method ({shown})"
+        )
+    secret = None if assigned == "none" else made.client_secret
+    return IssuerClient(client_id=made.client_id, secret=secret, method=assigned)
+
+
+def _method_of(issuer: Issuer) -> str:
+    """Return the first method of ours that an issuer supports."""
+    supported = issuer.metadata.token_endpoint_auth_methods_supported
+    if supported is None:
+        return METHODS[0]
+    return next((method for method in METHODS if method in supported), METHODS[0])

@@ -1,9 +1,16 @@
-"""The HTTP requests of OAuth: https, no redirects, bounded in bytes and seconds."""
+"""The HTTP requests of OAuth: https, no redirects, bounded in bytes and seconds.
+
+A server must not choose where secrets go: an address that it named (in a challenge, in its
+metadata) could be one of the inner network, or the metadata service of a cloud, which gives
+credentials to whoever sends it a GET. ``Reach`` says which addresses a request may be sent to.
+"""
 
 import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import aiohttp
@@ -12,8 +19,13 @@ from pydantic_core import from_json
 from yarl import URL
 
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
-from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
-from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, is_loopback_host, zone_of
+from mcp_tools_proxy.domain.server_networks import (
+    ANY_NETWORK,
+    CLOUD_METADATA,
+    TRANSLATED,
+    Address,
+    ServerNetworks,
+)
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 from mcp_tools_proxy.web_client.proxied_requests import session_options
 from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED, checked_sockets, plain_socket
@@ -73,6 +85,36 @@ class HttpAnswer:
     content: Any
     challenges: tuple[str, ...] = ()
     """The values of ``WWW-Authenticate``."""
+
+
+class Zone(Enum):
+    """Where an address is."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+    LOOPBACK = "loopback"
+    FORBIDDEN = "forbidden"
+    """Link-local, unspecified, multicast, reserved, translated, or a cloud's metadata service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which zones, besides the public one, requests may be sent to."""
+
+    private: bool = False
+    loopback: bool = False
+
+    def allows(self, zone: Zone) -> bool:
+        """Return whether an address of a zone may be dialled."""
+        match zone:
+            case Zone.PUBLIC:
+                return True
+            case Zone.PRIVATE:
+                return self.private
+            case Zone.LOOPBACK:
+                return self.loopback
+            case Zone.FORBIDDEN:
+                return False
 
 
 class OAuthWeb:
@@ -255,3 +297,55 @@ def _origin(url: URL) -> str:
         return str(url.origin())
     except ValueError:
         return "an address without a host"
+
+
+_GLOBAL_IPV6 = ip_network("2000::/3")
+"""All that is given out; ``is_global`` is also of what once was site-local."""
+
+
+def zone_of(text: str) -> Zone:
+    """Return where an IP address is. One with a scope (``fe80::1%eth0``) is forbidden."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return Zone.FORBIDDEN
+    # newer releases of Python count a mapped one as loopback, too
+    if address.is_loopback and getattr(address, "ipv4_mapped", None) is None:
+        return Zone.LOOPBACK
+    if _is_forbidden(address):
+        return Zone.FORBIDDEN
+    is_public = address.is_global and (address.version == 4 or address in _GLOBAL_IPV6)
+    return Zone.PUBLIC if is_public else Zone.PRIVATE
+
+
+def _is_forbidden(address: Address) -> bool:
+    if address in CLOUD_METADATA or getattr(address, "scope_id", None):
+        return True
+    if any(address in network for network in TRANSLATED if network.version == address.version):
+        return True
+    return bool(
+        address.is_link_local
+        or address.is_unspecified
+        or address.is_multicast
+        or (address.is_reserved and address.version == 4)
+    )
+
+
+def reach_of(url: URL, server: URL, configured: frozenset[URL]) -> Reach:
+    """Return where requests to ``url`` may go.
+
+    ``server`` is the server's own address, ``configured`` are the origins that the operator wrote.
+    Those may be anywhere on the inner network; all others have to be public, or on loopback if the
+    server is.
+    """
+    is_configured = url.origin() in configured
+    return Reach(
+        private=is_configured or url.origin() == server.origin(),
+        loopback=is_configured or is_loopback_host(server),
+    )
+
+
+def is_loopback_host(url: URL) -> bool:
+    """Return whether a URL's host is this machine, by its text alone."""
+    host = url.host or ""
+    return host == "localhost" or host.endswith(".localhost") or zone_of(host) is Zone.LOOPBACK

@@ -8,12 +8,6 @@ from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import EndedLogin, Login, LoginOwner
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import ServerAuth, is_same_issuer
-from mcp_tools_proxy.downstream.oauth.client_registration import (
-    BROWSER_GRANTS,
-    DEVICE_GRANTS,
-    client_at,
-)
-from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovery,
     Issuer,
@@ -23,12 +17,18 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
     origins_of,
 )
 from mcp_tools_proxy.downstream.oauth.login_flow import (
+    BROWSER_GRANTS,
+    DEVICE_GRANTS,
+    DeviceCode,
     LoginRequest,
     PendingLogin,
     begin_login,
     check_answer,
+    client_at,
     exchange_code,
     login_of,
+    poll_device,
+    request_device,
     scopes_to_request,
 )
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused

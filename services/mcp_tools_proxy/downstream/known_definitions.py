@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.documents.cache_folder import make_private
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.discovery.listing import restore
+from mcp_tools_proxy.downstream.discovery import restore
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 
 MAX_BYTES = 8 * 1024 * 1024

@@ -19,17 +19,22 @@ from mcp_tools_proxy.downstream.connection import (
     SessionAccess,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
-from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import CHALLENGE, send_authorized
-from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
-from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
-from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
+from mcp_tools_proxy.downstream.mcp_client.http_endpoint import (
+    CHALLENGE,
+    Address,
+    StickyCookies,
+    address_of,
+    headers_of,
+    send_authorized,
+    send_following,
+)
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
+from mcp_tools_proxy.downstream.mcp_client.response_body import (
     EVENT_STREAM,
+    EventParser,
     is_event_stream,
     read_events,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
-from mcp_tools_proxy.downstream.mcp_client.http.sticky_cookies import StickyCookies
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.wire.redaction import redact_url
 
 _ENDPOINT_S = 10.0  # for the server to send the address to POST to

@@ -1,20 +1,30 @@
-"""Lists what one server offers: every page of every list, each item checked."""
+"""Lists what one server offers: every page of every list, each item checked; logs changes of it."""
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments, Ignored, InvalidItem, Snapshot
-from mcp_tools_proxy.downstream.connection import AccessRefused, Connection, ConnectionFailure
-from mcp_tools_proxy.downstream.discovery.items import (
+from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.downstream.connection import (
+    FAULTS,
+    AccessRefused,
+    Connection,
+    ConnectionFailure,
+    Fault,
+    reason_of,
+)
+from mcp_tools_proxy.downstream.module_import import import_in_thread
+from mcp_tools_proxy.downstream.offered_items import (
     CATEGORIES,
     Category,
     Item,
@@ -25,8 +35,6 @@ from mcp_tools_proxy.downstream.discovery.items import (
     is_template,
     read_item,
 )
-from mcp_tools_proxy.downstream.faults import FAULTS, Fault, reason_of
-from mcp_tools_proxy.downstream.module_import import import_in_thread
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.text import ascii_text
@@ -332,3 +340,64 @@ def _log_name(item: object, number: int) -> str:
             if isinstance(name := item.get(field), str) and name:
                 return ascii_text(name)
     return f"item {number}"
+
+
+MAX_DROPPED_LINES = 20
+"""Upper bound of log lines about unusable items of one snapshot, and again about ignored fields."""
+
+log = structlog.get_logger()
+
+
+def counts_of(snapshot: Snapshot) -> Mapping[str, int]:
+    """Count the items that the server offers, by category."""
+    return {category: len(items) for category, items in snapshot.by_category.items()}
+
+
+def log_connected(status: ServerStatus) -> None:
+    """Log that a server is connected and discovered."""
+    log.info(
+        "server.connected",
+        server_id=status.server_id,
+        era=status.era,
+        transport=status.transport and status.transport.value,
+        connect_ms=round((status.connect_s or 0.0) * 1000),
+        **status.counts,
+    )
+
+
+def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> None:
+    """Log the new counts, and each item that became unusable or lost fields since ``known``."""
+    if known is not None:
+        log.info("server.changed", server_id=server_id, **counts_of(snapshot))
+    _log_new_items(
+        server_id, "server.items_dropped", snapshot.dropped, known.dropped if known else ()
+    )
+    _log_new_items(
+        server_id, "server.fields_ignored", snapshot.ignored, known.ignored if known else ()
+    )
+
+
+def _log_new_items(
+    server_id: str,
+    summary_event: str,
+    items: Sequence[InvalidItem | Ignored],
+    known: Sequence[InvalidItem | Ignored],
+) -> None:
+    """Log each of the first items that ``known`` does not contain, and a summary of the others."""
+    before = set(known)
+    new = [item for item in items if item not in before]
+    for item in new[:MAX_DROPPED_LINES]:
+        _log_item(server_id, item)
+    if len(new) > MAX_DROPPED_LINES:
+        log.warning(summary_event, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
+
+
+def _log_item(server_id: str, item: InvalidItem | Ignored) -> None:
+    fields = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
+    match item:
+        case InvalidItem(needs_task=True):
+            log.info("server.item_dropped", **fields, reason=item.reason)
+        case InvalidItem():
+            log.warning("server.item_dropped", **fields, reason=item.reason)
+        case Ignored():
+            log.warning("server.fields_ignored", **fields, fields=list(item.fields))

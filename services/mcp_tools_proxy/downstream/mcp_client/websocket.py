@@ -9,8 +9,11 @@ import anyio
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
-from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import CHALLENGE
-from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
+from mcp_tools_proxy.downstream.mcp_client.http_endpoint import (
+    CHALLENGE,
+    address_of,
+    headers_of,
+)
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.web_client.websocket_client import (
     CLOSE_S,

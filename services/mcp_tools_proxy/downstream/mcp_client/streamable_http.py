@@ -1,26 +1,36 @@
-"""Streamable HTTP: the SDK's Dispatcher over aiohttp. Each request is one POST, in every era."""
+"""Streamable HTTP: the SDK's Dispatcher over aiohttp. Each request is one POST, in every era.
+
+Messages outside of a request and its response go through OutOfBandChannel: notifications both ways,
+the server's own requests, and the answers to them.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import aiohttp
 import anyio
 import anyio.abc
 from mcp.shared.dispatcher import (
     CallOptions,
+    DispatchContext,
     OnNotify,
     OnNotifyIntercept,
     OnRequest,
+    run_notify_intercept,
 )
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
+from mcp.shared.transport_context import TransportContext
 from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from pydantic import ValidationError
 
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CallRelay
+from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS, CallRelay
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     ConnectionFailure,
@@ -29,23 +39,28 @@ from mcp_tools_proxy.downstream.connection import (
     SessionAccess,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
-from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import VERSION_HEADER, HttpEndpoint
-from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChannel
-from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
-    drain,
-    is_event_stream,
-    read_events,
-    read_response,
+from mcp_tools_proxy.downstream.mcp_client.http_endpoint import VERSION_HEADER, HttpEndpoint
+from mcp_tools_proxy.downstream.mcp_client.in_flight import (
+    CANCELLED,
+    RELAYED_NOTIFICATIONS,
+    ClientRequest,
+    InFlight,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
-from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.mcp_client.messages import (
+    LIST_CHANGED,
     MAX_MESSAGE_BYTES,
     is_broken_response,
     is_response,
     read_object,
     result_of,
     structure_limit,
+)
+from mcp_tools_proxy.downstream.mcp_client.response_body import (
+    EventParser,
+    drain,
+    is_event_stream,
+    read_events,
+    read_response,
 )
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
@@ -423,3 +438,89 @@ class HttpDispatcher:
             self._last_event_id = parser.last_event_id or self._last_event_id
             self._retry_ms = parser.retry_ms
         return not self.ended
+
+
+_SEND_TIMEOUT_S = 5.0  # for a message without response, such as a cancellation
+
+
+class OutOfBandChannel:
+    """Receives the server's own messages; with ``legacy`` the server may send requests as well."""
+
+    def __init__(
+        self, endpoint: HttpEndpoint, calls: InFlight, on_list_changed: OnListChanged
+    ) -> None:
+        self.legacy = False
+        self._endpoint = endpoint
+        self._calls = calls
+        self._on_list_changed = on_list_changed
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._on_request: OnRequest | None = None
+        self._intercept: OnNotifyIntercept | None = None
+
+    def __repr__(self) -> str:
+        return f"<OutOfBandChannel legacy={self.legacy}>"
+
+    def open(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        on_request: OnRequest,
+        on_notify_intercept: OnNotifyIntercept | None,
+    ) -> None:
+        """Start to answer the server's requests, in ``tasks``."""
+        self._tasks = tasks
+        self._on_request, self._intercept = on_request, on_notify_intercept
+
+    async def receive(self, message: dict[str, Any], size: int, relay: CallRelay | None) -> None:
+        """Dispatch a message of the server, for the call of ``relay`` if it concerns one."""
+        method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
+        if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
+            return
+        if request_id is None:
+            self._on_notification(method, params or {}, size, relay)
+        elif not self.legacy or self._on_request is None or not isinstance(request_id, int | str):
+            return
+        elif method not in CLIENT_REQUESTS:
+            await self.send(await respond_to(self._on_request, request_id, method, params))
+        elif self._tasks is not None:
+            request = ClientRequest(request_id, method, params or {}, relay)
+            self._calls.start_client_request(self._tasks, request, self.send)
+
+    def _on_notification(
+        self, method: str, params: dict[str, Any], size: int, relay: CallRelay | None
+    ) -> None:
+        if method in RELAYED_NOTIFICATIONS:
+            self._calls.dispatch_notification(method, params, size, relay)
+            return
+        if method == CANCELLED:
+            self._calls.cancel_client_request(params.get("requestId"), relay)
+        is_consumed = run_notify_intercept(self._intercept, method, params)
+        if not is_consumed and method in LIST_CHANGED:
+            self._on_list_changed()
+
+    async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
+        """Send a message that has no response; a failure is ignored."""
+        await asyncio.sleep(delay_s)
+        with suppress(ConnectionFailure, TimeoutError):
+            async with asyncio.timeout(_SEND_TIMEOUT_S):
+                message = {"jsonrpc": "2.0", **message}
+                response = await self._endpoint.post(message, self._endpoint.session_headers)
+                response.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestContext:
+    """The part of a request's context that the SDK's session reads."""
+
+    request_id: int | str
+
+
+async def respond_to(
+    on_request: OnRequest, request_id: int | str, method: str, params: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Pass a request of the server to the SDK's session; return the response as a message."""
+    context = cast("DispatchContext[TransportContext]", _RequestContext(request_id))
+    try:
+        return {"id": request_id, "result": await on_request(context, method, params)}
+    except (MCPError, ValidationError) as error:
+        data = handler_exception_to_error_data(error)
+        return {"id": request_id, "error": data.model_dump(exclude_none=True) if data else {}}

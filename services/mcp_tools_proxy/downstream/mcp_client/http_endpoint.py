@@ -1,7 +1,11 @@
-"""The streamable HTTP endpoint of one server: its address, headers and MCP session."""
+"""HTTP requests to one server: its address and redirects, headers, token, cookies and MCP session.
+
+Redirects are followed within the same origin. Cookies of load balancers are kept for one connection
+to one origin, in memory only.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,12 +28,10 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     Unreachable,
     from_aiohttp,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import send_authorized
-from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
-from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
-from mcp_tools_proxy.downstream.mcp_client.http.sticky_cookies import StickyCookies
+from mcp_tools_proxy.downstream.mcp_client.response_body import EVENT_STREAM
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
+from mcp_tools_proxy.wire.redaction import redact_url
 
 
 def address_of(config: ServerConfig) -> URL:
@@ -206,3 +208,156 @@ class HttpEndpoint:
     def _lose(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._lost.set()
+
+
+CHALLENGE = "WWW-Authenticate"
+
+_REFUSED = (401, 403)
+
+
+async def send_authorized(
+    access: SessionAccess | None,
+    send: Callable[[Mapping[str, str]], Awaitable[aiohttp.ClientResponse]],
+) -> aiohttp.ClientResponse:
+    """Send a request by ``send``, which is given the header with the token.
+
+    A 401 was answered before anything was carried out, so the request may be sent again. Raises
+    AccessRefused where there is no token that the server accepts.
+    """
+    if access is None:
+        return await send({})
+    header = await access.header()
+    response = await send(header)
+    if response.status not in _REFUSED or not await access.renewed(
+        header, response.status, response.headers.getall(CHALLENGE, ())
+    ):
+        return response
+    response.release()
+    response = await send(await access.header())
+    if response.status in _REFUSED:
+        response.release()
+        refused = access.refused(response.status)
+        refused.status = response.status
+        raise refused
+    return response
+
+
+MAX_REDIRECTS = 3
+"""How many redirects of one request are followed."""
+
+_KEEPS_REQUEST = frozenset({307, 308})
+"""With other statuses a client may turn a POST into a GET."""
+_FIRST_REDIRECT = 300
+_NOT_FOUND = frozenset({404, 410})
+
+Send = Callable[[URL], Awaitable[aiohttp.ClientResponse]]
+"""Sends one and the same request to an address."""
+
+
+class Address:
+    """The address that requests go to: the configured one, or the last redirect's target."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = self._configured_url = url
+
+    async def send(self, send: Send) -> aiohttp.ClientResponse:
+        """Send a request, follow its redirects, and remember the address they led to.
+
+        A 404 or 410 there repeats the request at the configured address. Raises Refused.
+        """
+        response = await send(self.url)
+        if response.status < _FIRST_REDIRECT:
+            return response
+        response, self.url = await _follow(response, send, self.url)
+        if response.status in _NOT_FOUND and self.url != self._configured_url:
+            response.release()
+            response, self.url = await send_following(send, self._configured_url)
+        return response
+
+
+async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, URL]:
+    """Send a request, following its redirects; return the response and its address.
+
+    Only 307 and 308 within the same scheme, host and port are followed: the headers hold secrets,
+    which another server must not see. Raises Refused for any other redirect.
+    """
+    return await _follow(await send(url), send, url)
+
+
+async def _follow(
+    response: aiohttp.ClientResponse, send: Send, url: URL
+) -> tuple[aiohttp.ClientResponse, URL]:
+    """Follow the redirects of ``response``, which came from ``url``."""
+    followed = 0
+    while _is_redirect(response):
+        response.release()
+        target = _target_of(response, url)
+        if followed == MAX_REDIRECTS:
+            more = f"it redirects more than {MAX_REDIRECTS} times, last to {redact_url(target)}"
+            raise Refused(response.status, more=more)
+        if response.status not in _KEEPS_REQUEST or not _is_same_origin(url, target):
+            raise redirect_refused(response, url)
+        followed += 1
+        # keep the user and password of the url in mcp.json; ignore those that a redirect contains
+        url = target.with_user(url.user).with_password(url.password)
+        response = await send(url)
+    return response, url
+
+
+def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
+    """Build the fault of a redirect that is not followed; ``url`` answered with it."""
+    where = redact_url(_target_of(response, url))
+    more = f"it points to {where}; if that is correct, set it as the server's url in mcp.json"
+    return Refused(response.status, more=more)
+
+
+def _is_redirect(response: aiohttp.ClientResponse) -> bool:
+    return _FIRST_REDIRECT <= response.status < 400 and "Location" in response.headers
+
+
+def _target_of(response: aiohttp.ClientResponse, url: URL) -> URL:
+    """Return the absolute address that a redirect points to; an empty one if that is no URL."""
+    try:
+        target = url.join(URL(response.headers.get("Location", ""))).with_fragment(None)
+        target.origin()
+    except ValueError:
+        return URL()
+    return target
+
+
+def _is_same_origin(url: URL, target: URL) -> bool:
+    return target.absolute and target.origin() == url.origin()
+
+
+_MAX_CHARS = 8_192
+
+
+class StickyCookies:
+    """Adds the cookies that a server's origin set to the headers of later requests.
+
+    Balancers keep a session on one replica by a cookie. A Domain attribute extends nothing: only
+    the exact origin of ``url`` is sent cookies.
+    """
+
+    def __init__(self, url: URL, headers: dict[str, str]) -> None:
+        self._url = url
+        self._headers = headers
+        self._name = next((it for it in headers if it.lower() == "cookie"), "Cookie")
+        self._configured = headers.get(self._name)
+        self._jar = aiohttp.CookieJar(unsafe=True)
+
+    def __repr__(self) -> str:
+        return f"<StickyCookies {len(self._jar)}>"
+
+    def keep(self, response: aiohttp.ClientResponse) -> None:
+        """Store the cookies of a response; cookies beyond the limit are dropped."""
+        if "Set-Cookie" not in response.headers or response.url.origin() != self._url.origin():
+            return  # response.cookies makes an object for each answer
+        self._jar.update_cookies(response.cookies, response.url)
+        found = self._jar.filter_cookies(self._url).values()
+        own = [f"{it.key}={it.coded_value}" for it in found]
+        text = "; ".join([*([] if self._configured is None else [self._configured]), *own])
+        if text and text.isprintable() and len(text) <= _MAX_CHARS:
+            self._headers[self._name] = text
+        elif not text:
+            self._headers.pop(self._name, None)

@@ -30,8 +30,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CallRelay
-from mcp_tools_proxy.downstream.client_request_rules import CLIENT_REQUESTS
+from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS, CallRelay
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     OnListChanged,

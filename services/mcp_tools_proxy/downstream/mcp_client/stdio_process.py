@@ -1,14 +1,22 @@
-"""stdio: a server that runs as a child process, under a guard that kills all it leaves behind."""
+"""stdio: a server that runs as a child process, under a guard that kills all it leaves behind.
+
+Starts wait for a place: 30 cold ``npx`` starts at once on 2 cores killed each other. A place is for
+the start alone: a server that has sent its first byte needs none. What the server writes to its
+stderr is logged, its lines cut and their rate limited.
+"""
 
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
+from typing import Literal
 
 import anyio
 import structlog
@@ -16,12 +24,9 @@ from mcp.client.stdio import get_default_environment
 
 from mcp_tools_proxy.domain.server import Sandbox, ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectAttempt, ConnectionFailure, ServerOutput
+from mcp_tools_proxy.downstream.mcp_client import process_guard as guard
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from mcp_tools_proxy.downstream.mcp_client.streams import process_guard as guard
-from mcp_tools_proxy.downstream.mcp_client.streams.start_places import StartPlaces
-from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES, Line, LineSplitter
 from mcp_tools_proxy.wire.text import quote
 
 log = structlog.get_logger()
@@ -36,6 +41,66 @@ _TERM_S = 5.0  # after SIGTERM: an installer that is killed halfway leaves a bro
 KILL_TIMEOUT_S = 1.0  # for the guard to end once it is told to kill the server
 _STDERR_S = 0.2  # to log the last lines
 _POLL_S = 0.01
+
+
+PLACES_PER_CORE = 2
+
+
+IDLE_S = 15.0
+
+
+IDLE_CPU_S = 1.0
+"""A start that used less CPU than this in IDLE_S waits for something other than the cores."""
+
+
+_SAMPLES = 5
+"""How often in IDLE_S the CPU is read."""
+
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class StartPlaces:
+    """As many starts at once as the cores can run; ``cpu_s`` returns the CPU time of a process.
+
+    ``count`` is 2 × cores by default.
+    """
+
+    def __init__(
+        self,
+        count: int | None = None,
+        cpu_s: Callable[[int], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.count = count or PLACES_PER_CORE * _cores()
+        self._free = asyncio.Semaphore(self.count)
+        self._cpu_s = cpu_s or cpu_of_tree
+        self._sleep = sleep
+
+    def __repr__(self) -> str:
+        return f"<StartPlaces {self.count} full={self._free.locked()}>"
+
+    async def acquire(self) -> Callable[[], None]:
+        """Wait for a place; return the function that gives it up, which may be called again."""
+        await self._free.acquire()
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._free.release()
+
+        return release
+
+    async def wait_idle(self, pid: int) -> None:
+        """Wait until the tree of a process used less than IDLE_CPU_S in the last IDLE_S."""
+        used = deque([self._cpu_s(pid)], maxlen=_SAMPLES + 1)
+        while True:
+            await self._sleep(IDLE_S / _SAMPLES)
+            used.append(self._cpu_s(pid))
+            if len(used) > _SAMPLES and used[-1] - used[0] < IDLE_CPU_S:
+                return
 
 
 @asynccontextmanager
@@ -274,3 +339,122 @@ async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
         raise ConnectionFailure(f"{_NO_START}: {error.strerror}") from None
     except ValueError:
         raise ConnectionFailure(_NO_START) from None
+
+
+LINE_CHARS = 2000
+LINES_PER_SECOND = 20
+
+_STDERR_CHUNK_BYTES = 8 * 1024  # one-byte lines of 64 KiB at once took 65 ms
+
+_PREFIX_CHARS = 200
+"""A level further back is a word of the message."""
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_LEVELS: dict[str, Level] = {
+    **dict.fromkeys(("trace", "debug", "10", "20"), "debug"),
+    **dict.fromkeys(("info", "notice", "30"), "info"),
+    **dict.fromkeys(("warn", "warning", "40"), "warning"),
+    **dict.fromkeys(("err", "error", "critical", "crit", "fatal", "panic", "50", "60"), "error"),
+}
+"""By the word in lower case; the numbers are those of pino."""
+
+_WORDS = "trace|debug|info|notice|warning|warn|error|err|critical|crit|fatal|panic"
+_LEVEL = re.compile(
+    rf"""["']?\b(?i:level|lvl|levelname|severity)["']?\s*[=:]\s*["']?(?P<key>(?i:{_WORDS})\b|[1-6]0\b)
+    |(?:^|\s)[\[(<](?P<brackets>(?i:{_WORDS}))[\])>]
+    |^\W*(?P<first>(?i:{_WORDS}))\s*:
+    |(?<![A-Za-z0-9_])(?P<capitals>{_WORDS.upper()})(?![A-Za-z0-9_])""",
+    re.VERBOSE,
+)
+"""``level=warn``, ``"level":"warn"``, ``[warn]``, ``warn: …``, and WARN anywhere in the prefix."""
+
+
+def level_of(line: str) -> Level:
+    """Return the level that a server gave a line, ``info`` where it gave none."""
+    found = _LEVEL.search(line[:_PREFIX_CHARS])
+    word = None if found is None else found[found.lastgroup or 0]
+    return _LEVELS.get((word or "").lower(), "info")
+
+
+async def log_stderr(
+    reader: asyncio.StreamReader | None,
+    server_id: str,
+    output: ServerOutput,
+    on_end: Callable[[], None],
+) -> None:
+    """Log each line as ``server.stderr`` until the end; of a flood, how many were skipped.
+
+    ``output`` gets every line.
+    """
+    lines = LineSplitter(LINE_CHARS * 4)
+    limited_log = _RateLimitedLog(server_id, output)
+    while reader is not None and (chunk := await reader.read(_STDERR_CHUNK_BYTES)):
+        for line in lines.feed(chunk):
+            limited_log.write(line)
+        if len(chunk) == _STDERR_CHUNK_BYTES:  # more is waiting: other tasks first
+            await asyncio.sleep(0)
+    for line in lines.end():
+        limited_log.write(line)
+    on_end()
+
+
+class _RateLimitedLog:
+    """Logs at most LINES_PER_SECOND; the next line after a flood carries ``skipped_lines``."""
+
+    def __init__(self, server_id: str, output: ServerOutput) -> None:
+        self._server_id = server_id
+        self._output = output
+        self._clock = asyncio.get_running_loop().time
+        self._second = self._clock()
+        self._logged = 0
+        self._skipped = 0
+
+    def write(self, line: Line) -> None:
+        text = line.data.decode(errors="replace")[:LINE_CHARS]
+        if not text.strip():
+            return
+        self._output.add(text)
+        if self._clock() - self._second >= 1.0:
+            self._second, self._logged = self._clock(), 0
+        if self._logged == LINES_PER_SECOND:
+            self._skipped += 1
+            return
+        self._logged += 1
+        more = {"skipped_lines": self._skipped} if self._skipped else {}
+        self._skipped = 0
+        write = getattr(log, level_of(text))
+        write("server.stderr", server_id=self._server_id, line=text, **more)
+
+
+def cpu_of_tree(pid: int) -> float:
+    """Return the CPU seconds of a process and its descendants, ended ones included.
+
+    0.0 where there is no /proc.
+    """
+    seconds, found = 0.0, [pid]
+    while found:
+        process = found.pop()
+        with suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{process}/stat", "rb") as stat:
+                fields = stat.read().rpartition(b")")[2].split()
+            seconds += sum(map(int, fields[11:15])) / _TICKS_PER_S  # utime stime cutime cstime
+            found += _children_of(process)
+    return seconds
+
+
+def _children_of(process: int) -> Sequence[int]:
+    children: list[int] = []
+    for thread in os.listdir(f"/proc/{process}/task"):
+        with (
+            suppress(OSError),
+            open(f"/proc/{process}/task/{thread}/children") as listed,
+        ):
+            children += map(int, listed.read().split())
+    return children
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
-from mcp_tools_proxy.downstream.discovery.optional_fields import (
+from mcp_tools_proxy.downstream.optional_fields import (
     OF_PROMPTS,
     OF_RESOURCES,
     OF_TEMPLATES,
@@ -18,11 +18,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
     Shape,
     drop_invalid_fields,
 )
-from mcp_tools_proxy.downstream.uri_templates import UriPattern
-from mcp_tools_proxy.json_schema.listed_schemas import (
-    output_schema_problem,
-    without_null_keywords,
-)
+from mcp_tools_proxy.json_schema.listed_schemas import output_schema_problem, without_null_keywords
 from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
@@ -259,3 +255,26 @@ CATEGORIES = (
         optional=OF_TEMPLATES,
     ),
 )
+
+
+class UriPattern:
+    """A URI template, which stands for all URIs that it matches."""
+
+    def __init__(self, template: str) -> None:
+        """Parse a template. Raises ValueError."""
+        # slow to import; a connected server, or restored definitions, imported the SDK before
+        from mcp.shared.uri_template import UriTemplate  # noqa: PLC0415
+
+        self._template = UriTemplate.parse(template)
+
+    def __repr__(self) -> str:
+        return f"<UriPattern {self._template}>"
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether it stands for more than one URI."""
+        return bool(self._template.variable_names)
+
+    def matches(self, uri: str) -> bool:
+        """Return whether it stands for ``uri``; it does for none that is too long."""
+        return self._template.match(uri, max_uri_length=MAX_URI_CHARS) is not None

@@ -1,16 +1,23 @@
-"""Reads the bodies of HTTP responses, in bounded memory and time."""
+"""Reads the bodies of HTTP responses, JSON or server-sent events, in bounded memory and time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, RETRY_AFTER, Refused
-from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Event, EventParser
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES, read_object
+from mcp_tools_proxy.downstream.mcp_client.messages import (
+    BOM,
+    HEAD_BYTES,
+    MAX_MESSAGE_BYTES,
+    Line,
+    LineSplitter,
+    read_object,
+)
 from mcp_tools_proxy.wire.text import quote
 
 EVENT_STREAM = "text/event-stream"
@@ -24,6 +31,95 @@ _BYTES_AT_ONCE = 16 * 1024  # as well: 256 kB of empty lines took 255 ms
 _ABORT_BYTES = 4 * MAX_MESSAGE_BYTES  # of one event: its rest is skipped so far, then we hang up
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
+
+
+_FIELD_BYTES = 16  # more than the ``data: `` before the data
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event.
+
+    Of data over the limit only the beginning is kept, and ``cut`` is set.
+    """
+
+    data: bytes
+    name: str = "message"
+    cut: bool = False
+
+
+class EventParser:
+    """Parses pieces of a ``text/event-stream`` into events.
+
+    An event whose data is over ``max_bytes`` is returned with its beginning, ``cut``; the events
+    after it are whole. The last event counts even if the stream ends before its blank line.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lines = LineSplitter(max_bytes + _FIELD_BYTES)
+        self._at_start = True
+        self.last_event_id: str | None = None
+        """The id after which the stream can be resumed."""
+        self.retry_ms: int | None = None
+        """The pause before a reconnect that the server requested last."""
+        self._start_event()
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Add the next piece of the stream; return the events that it completes."""
+        return self._read(self._lines.feed(chunk))
+
+    @property
+    def pending_bytes(self) -> int:
+        """The number of bytes of the event that has not ended yet."""
+        return self._data_bytes + self._lines.pending_bytes
+
+    def end(self) -> list[Event]:
+        """Return the last event, if the stream ended without a blank line."""
+        return self._read([*self._lines.end(), Line(b"")])
+
+    def _start_event(self) -> None:
+        self._name = "message"
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._cut = False
+
+    def _read(self, lines: list[Line]) -> list[Event]:
+        events = []
+        for line in lines:
+            data = line.data
+            if self._at_start:
+                self._at_start = False
+                data = data.removeprefix(BOM)
+            if data:
+                self._read_field(data, cut=line.cut)
+                continue
+            if self._data:
+                events.append(Event(b"\n".join(self._data), self._name, self._cut))
+            self._start_event()
+        return events
+
+    def _read_field(self, line: bytes, *, cut: bool) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"data":
+                self._append_data(value, cut=cut)
+            case b"event":
+                self._name = value.decode(errors="replace") or "message"
+            case b"id" if b"\0" not in value:
+                self.last_event_id = value.decode(errors="replace")
+            case b"retry" if value.isdigit() and len(value) < 10:
+                self.retry_ms = int(value)
+            case _:  # a comment, or an unknown field
+                return
+
+    def _append_data(self, value: bytes, *, cut: bool) -> None:
+        self._data.append(value)
+        self._data_bytes += len(value) + 1
+        self._cut = self._cut or cut or self._data_bytes > self._max_bytes + 1
+        if self._cut:
+            self._data = [b"\n".join(self._data)[:HEAD_BYTES]]
 
 
 def is_event_stream(response: aiohttp.ClientResponse) -> bool:

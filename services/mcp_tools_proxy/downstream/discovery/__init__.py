@@ -1,1 +1,0 @@
-"""Discovery: lists what a server offers, and keeps the usable items."""

@@ -1,1 +1,0 @@
-"""MCP over streamable HTTP and over HTTP+SSE (2024-11-05), as a client."""
