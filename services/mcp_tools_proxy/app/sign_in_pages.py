@@ -11,8 +11,8 @@ from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
-from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.web.login_pages import LoginPages
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient

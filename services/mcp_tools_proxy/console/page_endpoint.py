@@ -155,14 +155,14 @@ class Pages:
 
         htmx would put the page of the sign-in into this one, so it is told.
         """
-        had_cookie = self.cookie.value_in(request) is not None
+        had_cookie = self.cookie.session.value_in(request) is not None
         query = {"ended": "1" if had_cookie else "", "wanted": wanted}
         response = self.redirect(page_address(SIGN_IN_PATH, query))
         if request.headers.get("hx-request") == "true":
             headers = {**PAGE_HEADERS, "HX-Redirect": response.headers["location"]}
             response = Response(status_code=204, headers=headers)
         if had_cookie:
-            self.cookie.drop_on(response)
+            self.cookie.session.drop_on(response)
         return response
 
     async def signed_in(self, request: Request) -> PageRequest | None:
@@ -171,7 +171,7 @@ class Pages:
         Whom the session's token proves is asked anew each time: a token that was revoked ends it.
         Raises LoginsUnavailable.
         """
-        cookie = self.cookie.value_in(request)
+        cookie = self.cookie.session.value_in(request)
         session = None if cookie is None else await self.sessions.find(cookie)
         if session is None:
             return None

@@ -152,14 +152,14 @@ class ConsoleSignIn:
         if request.method == "HEAD":  # a program that checks links would use the sign-in up
             raise MethodNotAllowed("method not allowed; open this URL in a browser")
         answer = dict(request.query_params)
-        token = await self._issuer.finish(answer, self._pages.cookie.trip_in(request))
+        token = await self._issuer.finish(answer, self._pages.cookie.trip.value_in(request))
         operator = await self._pages.identify(token)
         session = await self._new_session(request, token, operator)
         wanted = wanted_page(self._pages.cookie.wanted_in(request))
         context = {"path": wanted or parts_for(operator)[0].path}
         response = self._pages.render(request, PageView(template="signed_in.html", context=context))
         self._pages.cookie.drop_trip_on(response)
-        self._pages.cookie.set_on(response, session.cookie)
+        self._pages.cookie.session.set_on(response, session.cookie)
         return response
 
     async def sign_out(self, page: PageRequest) -> PageResult:
@@ -171,7 +171,7 @@ class ConsoleSignIn:
         self._local_tokens.revoke(page.session.token)
         self._pages.refusals.record_operation(page.request.scope, "OK", new_trace_id())
         response = self._pages.redirect(f"{SIGN_IN_PATH}?signed_out=1")
-        self._pages.cookie.drop_on(response)
+        self._pages.cookie.session.drop_on(response)
         response.headers["Clear-Site-Data"] = '"cache"'  # "storage" is of other applications, too
         return response
 
@@ -181,12 +181,12 @@ class ConsoleSignIn:
         """Sign in, and go on to the page that was wanted, or to the first part that is there."""
         session = await self._new_session(request, token, operator)
         response = self._pages.redirect(wanted_page(wanted) or parts_for(operator)[0].path)
-        self._pages.cookie.set_on(response, session.cookie)
+        self._pages.cookie.session.set_on(response, session.cookie)
         return response
 
     async def _new_session(self, request: Request, token: str, operator: Principal) -> Session:
         """Begin a session, a new one at each sign-in; the browser's last one ends."""
-        before = self._pages.cookie.value_in(request)
+        before = self._pages.cookie.session.value_in(request)
         old = None if before is None else await self._pages.sessions.find(before)
         if old is not None:
             await self._pages.sessions.end(old)

@@ -1,13 +1,20 @@
-"""The sign-in pages: routes without a token, since the user signs in, and their cookie."""
+"""The pages by which users of a deployed gateway sign in to servers: HTML without script.
 
+What a sign-in is and what is kept of it is not here: see ``SignInPages``.
+"""
+
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from html import escape
 from urllib.parse import parse_qsl
 
 from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from yarl import URL
 
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
@@ -19,20 +26,16 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.sign_in_pages import (
     Closed,
+    Closing,
+    Confirmation,
     SignInFailed,
     SignInPages,
     SignInRefused,
     SignInUnknown,
 )
-from mcp_tools_proxy.login_pages.html_pages import (
-    closing_page,
-    confirmation_page,
-    leading_page,
-    refusal_page,
-)
 from mcp_tools_proxy.telemetry.change_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.web.body import read_body
-from mcp_tools_proxy.web.cookies import single_cookie
+from mcp_tools_proxy.web.cookies import Cookie
 from mcp_tools_proxy.web.request_refusals import (
     RecordedOperation,
     RequestRefusals,
@@ -40,33 +43,10 @@ from mcp_tools_proxy.web.request_refusals import (
     operation_of,
 )
 from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.wire.text import printable
 
-COOKIE = "__Host-mcp-sign-in"
-"""Browsers take a ``__Host-`` cookie from this very host alone, for all paths, with Secure."""
-
-MAX_AGE_S = 600
-
-_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
-
-
-def cookie_of(request: Request) -> str | None:
-    """Return the cookie's value; None if the browser sent none, or several."""
-    return single_cookie(request, COOKIE)
-
-
-def set_cookie(response: Response, value: str) -> None:
-    """Send the cookie, which the browser keeps for one step."""
-    _append(response, f"{COOKIE}={value}; Max-Age={MAX_AGE_S}; {_ATTRIBUTES}")
-
-
-def drop_cookie(response: Response) -> None:
-    """Remove the cookie from the browser: each is good for one step."""
-    _append(response, f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}")
-
-
-def _append(response: Response, value: str) -> None:
-    response.headers.append("Set-Cookie", value)
-
+COOKIE = Cookie(name="__Host-mcp-sign-in", max_age_s=600)
+"""What the browser keeps for one step of a sign-in."""
 
 MAX_FORM_BYTES = 4096
 MAX_FORM_FIELDS = 8
@@ -107,22 +87,22 @@ class LoginPages:
         """Send the browser to the issuer of callers' tokens."""
         going = await self._pages.start(request.path_params["nonce"])
         response = _redirect(going.url)
-        set_cookie(response, going.cookie)
+        COOKIE.set_on(response, going.cookie)
         return response
 
     async def _confirm(self, request: Request) -> Response:
         """Send the browser to the server's issuer, as the user pressed the button."""
         form = await _read_form(request)
         going = await self._pages.confirm(
-            request.path_params["nonce"], form.get("csrf", ""), cookie_of(request)
+            request.path_params["nonce"], form.get("csrf", ""), COOKIE.value_in(request)
         )
         response = leading_page(going.url)
-        set_cookie(response, going.cookie)
+        COOKIE.set_on(response, going.cookie)
         return response
 
     async def _callback(self, request: Request) -> Response:
         """Answer an issuer: with the page to confirm, or on the way to the closing page."""
-        shown = await self._pages.answer(dict(request.query_params), cookie_of(request))
+        shown = await self._pages.answer(dict(request.query_params), COOKIE.value_in(request))
         if isinstance(shown, Closed):
             problem = {"reason": shown.problem} if shown.problem else {}
             fields = {**login_fields(shown.owner), **problem}
@@ -130,13 +110,13 @@ class LoginPages:
             response: Response = _redirect(f"{self._pages_url}/oauth/done")
         else:
             response = confirmation_page(shown, f"{self._pages_url}/oauth/start/{shown.nonce}")
-        set_cookie(response, shown.cookie)
+        COOKIE.set_on(response, shown.cookie)
         return response
 
     async def _done(self, request: Request) -> Response:
         """Show how the sign-in has ended."""
-        response = closing_page(await self._pages.closing(cookie_of(request)))
-        drop_cookie(response)
+        response = closing_page(await self._pages.closing(COOKIE.value_in(request)))
+        COOKIE.drop_on(response)
         return response
 
     async def _client(self, _: Request) -> Response:
@@ -169,7 +149,7 @@ class _PageEndpoint:
         except SignInRefused as error:
             self._record_refusal(request, _ERRORS[error.status](str(error)))
             refused = refusal_page(str(error), error.status)
-            drop_cookie(refused)
+            COOKIE.drop_on(refused)
             return refused
         self._record_end(request)
         return response
@@ -206,3 +186,110 @@ async def _read_form(request: Request) -> Mapping[str, str]:
 def _redirect(url: str) -> Response:
     headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
     return RedirectResponse(url, 303, headers)
+
+
+MAX_SHOWN_CHARS = 400
+"""Longer texts of servers and users are cut: a page of them would hide what it is about."""
+
+_STYLE = (
+    "body{font:1rem/1.5 sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem}"
+    "dt{font-weight:bold}dd{margin:0 0 .5rem;overflow-wrap:anywhere}"
+    "button{font:inherit;padding:.5rem 1.5rem}"
+)
+_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
+    """Build the page that names what is being connected to what, with the button that goes on."""
+    sentence = (
+        f"Connect the server {_text(shown.server_id)} to your account "
+        f"{_text(shown.user_id)} (tenant {_text(shown.tenant_id)}) on this gateway?"
+    )
+    rows = (
+        ("Server", f"{_text(shown.server_id)}, {_text(shown.server_url)}"),
+        ("Your account", f"{_text(shown.user_id)} (tenant {_text(shown.tenant_id)})"),
+        ("Permissions for the gateway (scopes)", _scopes(shown.scopes)),
+        ("Sign-in page", _text(shown.origin)),
+        ("Token issuer", _text(shown.issuer)),
+    )
+    listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
+    form = (
+        f'<form method="post" action="{escape(action)}">'
+        f'<input type="hidden" name="csrf" value="{escape(shown.csrf)}">'
+        f"<button>Continue to {_text(shown.origin)}</button></form>"
+    )
+    advice = "<p>If you did not request this, close this page. Nothing will be connected.</p>"
+    return _page(
+        "Connect a server",
+        f"<p>{sentence}</p><dl>{listed}</dl>{form}{advice}",
+        form_action="'self'",
+    )
+
+
+def leading_page(url: str) -> HTMLResponse:
+    """Build the page that leads on to an issuer, at once or by its link.
+
+    A redirect would not do: Chromium applies ``form-action`` of the page with the form to each
+    redirect after it, and which others an issuer sends the browser on to is not known.
+    """
+    origin = _text(str(URL(url).origin()))
+    return _page(
+        f"Redirecting to {origin}",
+        f'<p><a href="{escape(url)}">Continue to {origin}</a></p>',
+        head=f'<meta http-equiv="refresh" content="0;url={escape(url)}">',
+    )
+
+
+def closing_page(closing: Closing | None) -> HTMLResponse:
+    """Build the page that ends a sign-in."""
+    if closing is None:
+        return _page("No recent sign-in", "<p>This page shows the result of a sign-in.</p>")
+    if closing.problem:
+        return _page(
+            "Not connected",
+            f"<p>Server {_text(closing.server_id)}: {_text(closing.problem)}</p>",
+        )
+    return _page(
+        "Connected",
+        f"<p>The server {_text(closing.server_id)} is connected to your account. You can close "
+        "this page and retry your request.</p>",
+    )
+
+
+def refusal_page(message: str, status: int) -> HTMLResponse:
+    """Build the page of a request that cannot go on."""
+    return _page("Not connected", f"<p>{_text(message)}</p>", status)
+
+
+def _page(
+    title: str, content: str, status: int = 200, *, form_action: str = "'none'", head: str = ""
+) -> HTMLResponse:
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action {form_action}; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    )
+    document = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"{head}<title>{title}</title><style>{_STYLE}</style></head>"
+        f"<body><h1>{title}</h1>{content}</body></html>"
+    )
+    return HTMLResponse(document, status, {**_HEADERS, "Content-Security-Policy": policy})
+
+
+def _scopes(scopes: Sequence[str]) -> str:
+    return ", ".join(map(_text, scopes)) or "none specified by the server"
+
+
+def _text(text: str) -> str:
+    """Return a text that somebody else chose for a page: cut, and nothing of it hidden."""
+    shown = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
+    return escape(printable(shown))
