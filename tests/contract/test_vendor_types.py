@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
 from mcp_tools_proxy.domain.components import ToolSpec
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.tools.chunk_window import window_tool

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, WithJsonSchema
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_PATTERN,
     IDEMPOTENCY_KEY_RULE,

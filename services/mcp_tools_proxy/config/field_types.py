@@ -34,6 +34,7 @@ from mcp_tools_proxy.config.texts.caller_texts import (
 )
 from mcp_tools_proxy.config.texts.env_vars import PATTERN, check_variables, fill_in
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.policy.aliases import MODEL_NAME_PATTERN
 from mcp_tools_proxy.wire.identifiers import (
     SERVER_ID_PATTERN,
     SERVER_NAME_CHARS,
@@ -82,7 +83,6 @@ def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 ID_PATTERN = SERVER_ID_PATTERN
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'
-OVERRIDE_NAME_PATTERN = "[a-zA-Z0-9_-]{1,64}"
 HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
 
@@ -216,7 +216,7 @@ _NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 
 
 def _check_override_name(name: str) -> str:
-    if not re.fullmatch(OVERRIDE_NAME_PATTERN, name):
+    if not re.fullmatch(MODEL_NAME_PATTERN, name):
         raise ValueError('should be 1 to 64 letters, digits, "_" or "-", which models accept')
     return name
 
@@ -230,7 +230,7 @@ Name = Annotated[str, Field(min_length=1)]
 OverrideName = Annotated[
     str,
     AfterValidator(_check_override_name),
-    Published({"type": "string", "pattern": f"^{OVERRIDE_NAME_PATTERN}$"}),
+    Published({"type": "string", "pattern": f"^{MODEL_NAME_PATTERN}$"}),
 ]
 Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
 """Text in which ``${VAR}`` is replaced."""

@@ -18,8 +18,11 @@ from mcp_tools_proxy.downstream.optional_fields import (
     Shape,
     drop_invalid_fields,
 )
-from mcp_tools_proxy.json_schema.listed_schemas import output_schema_problem, without_null_keywords
-from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
+from mcp_tools_proxy.json_schema.listed_schemas import (
+    output_schema_problem,
+    why_nothing_satisfies,
+    without_null_keywords,
+)
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters

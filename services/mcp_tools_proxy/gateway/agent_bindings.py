@@ -8,7 +8,7 @@ from typing import Protocol, Self, runtime_checkable
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.offers.bindings import Binding, Path
-from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere
+from mcp_tools_proxy.json_schema.bound_offers import NamedElsewhere
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.shown_tools import BindTool
 

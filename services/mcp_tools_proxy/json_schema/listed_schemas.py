@@ -2,14 +2,22 @@
 
 Measured with the clients of the TypeScript SDK, which compile each ``outputSchema`` of a list with
 Ajv in JavaScript, and which take only objects for the values of ``properties``.
+
+A tool whose schema no arguments satisfy cannot be called. ``why_nothing_satisfies`` finds what
+servers really write, a required property that must not be there, and not every contradiction.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_tools_proxy.json_schema.keywords import Node
-from mcp_tools_proxy.json_schema.references import NAMED_SCHEMAS, OTHER_SCHEMAS, subschemas
+from mcp_tools_proxy.json_schema.keywords import (
+    NAMED_SCHEMAS,
+    Node,
+    References,
+    map_subschemas,
+    subschemas,
+)
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.text import quote
 
@@ -92,7 +100,7 @@ def with_object_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if not any(_has_boolean_property(node) for node in nodes_of(schema)):
         return schema
-    written: Mapping[str, Any] = _rewritten(schema)
+    written: Mapping[str, Any] = _with_objects(schema)
     return written
 
 
@@ -101,21 +109,19 @@ def _has_boolean_property(node: Node) -> bool:
     return isinstance(properties, Mapping) and any(type(it) is bool for it in properties.values())
 
 
-def _rewritten(node: Any) -> Any:
+def _with_objects(node: Any) -> Any:
     if not isinstance(node, Mapping):
         return node
-    return {key: _rewritten_keyword(key, value) for key, value in node.items()}
+    written = map_subschemas(node, _with_objects)
+    if isinstance(properties := written.get("properties"), Mapping):
+        written["properties"] = {name: _as_object(it) for name, it in properties.items()}
+    return written
 
 
-def _rewritten_keyword(key: str, value: Any) -> Any:
-    if key in NAMED_SCHEMAS and isinstance(value, Mapping):
-        parts = {name: _rewritten(part) for name, part in value.items()}
-        if key == "properties":
-            parts = {name: _as_object(part) for name, part in parts.items()}
-        return parts
-    if key in OTHER_SCHEMAS:
-        return list(map(_rewritten, value)) if isinstance(value, list) else _rewritten(value)
-    return value
+def _as_object(schema: Any) -> Any:
+    if type(schema) is not bool:
+        return schema
+    return {} if schema else {"not": {}}
 
 
 def without_null_keywords(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,21 +151,80 @@ def _is_absent(key: str, value: object) -> bool:
 def _without_nulls(node: Any) -> Any:
     if not isinstance(node, Mapping):
         return node
-    written: dict[str, Any] = {}
-    for key, value in node.items():
-        if _is_absent(key, value):
-            continue
-        if key in NAMED_SCHEMAS and isinstance(value, Mapping):
-            written[key] = {k: {} if v is None else _without_nulls(v) for k, v in value.items()}
-        elif key in OTHER_SCHEMAS:
-            is_list = isinstance(value, list)
-            written[key] = [*map(_without_nulls, value)] if is_list else _without_nulls(value)
-        else:
-            written[key] = value
-    return written
+    kept = {key: value for key, value in node.items() if not _is_absent(key, value)}
+    for key in NAMED_SCHEMAS.intersection(kept):
+        if isinstance(table := kept[key], Mapping):
+            kept[key] = {name: {} if it is None else it for name, it in table.items()}
+    return map_subschemas(kept, _without_nulls)
 
 
-def _as_object(schema: Any) -> Any:
-    if type(schema) is not bool:
-        return schema
-    return {} if schema else {"not": {}}
+MAX_DEPTH = 16
+"""Levels of schemas that are looked at; a deeper one counts as satisfiable."""
+
+MAX_NODES = 2_000
+"""Schemas that are looked at: references to references of fifty each would take for ever."""
+
+_EVERYTHING: Sequence[Any] = (True, {})
+
+
+def why_nothing_satisfies(schema: Mapping[str, Any]) -> str | None:
+    """Return why no object satisfies the schema; None if one may."""
+    return _Search(References(schema)).reason(schema, 0)
+
+
+class _Search:
+    """Looks for contradictions in one document."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._left = MAX_NODES
+
+    def reason(self, schema: object, depth: int) -> str | None:
+        """Return why no value satisfies a schema; None if one may, or if that is unclear."""
+        self._left -= 1
+        if self._left < 0:
+            return None
+        if schema is False:
+            return "its schema is false"
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+            return None
+        if "not" in schema and schema["not"] in _EVERYTHING and schema["not"] is not False:
+            return 'its schema is {"not": {}}'
+        if schema.get("enum") == []:
+            return "its enum is empty"
+        found = self._references.find(schema.get("$ref"))
+        if found is not None and (reason := self.reason(found[1], depth + 1)):
+            return reason
+        return self._reason_of_parts(schema, depth) or self._reason_of_required(schema, depth)
+
+    def _reason_of_parts(self, schema: Mapping[str, Any], depth: int) -> str | None:
+        every = schema.get("allOf")
+        for part in every if isinstance(every, list) else ():
+            if reason := self.reason(part, depth + 1):
+                return reason
+        for key in ("anyOf", "oneOf"):
+            branches = schema.get(key)
+            if isinstance(branches, list) and branches:
+                reasons = [self.reason(branch, depth + 1) for branch in branches]
+                if all(reasons):
+                    return reasons[0]
+        return None
+
+    def _reason_of_required(self, schema: Mapping[str, Any], depth: int) -> str | None:
+        """Return which required property of an object can have no value."""
+        required = schema.get("required")
+        if schema.get("type") != "object" or not isinstance(required, list):
+            return None
+        properties = schema.get("properties")
+        declared = properties if isinstance(properties, Mapping) else {}
+        is_closed = schema.get("additionalProperties") is False and not schema.get(
+            "patternProperties"
+        )
+        for name in required:
+            if name in declared:
+                reason = self.reason(declared[name], depth + 1)
+            else:
+                reason = "additionalProperties is false" if is_closed else None
+            if reason is not None:
+                return f"no value is valid for the required property {quote(str(name))}: {reason}"
+        return None

@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.bindings import Path
 from mcp_tools_proxy.json_schema.complexity import (
+    MAX_PATTERN_BYTES,
     MAX_STEPS,
     Cost,
     Estimate,
@@ -30,7 +31,6 @@ from mcp_tools_proxy.json_schema.complexity import (
     estimate_cost,
     is_small,
 )
-from mcp_tools_proxy.json_schema.patterns import MAX_PATTERN_BYTES
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 

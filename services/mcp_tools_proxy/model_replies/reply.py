@@ -11,20 +11,21 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ToolNotFound
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import Failed, Outcome
-from mcp_tools_proxy.model_replies.argument_texts import ReadArguments, read_arguments
 from mcp_tools_proxy.model_replies.formats import (
     AnthropicMessages,
     ChatCompletions,
     GeminiParts,
+    ReplyShape,
     Responses,
 )
 from mcp_tools_proxy.model_replies.model_call import (
     Item,
     ModelCall,
+    ReadArguments,
     check_idempotency_key,
     invalid_item,
+    read_arguments,
 )
-from mcp_tools_proxy.model_replies.reply_shape import ReplyShape
 from mcp_tools_proxy.model_replies.result_text import document_text, show_result
 from mcp_tools_proxy.wire.text import quote
 

@@ -16,6 +16,9 @@ TOOL_CHARS = 30
 HASH_CHARS = 8
 _FIXED_CHARS = HASH_CHARS + 2
 
+MODEL_NAME_PATTERN = "[a-zA-Z0-9_-]{1,64}"
+"""Names of tools that OpenAI and Anthropic accept."""
+
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _REFUSED = re.compile(r"[^a-zA-Z0-9-]+")
 

@@ -31,7 +31,7 @@ from mcp_tools_proxy.domain.list_options import (
     ListOptions,
     SchemaStyle,
 )
-from mcp_tools_proxy.json_schema.model_api.plain_schema import with_plain_schemas
+from mcp_tools_proxy.json_schema.plain_schema import with_plain_schemas
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT

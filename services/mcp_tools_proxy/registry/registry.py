@@ -18,7 +18,7 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.errors import AmbiguousName, ProxyError
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.guards.screen import GuardSet
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolNameStyle, ToolSpec
-from mcp_tools_proxy.json_schema.model_api.tool_formats import (
+from mcp_tools_proxy.json_schema.tool_formats import (
     ToolFormat,
     definition_of,
     list_warnings,

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.local_tool import Arguments, LocalTool, build_local_tool, no_document
 from mcp_tools_proxy.wire.text import estimate_tokens
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
-from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, SchemaRules
+from mcp_tools_proxy.json_schema.schema_adapter import adapt_schema
+from mcp_tools_proxy.json_schema.subschema_converter import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.config.bind_entry import read_path
 from mcp_tools_proxy.domain.offers.bindings import Binding
-from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere, without_property
+from mcp_tools_proxy.json_schema.bound_offers import NamedElsewhere, without_property
 from tests.support.tables import each_row
 
 Json = dict[str, Any]

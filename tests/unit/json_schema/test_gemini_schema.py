@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from mcp_tools_proxy.json_schema.model_api.gemini_schema import gemini_schema
-from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
+from mcp_tools_proxy.json_schema.listed_schemas import why_nothing_satisfies
+from mcp_tools_proxy.json_schema.tool_formats import gemini_schema
 from tests.support.gemini_types import ObjectSchema
 from tests.support.tables import each_row
 

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.json_schema.model_api.schema_adapter import MAX_WARNINGS, adapt_schema
-from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI, SchemaRules
-from mcp_tools_proxy.json_schema.model_api.subschema_converter import MAX_DEPTH
+from mcp_tools_proxy.json_schema.schema_adapter import MAX_WARNINGS, adapt_schema
+from mcp_tools_proxy.json_schema.subschema_converter import (
+    ANTHROPIC,
+    MAX_DEPTH,
+    OPENAI,
+    SchemaRules,
+)
 from tests.support.tables import each_row
 from tests.unit.json_schema.adapted_schema import (
     DRAFT_4,

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
-from mcp_tools_proxy.json_schema.model_api.tool_formats import (
+from mcp_tools_proxy.json_schema.tool_formats import (
     OPENAI_MAX_DESCRIPTION_CHARS,
     OPENAI_MAX_TOOLS,
     ToolFormat,

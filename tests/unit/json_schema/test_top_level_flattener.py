@@ -1,7 +1,7 @@
 """The top level as one plain object."""
 
-from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
-from mcp_tools_proxy.json_schema.model_api.top_level_flattener import MAX_SIZE
+from mcp_tools_proxy.json_schema.schema_adapter import MAX_SIZE
+from mcp_tools_proxy.json_schema.subschema_converter import ANTHROPIC, OPENAI
 from tests.support.tables import each_row
 from tests.unit.json_schema.adapted_schema import Schema, argument, relaxed, shown, with_argument
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions

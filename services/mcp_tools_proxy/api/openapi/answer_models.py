@@ -31,7 +31,7 @@ from mcp_tools_proxy.api.openapi.answer_fields import (
     ToolAnnotationsField,
     WhyField,
 )
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 
 

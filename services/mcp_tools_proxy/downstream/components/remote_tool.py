@@ -26,9 +26,9 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.offered_items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
+from mcp_tools_proxy.json_schema.argument_names import ArgumentNames, aliases_of
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
-from mcp_tools_proxy.json_schema.model_api.argument_names import ArgumentNames, aliases_of
 from mcp_tools_proxy.json_schema.validator import ArgumentCheck, compile_check, with_defaults
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics

@@ -10,20 +10,17 @@ from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.components import ToolNameStyle, ToolSpec
 from mcp_tools_proxy.domain.list_options import ALIASES
-from mcp_tools_proxy.json_schema.keywords import Node
+from mcp_tools_proxy.json_schema.keywords import DEFINITION, Node
 from mcp_tools_proxy.json_schema.listed_schemas import nodes_of
-from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
-from mcp_tools_proxy.json_schema.model_api.subschema_converter import allows_arrays
+from mcp_tools_proxy.json_schema.subschema_converter import ANTHROPIC, OPENAI, allows_arrays
+from mcp_tools_proxy.policy.aliases import MODEL_NAME_PATTERN
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN = '?schemas=plain in the client\'s URL, or "schemas": "plain" in the profile of its agent'
 ALIAS = '?name_style=alias in the client\'s URL, or "tool_name_style": "alias" in the profile'
 
-_MODEL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""The pattern of OpenAI and Anthropic for names of tools."""
-
-_DEFINITIONS = ("#/$defs/", "#/definitions/")
+_DEFINITIONS = (DEFINITION, "#/definitions/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +51,8 @@ def _name_problems(spec: ToolSpec, style: ToolNameStyle) -> Iterator[tuple[str, 
         ToolNameStyle.ALIAS: spec.alias,
     }
     name = names[style]
-    if not _MODEL_NAME.fullmatch(name):
-        yield f"its name {quote(name)} does not match {_MODEL_NAME.pattern}", ALIAS
+    if not re.fullmatch(MODEL_NAME_PATTERN, name):
+        yield f"its name {quote(name)} does not match {MODEL_NAME_PATTERN}", ALIAS
 
 
 def _schema_problems(spec: ToolSpec) -> Iterator[tuple[str, str]]:

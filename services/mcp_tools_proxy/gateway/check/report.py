@@ -41,7 +41,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.json_schema.bound_offers import find_held_back
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.json_schema.keywords import Node
-from mcp_tools_proxy.json_schema.references import (
-    NAMED_SCHEMAS,
-    OTHER_SCHEMAS,
+from mcp_tools_proxy.json_schema.keywords import (
+    Node,
     References,
+    map_subschemas,
     subschemas,
 )
 
@@ -89,21 +88,17 @@ def rename_properties(schema: JsonObject, aliases: Aliases) -> dict[str, Any]:
 def _renamed(node: Any, aliases: Aliases) -> Any:
     if not isinstance(node, Mapping):
         return node
-    return {key: _renamed_keyword(key, value, aliases) for key, value in node.items()}
-
-
-def _renamed_keyword(key: str, value: Any, aliases: Aliases) -> Any:
-    if key in NAMED_SCHEMAS and isinstance(value, Mapping):
-        names = aliases if key in ("properties", "dependentSchemas") else {}
-        return {names.get(name, name): _renamed(part, aliases) for name, part in value.items()}
-    if key in OTHER_SCHEMAS:
-        is_list = isinstance(value, list)
-        return [_renamed(it, aliases) for it in value] if is_list else _renamed(value, aliases)
-    if key == "required":
-        return _renamed_names(value, aliases)
-    if key == "dependentRequired" and isinstance(value, Mapping):
-        return {aliases.get(k, k): _renamed_names(v, aliases) for k, v in value.items()}
-    return value
+    renamed = map_subschemas(node, lambda part: _renamed(part, aliases))
+    for key in ("properties", "dependentSchemas", "dependentRequired"):
+        if isinstance(table := renamed.get(key), Mapping):
+            renamed[key] = {aliases.get(name, name): part for name, part in table.items()}
+    if isinstance(needed := renamed.get("dependentRequired"), Mapping):
+        renamed["dependentRequired"] = {
+            name: _renamed_names(names, aliases) for name, names in needed.items()
+        }
+    if "required" in renamed:
+        renamed["required"] = _renamed_names(renamed["required"], aliases)
+    return renamed
 
 
 def _renamed_names(names: Any, aliases: Aliases) -> Any:

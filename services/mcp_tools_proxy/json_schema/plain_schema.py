@@ -10,9 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
-from mcp_tools_proxy.json_schema.model_api.argument_names import Aliases
-from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
-from mcp_tools_proxy.json_schema.model_api.schema_rules import PLAIN, PLAIN_RESULT, SchemaRules
+from mcp_tools_proxy.json_schema.argument_names import Aliases
+from mcp_tools_proxy.json_schema.keywords import DEFINITION
+from mcp_tools_proxy.json_schema.schema_adapter import adapt_schema
+from mcp_tools_proxy.json_schema.subschema_converter import (
+    PLAIN,
+    PLAIN_RESULT,
+    SchemaRules,
+)
 
 MAX_DEPTH = 24
 MAX_NODES = 10_000
@@ -21,7 +26,6 @@ MAX_NODES = 10_000
 REJECT_ALL: JsonObject = {"not": {}}
 """The schema ``false`` as an object."""
 
-_PREFIX = "#/$defs/"
 _KEPT = frozenset(
     {
         *("type", "title", "description", "default", "examples", "enum", "const", "format"),
@@ -86,7 +90,7 @@ class _Simplifier:
             return None, inside
         merged = dict(node)
         if "$ref" in merged:
-            name = str(merged.pop("$ref")).removeprefix(_PREFIX)
+            name = str(merged.pop("$ref")).removeprefix(DEFINITION)
             target = self._definitions.get(name)
             if name in inside:
                 return None, inside

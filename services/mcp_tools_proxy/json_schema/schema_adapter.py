@@ -2,16 +2,26 @@
 
 Where an API cannot express a constraint, the adapted schema accepts more, never less: the gateway
 checks every call's arguments against the original.
+
+Model APIs refuse references and combinations at the top level, and the whole request with them, so
+the top level is flattened to one plain object, which has the properties of all parts.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.json_schema.argument_names import (
+    Aliases,
+    aliases_of,
+    rename_properties,
+)
 from mcp_tools_proxy.json_schema.keywords import (
+    ANNOTATIONS,
+    DEFINITION,
     DRAFT_2020,
     IDENTIFICATION_KEYWORDS,
     INTRODUCED_IN,
@@ -23,18 +33,12 @@ from mcp_tools_proxy.json_schema.keywords import (
     Node,
     draft_of,
 )
-from mcp_tools_proxy.json_schema.model_api.argument_names import (
-    Aliases,
-    aliases_of,
-    rename_properties,
-)
-from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
-from mcp_tools_proxy.json_schema.model_api.subschema_converter import (
+from mcp_tools_proxy.json_schema.subschema_converter import (
     Schema,
+    SchemaRules,
     SubschemaConverter,
     allows_arrays,
 )
-from mcp_tools_proxy.json_schema.model_api.top_level_flattener import TopLevelFlattener
 from mcp_tools_proxy.wire.problem_texts import first_of
 
 MAX_WARNINGS = 10
@@ -55,7 +59,6 @@ _CHECKED_KEYWORDS = _SUBSCHEMA_KEYWORDS | {
 _ALWAYS_REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
     *("dependencies", "additionalItems", "$dynamicRef", "$recursiveRef")
 }
-_DEFINITION_PREFIX = "#/$defs/"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _OBJECT: Schema = {"type": "object"}
 _FLATTENED_WARNING = (
@@ -171,7 +174,7 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
         case "patternProperties":
             return all(map(rules.accepts_pattern, value))
         case "$ref":
-            name = value.removeprefix(_DEFINITION_PREFIX) if value.startswith("#") else ""
+            name = value.removeprefix(DEFINITION) if value.startswith("#") else ""
             return name in definitions and _PLAIN_NAME.fullmatch(name) is not None
         case "exclusiveMinimum" | "exclusiveMaximum":
             return not isinstance(value, bool)
@@ -209,7 +212,7 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
         for key, value in node.items():
             if key in _SUBSCHEMA_KEYWORDS:
                 nodes += _subschemas_at(key, value)
-        name = str(node.get("$ref", "")).removeprefix(_DEFINITION_PREFIX)
+        name = str(node.get("$ref", "")).removeprefix(DEFINITION)
         if name and name not in used:
             used[name] = definitions[name]
             nodes.append(used[name])
@@ -224,3 +227,154 @@ def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
         str,
         lambda count: f"inputSchema: {count} more parts were changed",
     )
+
+
+MAX_SIZE = 2_000
+"""Parts and properties that are joined, which bounds the time; parts beyond it are left out."""
+
+MAX_DEPTH = 16
+"""Deepest nesting of alternatives that is joined; deeper ones count as ``{}``."""
+
+_REJECT_ALL: Schema = {"not": {}}
+_DESCRIBING = ANNOTATIONS | {"type", "$comment"}
+_JOINED_EXACTLY = _DESCRIBING | {"properties", "required"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a join keeps of an object schema.
+
+    ``properties`` maps names to schemas of which any may hold; ``closed`` allows no other names.
+    """
+
+    properties: Mapping[str, Sequence[Schema]]
+    required: Iterable[str]
+    closed: bool
+
+
+@dataclass(slots=True)
+class TopLevelFlattener:
+    """Flattens one converted schema; ``is_exact`` turns False if the result accepts more."""
+
+    definitions: Mapping[str, Schema]
+    is_exact: bool = True
+    _size: int = 0
+
+    def flatten(self, schema: Schema) -> Schema:
+        """Return ``schema`` as one object schema without $ref, allOf, anyOf and oneOf."""
+        parts, choices = self._decompose(schema)
+        whole = parts[0]
+        restricting = [part for part in parts if not part.keys() <= _DESCRIBING]
+        if len(restricting) <= 1 and not choices and all(map(_accepts_objects, parts)):
+            for part in parts:
+                whole |= {key: part[key] for key in part if key not in whole}
+            return whole
+        shape = self._join(parts, choices)
+        if choices or not _is_exact_join(parts, shape):
+            self.is_exact = False
+        whole.pop("unevaluatedProperties", None)
+        if shape.properties or "properties" in whole:
+            whole["properties"] = {name: _any_schema(it) for name, it in shape.properties.items()}
+        if required := list(shape.required):
+            whole["required"] = required
+        if shape.closed:
+            whole["additionalProperties"] = False
+        return whole
+
+    def _decompose(self, schema: Schema) -> tuple[list[Schema], list[list[Schema]]]:
+        """Return the parts that all have to hold, and the alternatives of each choice."""
+        parts: list[Schema] = []
+        choices: list[list[Schema]] = []
+        pending = [schema]
+        for found in pending:  # the loop appends to it
+            if self._size > MAX_SIZE:
+                self.is_exact = False
+                break
+            part = dict(found)
+            self._size += 1 + len(part.get("properties", ()))
+            if "$ref" in part:
+                pending.append(self.definitions[part.pop("$ref").removeprefix(DEFINITION)])
+            pending += part.pop("allOf", ())
+            for key in [key for key in ("anyOf", "oneOf") if key in part]:
+                branches = [branch for branch in part.pop(key) if _accepts_objects(branch)]
+                if len(branches) > 1:
+                    choices.append(branches)
+                else:
+                    pending += branches or [_REJECT_ALL]
+            parts.append(part)
+        return parts, choices
+
+    def _join(
+        self, parts: Iterable[Schema], choices: Iterable[Sequence[Schema]], depth: int = 0
+    ) -> _Shape:
+        """Join parts and choices that all have to hold; alternatives are taken apart in turn."""
+        shapes = [_shape_of(part) for part in parts]
+        shapes += [
+            _any_of([self._shape_of_branch(branch, depth + 1) for branch in branches])
+            for branches in choices
+        ]
+        return _all_of(shapes)
+
+    def _shape_of_branch(self, branch: Schema, depth: int) -> _Shape:
+        return _all_of(()) if depth > MAX_DEPTH else self._join(*self._decompose(branch), depth)
+
+
+def _accepts_objects(schema: Schema) -> bool:
+    kind = schema.get("type", "object")
+    return schema != _REJECT_ALL and (
+        kind == "object" or (isinstance(kind, list) and "object" in kind)
+    )
+
+
+def _is_exact_join(parts: Sequence[Schema], joined: _Shape) -> bool:
+    """Return whether ``joined`` has all conditions of ``parts``: each property is in one only."""
+    properties = sum(len(part.get("properties", ())) for part in parts)
+    return properties == len(joined.properties) and all(
+        part.keys() <= _JOINED_EXACTLY and _accepts_objects(part) for part in parts
+    )
+
+
+def _shape_of(part: Schema) -> _Shape:
+    properties = {name: [schema] for name, schema in part.get("properties", {}).items()}
+    closed = part.get("additionalProperties") is False and "patternProperties" not in part
+    return _Shape(properties, part.get("required", ()), closed)
+
+
+def _all_of(shapes: Sequence[_Shape]) -> _Shape:
+    """Join shapes that all have to hold; of several schemas of a property the first is kept."""
+    properties: dict[str, Sequence[Schema]] = {}
+    required: dict[str, None] = {}
+    for shape in shapes:
+        required |= dict.fromkeys(shape.required)
+        for name, schemas in shape.properties.items():
+            properties.setdefault(name, schemas)
+    closed = [shape.properties for shape in shapes if shape.closed]
+    allowed = [name for name in properties if all(name in names for names in closed)]
+    return _Shape({name: properties[name] for name in allowed}, required, bool(closed))
+
+
+def _any_of(shapes: Sequence[_Shape]) -> _Shape:
+    """Join alternatives; a property that an open one does not name may have any value."""
+    properties: dict[str, list[Schema]] = {}
+    for shape in shapes:
+        for name, schemas in shape.properties.items():
+            properties.setdefault(name, []).extend(schemas)
+    open_shapes = [shape for shape in shapes if not shape.closed]
+    named_by_all = set(properties).intersection(*(shape.properties for shape in open_shapes))
+    for name in properties.keys() - named_by_all:
+        properties[name].append({})
+    required = set(shapes[0].required).intersection(*(shape.required for shape in shapes))
+    in_order = [name for name in shapes[0].required if name in required]
+    return _Shape(properties, in_order, closed=not open_shapes)
+
+
+def _any_schema(schemas: Iterable[Schema]) -> Schema:
+    """Return a schema that accepts what any of ``schemas`` accepts; ``{}`` comes last in it."""
+    once = {id(schema): schema for schema in schemas}
+    distinct = {repr(schema): schema for schema in once.values()}  # True == 1, but not their reprs
+    restricting = [it for it in distinct.values() if it and it != _REJECT_ALL]
+    if "{}" in distinct:
+        return {"anyOf": [*restricting, {}]} if restricting else {}
+    if len(restricting) == 1:
+        return restricting[0]
+    return {"anyOf": restricting} if restricting else _REJECT_ALL

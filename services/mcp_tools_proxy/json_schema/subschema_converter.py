@@ -1,25 +1,106 @@
 """Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
 
-The top level has more rules, for ``top_level_flattener`` and ``schema_adapter``.
+The rules of each API are learned from its refusals. The top level has more of them, for
+``schema_adapter``.
 """
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from mcp_tools_proxy.json_schema.argument_names import STRICTEST
 from mcp_tools_proxy.json_schema.keywords import (
+    DEFINITION,
     LISTS,
     MAY_BE_BOOLEAN,
     SINGLES,
     TABLES,
     Node,
+    References,
     draft_of,
     upgrade_to_2020_12,
 )
-from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
-from mcp_tools_proxy.json_schema.references import References
 from mcp_tools_proxy.wire.text import quote
+
+PATTERNS = 4_096
+"""Size of the cache of compiled patterns; many tools share a few."""
+
+_LOOKAROUND = re.compile(r"\(\?<?[=!]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRules:
+    """The rules of one API.
+
+    Every API requires a top level of type "object" and refuses the whole request for one invalid
+    schema. ``refused_at_top``: keywords allowed in inner schemas only. ``needs_properties``: the
+    top level must have ``properties``, even if empty. ``needs_items``: ``items`` is required where
+    arrays are allowed. ``argument_name``: pattern for names of properties; others are
+    shown by their alias. ``reads_patterns``: the API compiles patterns, by Python's rules and
+    without lookaround.
+    """
+
+    refused_at_top: frozenset[str]
+    needs_properties: bool = False
+    needs_items: bool = False
+    argument_name: re.Pattern[str] | None = None
+    reads_patterns: bool = False
+
+    def accepts_pattern(self, pattern: object) -> bool:
+        """Return whether the API accepts this regular expression."""
+        return not self.reads_patterns or (isinstance(pattern, str) and _compiles(pattern))
+
+    def accepts_argument_name(self, name: str) -> bool:
+        """Return whether the API accepts this name of an argument."""
+        return self.argument_name is None or self.argument_name.fullmatch(name) is not None
+
+
+_ARGUMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+OPENAI = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf", "enum", "const", "not"}),
+    needs_properties=True,
+    needs_items=True,
+    argument_name=_ARGUMENT_NAME,
+    reads_patterns=True,
+)
+
+ANTHROPIC = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf"}),
+    argument_name=_ARGUMENT_NAME,
+)
+
+PLAIN = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf", "enum", "const", "not"}),
+    needs_properties=True,
+    needs_items=True,
+    argument_name=_ARGUMENT_NAME,
+)
+"""Of no API: MCP clients with weak schema support; see ``plain_schema``."""
+
+PLAIN_RESULT = replace(PLAIN, argument_name=None)
+"""For output schemas: results keep the names of their server."""
+
+GEMINI = replace(PLAIN, argument_name=STRICTEST)
+"""See ``tool_formats.gemini_schema``, which narrows what these rules leave."""
+
+
+@lru_cache(maxsize=PATTERNS)
+def _compiles(pattern: str) -> bool:
+    if _LOOKAROUND.search(pattern):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # FutureWarning: constructs that may change their meaning
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError):
+            return False
+    return True
+
 
 MAX_DEPTH = 64
 """Deepest nesting of schemas; a deeper one is replaced by ``{}``, which accepts anything."""
@@ -119,7 +200,7 @@ class SubschemaConverter:
         if place not in self._names:
             self._names[place] = self._free_name(place)
             self._pending.append((place, target))
-        converted["$ref"] = f"#/$defs/{self._names[place]}"
+        converted["$ref"] = f"{DEFINITION}{self._names[place]}"
         if not self._trusts_references:
             relaxed.add("$ref")
 

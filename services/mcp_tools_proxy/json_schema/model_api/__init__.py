@@ -1,1 +1,0 @@
-"""Tool definitions and input schemas as OpenAI, Anthropic and Gemini accept them."""
