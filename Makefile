@@ -14,15 +14,13 @@ GENERATOR := .venv-client-generator
 RELEASE := .venv-release
 DOCKER ?= docker
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-PEERS := benchmarks/peers
-PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spend half of their time waiting
 
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
-.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,11 +87,8 @@ spell: $(VENV)/.dev
 cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main test suite and show uncovered lines
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
-bench: $(VENV)/.dev  ## compare performance with bare FastAPI, raw ASGI and a minimal forwarder (QUICK=1: main ratios, 4 minutes)
+bench: $(VENV)/.dev  ## compare performance with bare FastAPI and a minimal forwarder (QUICK=1: main ratios, 4 minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
-
-bench-peers: $(VENV)/.dev  ## compare performance with other open gateways, installed from npm and PyPI (5 minutes; needs Node)
-	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
 	$(BIN)/python docs/settings_table.py
@@ -137,11 +132,11 @@ chart: $(VENV)/.dev  ## generate deploy/kubernetes, and the chart's schema and R
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (needs uv)
-	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | release | mcp1 | client-generator | fleet | frameworks | peer-*) echo requirements/$$part.in ;; \
+	      build | release | mcp1 | client-generator | fleet | frameworks) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
@@ -150,7 +145,7 @@ lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (need
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(PEERS_VENV) $(FLEET_SERVERS) $(FRAMEWORKS) $(INTEROP)/node_modules $(FLEET)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(FLEET_SERVERS) $(FRAMEWORKS) $(INTEROP)/node_modules $(FLEET)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

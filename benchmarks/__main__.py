@@ -1,87 +1,44 @@
 """The command line: ``python -m benchmarks [--quick] [NAME …]``; ``--help`` lists the names."""
 
 import argparse
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
 from benchmarks.batches import measure_batches
 from benchmarks.before import measure_before
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
-from benchmarks.calls import measure_search, measure_sections
-from benchmarks.command_line import check_names, run
-from benchmarks.connections import measure_connections
-from benchmarks.connector import measure_connector
-from benchmarks.documents import measure_documents, measure_many_documents
 from benchmarks.endurance import measure_endurance
-from benchmarks.facade import measure_facade
-from benchmarks.fleet import measure_fleet
 from benchmarks.floods import measure_floods
-from benchmarks.growth import measure_growth
-from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.idempotency import measure_idempotency
-from benchmarks.identity import measure_identity
-from benchmarks.indexing import measure_indexing
-from benchmarks.limit_rules import measure_limit_rules
-from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.log_line import measure_log_line
 from benchmarks.machine_use import MachineUse
 from benchmarks.mcp_lists import measure_mcp_lists
-from benchmarks.memory import measure_memory
-from benchmarks.narrowed_calls import measure_narrowed_calls
 from benchmarks.new_clients import measure_new_clients
-from benchmarks.quotes import measure_quotes
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
-from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average, summary
-from benchmarks.server_tokens import measure_server_tokens
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
 from benchmarks.tenant_searches import measure_tenant_searches
-from benchmarks.traces import measure_traces
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
     "batches": measure_batches,
     "stdio-in": measure_stdio_in,
-    "narrowed": measure_narrowed_calls,
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
-    "limit-rules": measure_limit_rules,
-    "calls": measure_sections,
-    "search": measure_search,
-    "quotes": measure_quotes,
     "tenant-searches": measure_tenant_searches,
-    "indexing": measure_indexing,
-    "memory": measure_memory,
-    "documents": measure_documents,
-    "many-documents": measure_many_documents,
     "start": measure_start,
     "steady": measure_steady,
     "endurance": measure_endurance,
-    "growth": measure_growth,
-    "relay": measure_relay,
-    "lists": measure_lists,
-    "switch": measure_switch,
-    "fleet": measure_fleet,
-    "agents": measure_agents,
-    "agent-lists": measure_agent_lists,
-    "agent-memory": measure_agent_memory,
-    "identity": measure_identity,
-    "server-tokens": measure_server_tokens,
     "log-line": measure_log_line,
-    "unread-log": measure_unread_log,
-    "traces": measure_traces,
-    "bad-tokens": measure_bad_tokens,
-    "facade": measure_facade,
     "mcp-lists": measure_mcp_lists,
-    "connector": measure_connector,
-    "connections": measure_connections,
     "new-clients": measure_new_clients,
     "floods": measure_floods,
 }
@@ -130,9 +87,14 @@ def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
     parsed = parser.parse_args(argv)
     known = [*EXPERIMENTS, *["before"] * (parsed.before is not None)]
-    check_names(parser, parsed.names, known)
+    if unknown := set(parsed.names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     return parsed
 
 
 if __name__ == "__main__":
-    run(main)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops what was started
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

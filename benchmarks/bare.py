@@ -1,21 +1,19 @@
-"""What the service is compared with: bare FastAPI endpoints and raw ASGI, with a fixed answer.
+"""What the service is compared with: bare FastAPI endpoints with a fixed answer.
 
 The same uvicorn (uvloop, httptools, no access log) and the same bytes of JSON in and out.
 """
 
 import json
 import sys
-from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI, Response
 from pydantic import BaseModel
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from benchmarks.messages import EXECUTE, TOOLS
+from benchmarks.messages import EXECUTE
 
 
 class User(BaseModel):
@@ -54,32 +52,13 @@ def fastapi_app(answer: bytes) -> FastAPI:
     return app
 
 
-def list_app(bodies: Sequence[bytes]) -> FastAPI:
-    """Answer with the bodies in turn: GET tools, and what is posted to any path."""
+def list_app(answer: bytes) -> FastAPI:
+    """Answer what is posted to any path."""
     app = FastAPI()
-    in_turn = cycle(bodies)
 
-    @app.get(TOOLS)
     @app.post("/{path:path}")
     async def tools() -> Response:
-        return Response(next(in_turn), media_type="application/json")
-
-    return app
-
-
-def asgi_app(answer: bytes) -> ASGIApp:
-    """Read the body, parse nothing, answer."""
-    headers = [
-        (b"content-length", str(len(answer)).encode()),
-        (b"content-type", b"application/json"),
-    ]
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http"
-        while (await receive()).get("more_body", False):
-            pass
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": answer})
+        return Response(answer, media_type="application/json")
 
     return app
 
@@ -104,10 +83,8 @@ def main() -> None:
     answer = Path(file).read_bytes()
     if kind == "fastapi":
         serve(fastapi_app(answer), int(port))
-    elif kind == "list":
-        serve(list_app(answer.splitlines()), int(port))
     else:
-        serve(asgi_app(answer), int(port), lifespan="off")
+        serve(list_app(answer), int(port))
 
 
 if __name__ == "__main__":

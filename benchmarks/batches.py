@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from benchmarks.bench import Bench
 from benchmarks.echo_calls import TEXTS, TOOL, echo_gateway, posted
-from benchmarks.facade import DOC_ID
+from benchmarks.facade_messages import DOC_ID
 from benchmarks.messages import BATCH, OK, section_calls
 from benchmarks.paired import Comparison, measure_by_turns, table_of
 from benchmarks.report import Result

@@ -5,13 +5,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.calls import CONNECTIONS
 from benchmarks.echo_calls import called_over_mcp, echo_configuration, executed, posted
-from benchmarks.facade import DOC_ID, read_over_mcp
-from benchmarks.facade_messages import Way, opened_ways
+from benchmarks.facade_messages import DOC_ID, Way, opened_ways, read_over_mcp
 from benchmarks.fleet import wait_until_ready
 from benchmarks.messages import OK, section_calls
-from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
+from benchmarks.paired import CONNECTIONS, Comparison, Turn, measure_by_turns, table_of
 from benchmarks.report import Result
 from benchmarks.servers import GATEWAY, Server, fleet, gateway
 

@@ -10,10 +10,7 @@ from pathlib import Path
 from benchmarks.corpus import Corpus, make_corpus
 from benchmarks.generator import Generator, generator
 from benchmarks.load import Job, Outcome
-from benchmarks.messages import BATCH, NO_DOCUMENT, pair_batches
 from benchmarks.process import Process
-from benchmarks.remote_load import RemoteJob
-from benchmarks.servers import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,23 +18,17 @@ class Sizes:
     """How much is measured."""
 
     rounds: int
-    section_calls: int
-    search_calls: int
     relay_rounds: int
     relay_calls: int
     list_calls: int
-    pairs: tuple[int, ...]
     pages: int
     indexings: int
-    memory_rounds: int
-    memory_documents: int
     starts: int
     ratio_rounds: int
     ratio_calls: int
     steady_s: float
     log_lines: int
     endurance_calls: int
-    growth_calls: int
     tenant_documents: int
 
     def ratio_calls_at(self, connections: int) -> int:
@@ -47,44 +38,32 @@ class Sizes:
 
 FULL = Sizes(
     rounds=5,
-    section_calls=1_500,
-    search_calls=300,
     relay_rounds=11,
     relay_calls=400,
     list_calls=20,
-    pairs=(1, 5_000, 50_000),
     pages=2_000,
     indexings=4,
-    memory_rounds=3,
-    memory_documents=5,
     starts=5,
     ratio_rounds=15,
     ratio_calls=1_500,
     steady_s=10.0,
     log_lines=3_200,
     endurance_calls=1_000_000,
-    growth_calls=200_000,
     tenant_documents=300,
 )
 QUICK = Sizes(
     rounds=2,
-    section_calls=300,
-    search_calls=60,
     relay_rounds=2,
     relay_calls=100,
     list_calls=5,
-    pairs=(1, 500),
     pages=200,
     indexings=2,
-    memory_rounds=1,
-    memory_documents=2,
     starts=2,
     ratio_rounds=5,
     ratio_calls=1_200,
     steady_s=3.0,
     log_lines=640,
     endurance_calls=30_000,
-    growth_calls=40_000,
     tenant_documents=40,
 )
 
@@ -133,15 +112,13 @@ class Bench:
         """Wait for the job's outcome and count its errors."""
         return self._counted(self._load.finish())
 
-    def run(self, job: Job | RemoteJob, load: Generator | None = None) -> Outcome:
+    def run(self, job: Job, load: Generator | None = None) -> Outcome:
         """Do one job, by the load generator or another ``load``."""
         load = load or self._load
         load.begin(job)
         return self._counted(load.finish())
 
-    def measure(
-        self, server: Process, job: Job | RemoteJob, load: Generator | None = None
-    ) -> Measured:
+    def measure(self, server: Process, job: Job, load: Generator | None = None) -> Measured:
         """Do a job that is limited by its calls, and measure what it costs ``server``."""
         before = server.cpu_s()
         outcome = self.run(job, load)
@@ -166,20 +143,6 @@ class Bench:
             raise NoAnswers("the load generator got no answer at all")
         return outcome
 
-    def open_pairs(self, server: Server, pairs: int) -> None:
-        """Add to the limiter that many live (tenant, document) pairs besides the measured one."""
-        bodies = list(pair_batches(pairs - 1))
-        if bodies:
-            job = Job(
-                port=server.port,
-                path=BATCH,
-                bodies=bodies,
-                connections=4,
-                calls=len(bodies),
-                expected=NO_DOCUMENT,
-            )
-            self.run(job)
-
 
 @contextmanager
 def open_bench(workdir: Path, sizes: Sizes) -> Iterator[Bench]:
@@ -192,6 +155,12 @@ def percentile(values: list[float], percent: float) -> float:
     """Return the value that ``percent`` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def between(outcome: Outcome, started: float, ended: float) -> list[float]:
+    """Return the times of the calls that ran in part within that stretch."""
+    calls = zip(outcome.starts, outcome.times, strict=True)
+    return [took for begun, took in calls if begun < ended and begun + took > started]
 
 
 def medians(rounds: list[Measured]) -> Measured:

@@ -47,11 +47,6 @@ def write_preset(folder: Path, preset_id: str, references: Sequence[Reference]) 
     _write(folder / f"preset_{preset_id}.json", _preset(preset_id, references))
 
 
-def write_agents(folder: Path, agents: Sequence[Mapping[str, object]]) -> None:
-    """Write agents.json into a folder that is there."""
-    _write(folder / "agents.json", {"agents": agents})
-
-
 def _preset(preset_id: str, references: Iterable[Reference]) -> Mapping[str, object]:
     tools = [{"serverId": server_id, "toolName": name} for server_id, name in references]
     return {"id": preset_id, "name": f"Preset {preset_id}", "tools": tools}

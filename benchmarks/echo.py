@@ -11,8 +11,6 @@ MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 _OLDER = ("2025-03-26", "2025-06-18")
 ECHO = "echo"
-ECHO_FOR = "echo_for"
-"""As ``echo``, with an argument more, that may be bound."""
 PREFIX = "Echo: "
 """What ``echo`` puts before the text, so that only its answer holds both."""
 
@@ -29,26 +27,12 @@ _ECHO_TOOL: Mapping[str, object] = {
         "additionalProperties": False,
     },
 }
-_ECHO_FOR_TOOL: Mapping[str, object] = {
-    "name": ECHO_FOR,
-    "description": "Say the text again, for a tenant.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"text": {"type": "string"}, "tenant": {"type": "string"}},
-        "required": ["text", "tenant"],
-        "additionalProperties": False,
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers JSON-RPC messages as a server of one era, ``MODERN`` or ``LEGACY``.
+    """Answers JSON-RPC messages, of both eras; lists ``tools`` invented ones besides ``echo``."""
 
-    ``tools`` is how many it lists besides those that echo.
-    """
-
-    era: str = MODERN
     tools: int = 0
 
     def to(self, message: bytes) -> bytes | None:
@@ -62,17 +46,16 @@ class Answers:
     def _outcome(self, request: Mapping[str, object]) -> Mapping[str, object]:
         method, params = request["method"], request.get("params") or {}
         assert isinstance(params, dict)
-        modern = self.era == MODERN
         if method == "tools/call":
-            return _called(params, _COMPLETE if modern else {})
+            return _called(params, _COMPLETE)
         if method == "tools/list":
-            tools = [_ECHO_TOOL, _ECHO_FOR_TOOL, *map(invented_tool, range(self.tools))]
-            return {"result": {**(_COMPLETE | _CACHED if modern else {}), "tools": tools}}
+            tools = [_ECHO_TOOL, *map(invented_tool, range(self.tools))]
+            return {"result": {**_COMPLETE, **_CACHED, "tools": tools}}
         if method == "initialize":
             requested = params.get("protocolVersion")
             agreed = requested if requested in _OLDER else LEGACY
             return {"result": {**_PROMISE, "protocolVersion": agreed, "serverInfo": _SERVER_INFO}}
-        if method == "server/discover" and modern:
+        if method == "server/discover":
             return {"result": {**_COMPLETE, **_CACHED, **_PROMISE, "supportedVersions": [MODERN]}}
         if method == "ping":
             return {"result": {}}
@@ -113,8 +96,8 @@ def invented_tool(number: int) -> Mapping[str, object]:
 
 def _called(params: Mapping[str, object], base: Mapping[str, object]) -> Mapping[str, object]:
     arguments = params.get("arguments")
-    if params.get("name") not in (ECHO, ECHO_FOR) or not isinstance(arguments, dict):
-        return _error(_INVALID_PARAMS, "only the echo tools can be called")
+    if params.get("name") != ECHO or not isinstance(arguments, dict):
+        return _error(_INVALID_PARAMS, "only the echo tool can be called")
     content = [{"type": "text", "text": f"{PREFIX}{arguments['text']}"}]
     return {"result": {**base, "content": content, "isError": False}}
 

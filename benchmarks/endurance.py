@@ -15,8 +15,7 @@ from benchmarks.bench import Bench
 from benchmarks.configuration import write_preset
 from benchmarks.echo import ECHO
 from benchmarks.echo_calls import PRESET, SERVER, echo_configuration, posted
-from benchmarks.facade import DOC_ID
-from benchmarks.facade_messages import opened
+from benchmarks.facade_messages import DOC_ID, opened
 from benchmarks.fleet import wait_until_ready
 from benchmarks.load import Job
 from benchmarks.messages import BATCH, NO_DOCUMENT, OK, batch, section_calls

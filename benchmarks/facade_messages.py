@@ -4,16 +4,19 @@ import contextlib
 import http.client
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.corpus import TENANT
 from benchmarks.echo import LEGACY, MODERN
+from benchmarks.load import Job
+from benchmarks.paired import Turn
 from benchmarks.servers import REQUEST_LIMIT_S, START_LIMIT_S, NotStarted, Server
 
 JSON_PATH, STREAM_PATH = "/mcp", "/streams"
 """Where the SDK's server replies with JSON, and with streams of events; the facade has one path."""
 
+DOC_ID = "big-0"
 SECTION_TOOL = "read_doc_section"
 SECTIONS = tuple(f"s{number}" for number in range(1, 21))
 """The ids of the sections of every document."""
@@ -118,16 +121,33 @@ def opening_messages(way: Way) -> tuple[str, str]:
     return way.message("initialize", _INITIALIZE), notice
 
 
-def section_messages(way: Way, doc_id: str) -> Sequence[str]:
+def read_section(way: Way, section_id: str) -> dict[str, object]:
+    """Return the result that a server gives for one section."""
+    params = {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section_id}}
+    return way.request("tools/call", params, SECTION_TOOL)
+
+
+def read_over_mcp(way: Way, connections: int, calls: int) -> Turn:
     """Read the sections of one document in turn, each request under an id of its own."""
-    return [
+    bodies = [
         way.message(
             "tools/call",
-            {"name": SECTION_TOOL, "arguments": {"doc_id": doc_id, "section_id": section}},
+            {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section}},
             number,
         )
         for number, section in enumerate(SECTIONS * _CALLS_AT_ONCE, start=1)
     ]
+    job = Job(
+        port=way.server.port,
+        path=way.path,
+        bodies=bodies,
+        headers=way.headers("tools/call", SECTION_TOOL),
+        connections=connections,
+        calls=calls,
+        expected='"structuredContent":{',
+        expected_each=[f'"id":{number},' for number, _ in enumerate(bodies, start=1)],
+    )
+    return Turn(server=way.server, job=job)
 
 
 def _post(way: Way, headers: Mapping[str, str], body: str) -> tuple[str | None, bytes]:

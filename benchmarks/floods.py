@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchmarks.bench import Bench, Measured, percentile
 from benchmarks.configuration import over_stdio, write_configuration
-from benchmarks.connections import post
 from benchmarks.corpus import TENANT
 from benchmarks.facade_messages import SECTION_TOOL, Way
-from benchmarks.identity import Mode, token_mode
 from benchmarks.load import Job
-from benchmarks.messages import EXECUTE, OK, SERVERS, call, section_calls
+from benchmarks.messages import EXECUTE, OK, SERVERS, call, http_post, section_calls
 from benchmarks.report import Result, Target
 from benchmarks.servers import NO_CALL_REFUSED, Server, gateway
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import Principal
 
 DISTURBED = 5
 """Times its undisturbed p99 that a call may take at the 99th percentile, or LIMIT_MS."""
@@ -42,6 +43,14 @@ _WEBSOCKET_KEY = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _Sender = Callable[[Server, threading.Event], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """Settings of an ``auth_mode``, and the headers of a caller who proves who it is."""
+
+    settings: Mapping[str, str]
+    headers: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Flood:
     """A flood by ``threads`` that run ``sender``, at a gateway with these ``settings`` as well."""
@@ -53,7 +62,7 @@ class _Flood:
 
 def measure_floods(bench: Bench) -> Result:
     """Measure document calls of one connection alone, then beside each flood at a new gateway."""
-    mode = token_mode(bench.workdir)
+    mode = _token_mode(bench.workdir)
     documents = bench.folder("floods", _DOC_ID)
     result = Result(
         "read_doc_section beside a flood", ("flood", "calls/s", "p50 ms", "p99 ms", "slowest ms")
@@ -84,20 +93,29 @@ def measure_floods(bench: Bench) -> Result:
     return result
 
 
-def _floods(bench: Bench, mode: Mode, backend: socket.socket) -> Mapping[str, _Flood]:
+def _token_mode(workdir: Path) -> _Mode:
+    file = workdir / "tokens.jsonl"
+    token, _ = add_token(file, Principal(tenant_id=TENANT))
+    settings = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": str(file)}
+    return _Mode(settings, {"authorization": f"Bearer {token}"})
+
+
+def _floods(bench: Bench, mode: _Mode, backend: socket.socket) -> Mapping[str, _Flood]:
     body = call("list_available_tools", more="x" * 100_000)
     proof = mode.headers["authorization"]
     bad_token = {"authorization": proof[:-8] + proof[-8:].swapcase()[::-1]}
     short = section_calls(_DOC_ID)[0]
-    pipelined = _with_headers(post(EXECUTE, short), mode.headers)
+    pipelined = _with_headers(http_post(EXECUTE, short), mode.headers)
     listed = f"GET {SERVERS} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
     return {
         "none": _Flood(sender=None),
         "connector backend": _Flood(
             sender=_backend_flood(backend), threads=1, settings=_remote_settings(backend)
         ),
-        "bodies without a token": _Flood(sender=_repeated(post(EXECUTE, body))),
-        "invalid tokens": _Flood(sender=_repeated(_with_headers(post(EXECUTE, short), bad_token))),
+        "bodies without a token": _Flood(sender=_repeated(http_post(EXECUTE, body))),
+        "invalid tokens": _Flood(
+            sender=_repeated(_with_headers(http_post(EXECUTE, short), bad_token))
+        ),
         "large bodies sent slowly": _Flood(sender=_slow_bodies(mode), threads=1),
         "new connections": _Flood(
             sender=_repeated(
@@ -136,7 +154,7 @@ def _running(flood: _Flood, service: Server) -> Iterator[None]:
             thread.join()
 
 
-def _measured(bench: Bench, service: Server, mode: Mode) -> tuple[Measured, float]:
+def _measured(bench: Bench, service: Server, mode: _Mode) -> tuple[Measured, float]:
     before = service.cpu_s()
     outcome = bench.run(_job(service, mode, seconds=bench.sizes.steady_s))
     times_ms = [1000 * seconds for seconds in outcome.times]
@@ -150,7 +168,7 @@ def _measured(bench: Bench, service: Server, mode: Mode) -> tuple[Measured, floa
     return measured, max(times_ms)
 
 
-def _job(service: Server, mode: Mode, *, calls: int = 10**9, seconds: float = 60.0) -> Job:
+def _job(service: Server, mode: _Mode, *, calls: int = 10**9, seconds: float = 60.0) -> Job:
     return Job(
         port=service.port,
         path=EXECUTE,
@@ -197,7 +215,7 @@ def _answered(connection: socket.socket, request: bytes, count: int) -> bool:
     return True
 
 
-def _slow_bodies(mode: Mode) -> _Sender:
+def _slow_bodies(mode: _Mode) -> _Sender:
     head = f"POST {EXECUTE} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {_BODY_BYTES}\r\n\r\n"
     start = _with_headers(head.encode(), mode.headers)
 

@@ -9,7 +9,6 @@ from dataclasses import asdict
 
 from benchmarks.load import Job, Outcome
 from benchmarks.process import STOP_LIMIT_S, cpu_s
-from benchmarks.remote_load import RemoteJob
 from benchmarks.servers import ROOT
 
 
@@ -19,7 +18,7 @@ class Generator:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def begin(self, job: Job | RemoteJob) -> None:
+    def begin(self, job: Job) -> None:
         """Send it a job; ``finish`` has to follow."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")

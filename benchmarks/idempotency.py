@@ -7,7 +7,7 @@ from itertools import count, cycle, islice, product
 
 from benchmarks.bench import Bench, Measured
 from benchmarks.echo_calls import TEXTS, TOOL, echo_configuration, posted
-from benchmarks.facade import DOC_ID
+from benchmarks.facade_messages import DOC_ID
 from benchmarks.fleet import wait_until_ready
 from benchmarks.messages import OK, call, section_calls
 from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of

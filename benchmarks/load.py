@@ -21,7 +21,6 @@ JOB_LIMIT_S = 60.0
 class Job:
     """``bodies`` are sent in turn to ``path``; ``expected`` is what a good answer holds.
 
-    ``paths``, if there are any, are asked in turn instead of ``path``, for one body.
     ``expected_each`` is empty, or what the answer to each of the bodies holds besides.
     ``headers`` go with each request.
     """
@@ -29,7 +28,6 @@ class Job:
     port: int
     method: str = "POST"
     path: str
-    paths: list[str] = field(default_factory=list)
     bodies: list[str]
     headers: dict[str, str] = field(default_factory=dict)
     connections: int
@@ -68,8 +66,7 @@ class _Run:
     def __init__(self, job: Job) -> None:
         each = job.expected_each or [""] * len(job.bodies)
         self._exchanges = [
-            _Exchange(_request(job, path, body), expected.encode())
-            for path in job.paths or [job.path]
+            _Exchange(_request(job, body), expected.encode())
             for body, expected in zip(job.bodies, each, strict=True)
         ]
         self._expected = job.expected.encode()
@@ -142,11 +139,11 @@ def _is_whole(answer: bytes) -> bool:
     return len(body) >= int(length.split(b"\r\n", 1)[0])
 
 
-def _request(job: Job, path: str, body: str) -> bytes:
+def _request(job: Job, body: str) -> bytes:
     content = body.encode()
     headers = "".join(f"{name}: {value}\r\n" for name, value in job.headers.items())
     head = (
-        f"{job.method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n{headers}"
+        f"{job.method} {job.path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n{headers}"
         f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
     )
     return head.encode() + content

@@ -1,16 +1,13 @@
 """Bodies of requests to the service, and to MCP servers."""
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 from benchmarks.corpus import TENANT, Corpus
 
 EXECUTE = "/internal/mcp/execute"
 BATCH = "/internal/mcp/execute/batch"
-BATCH_CALLS = 32
 OK = '"status":"ok"'
-TOOLS = "/internal/mcp/tools"
 SERVERS = "/internal/mcp/servers"
 ACTIVE_PRESET = "/internal/mcp/presets/active"
 JSON_RPC = '"jsonrpc":"2.0"'
@@ -18,7 +15,6 @@ PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}'
 NO_DOCUMENT = '"code":"DOCUMENT_NOT_FOUND"'
 
 _TRACE_ID = "0123456789abcdef" * 2
-_TENANTS_OF_PAIRS = 50
 
 
 def call(tool_name: str, **arguments: object) -> str:
@@ -39,6 +35,18 @@ def tools_call(name: str, **arguments: object) -> str:
     return _json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
 
+def call_without_document() -> str:
+    """Build a call that needs no document."""
+    return call("list_available_tools")
+
+
+def http_post(path: str, body: str) -> bytes:
+    """Build a whole request."""
+    content = body.encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
 def section_calls(doc_id: str) -> list[str]:
     """Read the sections of one document in turn."""
     sections = range(1, 21)
@@ -48,17 +56,6 @@ def section_calls(doc_id: str) -> list[str]:
 def search_calls(doc_id: str, corpus: Corpus) -> list[str]:
     """Ask one document the queries in turn."""
     return [call("doc_local_search", doc_id=doc_id, query=query) for query in corpus.queries]
-
-
-def pair_batches(pairs: int) -> Iterator[str]:
-    """Touch that many (tenant, document) pairs: an invented document opens its window as well."""
-    for tenant in range(_TENANTS_OF_PAIRS):
-        doc_ids = (
-            f"invented-document-{tenant:02}-{number:05}"
-            for number in range(tenant, pairs, _TENANTS_OF_PAIRS)
-        )
-        while some := list(islice(doc_ids, BATCH_CALLS)):
-            yield batch(f"tenant-{tenant:02}", some)
 
 
 def batch(tenant_id: str, doc_ids: Sequence[str]) -> str:

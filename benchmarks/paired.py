@@ -17,6 +17,7 @@ from benchmarks.report import Result, Target, at_connections
 
 SEED = 20_260_728
 RESAMPLES = 2_000
+CONNECTIONS = (1, 32)
 HEADER = ("what", "connections", "CPU ms", "other's", "p50 ms", "other's")
 
 Figure = Callable[[Measured, Measured], float]

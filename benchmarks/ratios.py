@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from benchmarks.bench import Bench
-from benchmarks.calls import CONNECTIONS
 from benchmarks.echo import ECHO
 from benchmarks.echo_calls import (
     TEXTS,
@@ -15,10 +14,20 @@ from benchmarks.echo_calls import (
     executed,
     posted,
 )
-from benchmarks.facade import DOC_ID, read_over_mcp, read_section
-from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, opened_ways, wait_for
+from benchmarks.facade_messages import (
+    DOC_ID,
+    SECTIONS,
+    STREAM_PATH,
+    Way,
+    opened,
+    opened_ways,
+    read_over_mcp,
+    read_section,
+    wait_for,
+)
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
 from benchmarks.paired import (
+    CONNECTIONS,
     Comparison,
     added_p50_ms,
     measure_by_turns,

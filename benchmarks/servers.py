@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, PING
@@ -96,7 +95,7 @@ def gateway(
 
 @contextlib.contextmanager
 def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
-    """Run a bare server that gives ``answer``, or its lines in turn; kinds: ``benchmarks.bare``."""
+    """Run a bare server that gives ``answer``; kinds: ``benchmarks.bare``."""
     file = workdir / f"answer-{time.perf_counter_ns()}.json"
     file.write_bytes(answer)
     command = [sys.executable, "-m", "benchmarks.bare", kind, str(file)]
@@ -121,21 +120,10 @@ def sdk_server(workdir: Path, tools: object, sections: object) -> Iterator[Serve
         yield server
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lateness:
-    """How late the last server of a fleet is: so many of its answers take so long."""
-
-    seconds: float = 0.0
-    answers: int = 0
-
-
 @contextlib.contextmanager
-def fleet(
-    workdir: Path, servers: int = 1, *, tools: int = 0, late: Lateness = Lateness()
-) -> Iterator[Sequence[Server]]:
+def fleet(workdir: Path, servers: int = 1, *, tools: int = 0) -> Iterator[Sequence[Server]]:
     """Run bare MCP servers on a port each, all in one process and event loop."""
     command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
-    command += ["--late-s", str(late.seconds), "--late-answers", str(late.answers)]
     ports = free_ports(servers)
     process = start_process([*command, *map(str, ports)], ROOT, workdir, {})
     running = [Server(process, port) for port in ports]

@@ -10,8 +10,7 @@ from benchmarks.bench import Bench
 from benchmarks.echo_calls import echo_configuration
 from benchmarks.facade_messages import opened
 from benchmarks.fleet import wait_until_ready
-from benchmarks.memory import call_without_document
-from benchmarks.messages import EXECUTE
+from benchmarks.messages import EXECUTE, call_without_document
 from benchmarks.report import Result, Target
 from benchmarks.servers import Server, bare, fleet, gateway
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from benchmarks.bench import Bench
-from benchmarks.calls import CONNECTIONS
 from benchmarks.corpus import TENANT
 from benchmarks.echo_calls import called_over_mcp, echo_configuration, echo_gateway, executed
 from benchmarks.facade_messages import Way, opening_messages
 from benchmarks.generator import Generator, generator
-from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
+from benchmarks.paired import CONNECTIONS, Comparison, Turn, measure_by_turns, table_of
 from benchmarks.process import Process
 from benchmarks.report import Result
 from benchmarks.servers import GATEWAY, fleet

@@ -1,5 +1,6 @@
 """How evenly downstream calls are answered while the gateway has other things to do."""
 
+import socket
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,9 +10,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
-from benchmarks.bench import Bench, percentile
+from benchmarks.bench import Bench, between, percentile
 from benchmarks.configuration import Reference, over_http, write_configuration, write_preset
-from benchmarks.connections import post, unread
 from benchmarks.echo import ECHO
 from benchmarks.echo_calls import executed
 from benchmarks.fleet import (
@@ -21,8 +21,7 @@ from benchmarks.fleet import (
     fleet_references,
     wait_until_ready,
 )
-from benchmarks.indexing import between
-from benchmarks.messages import EXECUTE, call, search_calls
+from benchmarks.messages import EXECUTE, call, http_post, search_calls
 from benchmarks.paired import SEED, target_of
 from benchmarks.report import Result
 from benchmarks.responder import HANGING_PATH
@@ -37,6 +36,7 @@ _SERVER, _HANGING = "server-00", "hanging"
 _PRESET = "one"
 _CHANGE_S = 1.0
 _LEAD_S = 0.5
+_SEND_LIMIT_S = 10.0
 
 _Disturb = Callable[[float], None]
 """Disturbs the gateway for so many seconds."""
@@ -101,7 +101,7 @@ def _disturbances(
 
     def hang(seconds: float) -> None:
         body = call(f"{_HANGING}:{ECHO}", text="never answered")
-        with unread(service, post(EXECUTE, body), HANGING_CALLS):
+        with _unread(service, http_post(EXECUTE, body), HANGING_CALLS):
             time.sleep(seconds)
             assert service.metric("mcp_proxy_calls_in_flight") >= HANGING_CALLS
 
@@ -118,6 +118,16 @@ def _disturbances(
         f"a server hangs, with {HANGING_CALLS} calls": hang,
         "search indexes are built": index,
     }
+
+
+@contextmanager
+def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
+    """Send ``data`` on each connection, and read no answer."""
+    with ExitStack() as stack:
+        for _ in range(connections):
+            opened = socket.create_connection(("127.0.0.1", server.port), timeout=_SEND_LIMIT_S)
+            stack.enter_context(opened).sendall(data)
+        yield
 
 
 @contextmanager

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.bench import Bench, percentile
+from benchmarks.bench import Bench, between, percentile
 from benchmarks.corpus import TENANT
-from benchmarks.documents import wait_until_read
-from benchmarks.indexing import between
 from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, OK, call
 from benchmarks.report import Result, Target
@@ -102,7 +100,7 @@ def _served(bench: Bench, folder: Path, cache: Path) -> Iterator[Server]:
     settings = {**NO_CALL_REFUSED, "MCP_PROXY_CACHE_DIR": str(cache)}
     with gateway(bench.workdir, folder, settings) as server:
         server.wait_for(_pages())
-        wait_until_read(server)
+        _wait_until_read(server)
         yield server
 
 
@@ -125,6 +123,14 @@ def _write(bench: Bench, folder: Path, count: int) -> int:
         )
         write_document(folder, document, replace=True)
     return text_bytes
+
+
+def _wait_until_read(server: Server) -> None:
+    """Wait until every file was read in the background."""
+    while b'"files_not_read":0' not in server.request(
+        "/health/ready", method="GET", expected="documents"
+    ):
+        time.sleep(0.05)
 
 
 def _wait_until_indexed(server: Server) -> None:

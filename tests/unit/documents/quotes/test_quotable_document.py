@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.quotations import make_quotations
 from mcp_tools_proxy.documents.quotable_document import (
     MAX_MATCHES,
     MAX_TRIED,
@@ -12,6 +11,7 @@ from mcp_tools_proxy.documents.quotable_document import (
 from mcp_tools_proxy.domain.document import PageSpan
 from tests.support.builders import make_document
 from tests.support.examples import at_most
+from tests.support.quotations import make_quotations
 from tests.support.tables import each_row
 
 FIRST = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.domain.document import Document
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _SEED = 20261126
 _LINE_CHARS = 76
 _PAGE_CHARS = 2_600
