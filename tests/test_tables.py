@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.failure_reports import report_leaves
 from tests.support.tables import each_row
 
 
@@ -71,3 +72,21 @@ async def test_rows_that_fail_asynchronously_are_named() -> None:
 
     with pytest.raises(ExceptionGroup, match="1 of 3 rows"):
         await cast("Coroutine[Any, Any, None]", test())
+
+
+async def test_a_failure_inside_task_groups_is_reported_as_its_assertion(
+    request: pytest.FixtureRequest,
+) -> None:
+    async def fail(number: int) -> None:
+        assert number == 0, f"number {number}"
+
+    async def fail_twice() -> None:
+        async with asyncio.TaskGroup() as outer, asyncio.TaskGroup() as inner:
+            inner.create_task(fail(1))
+            outer.create_task(fail(2))
+
+    with pytest.raises(ExceptionGroup) as failed:
+        await fail_twice()
+    text = str(report_leaves(request.node, failed))
+    assert [text.count(it) for it in ("number 1", "number 2", "Exception Group")] == [1, 1, 0]
+    assert text.splitlines()[-1].endswith("AssertionError")
