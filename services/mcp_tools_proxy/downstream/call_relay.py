@@ -206,7 +206,7 @@ class CallRelay:
         finally:
             limit.resume()
 
-    # Called by input_rounds, which reads the server's requests from results
+    # Called by client_input, which reads the server's requests from results
 
     @property
     def deadline(self) -> float:
@@ -300,11 +300,6 @@ CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
 MAX_CLIENT_REQUEST_BYTES = 1024 * 1024
 """The largest params of one client request, as JSON."""
-
-
-def input_required(raw: object) -> bool:
-    """Return whether an answer requires input instead of being a result."""
-    return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 
 
 def relay_capabilities(capabilities: Mapping[str, object]) -> dict[str, object]:

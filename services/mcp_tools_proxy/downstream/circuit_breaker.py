@@ -7,9 +7,11 @@ from typing import NamedTuple
 import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
-from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 LONGEST_PAUSE_S = 300.0
 
@@ -105,6 +107,7 @@ class CircuitBreaker:
         self, config: ServerConfig, metrics: ServerMetrics, clock: Callable[[], float]
     ) -> None:
         self._server_id = config.server_id
+        self._call_timeout_s = config.call_timeout_s
         self._threshold = config.breaker_failures
         self._pauses = Backoff(
             first_s=config.breaker_pause_s,
@@ -139,6 +142,29 @@ class CircuitBreaker:
         if not self.is_open:
             return None
         return f"{self.failures} calls in a row got no answer, the last one: {self._reason}"
+
+    @contextmanager
+    def observing(self) -> Iterator[None]:
+        """Let a call through, and note how it ends. Raises ServerUnavailable while open."""
+        admitted = self.enter()
+        failure: str | None = ""
+        is_lost = False
+        try:
+            yield
+            failure = None
+        except (JsonRpcError, ResponseTooLarge):
+            failure = None
+            raise
+        except AccessRefused:
+            raise
+        except ConnectionFailure as fault:
+            failure, is_lost = fault.reason, True
+            raise
+        except (TimeoutError, ToolTimeout):
+            failure = f"no answer within {self._call_timeout_s:g} s"
+            raise
+        finally:
+            self.leave(admitted, failure=failure, is_lost=is_lost)
 
     def enter(self) -> Admitted:
         """Admit a call; while the circuit is open it is a probe. Raises ServerUnavailable."""

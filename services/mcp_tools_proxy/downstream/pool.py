@@ -22,11 +22,11 @@ from mcp_tools_proxy.domain.server import (
     not_listed,
 )
 from mcp_tools_proxy.downstream.caller_values import CallerValues
+from mcp_tools_proxy.downstream.client_input import SuspendedCalls
 from mcp_tools_proxy.downstream.connection import Dial
 from mcp_tools_proxy.downstream.isolated_sessions import IsolatedSessions
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
 

@@ -23,6 +23,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.caller_values import CallerDial, CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
+from mcp_tools_proxy.downstream.client_input import SuspendedCalls
 from mcp_tools_proxy.downstream.connection import (
     FAULTS,
     AccessRefused,
@@ -34,7 +35,6 @@ from mcp_tools_proxy.downstream.connection import (
     ServerOutput,
     reason_of,
 )
-from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery import (
     counts_of,
     discover,
@@ -42,9 +42,8 @@ from mcp_tools_proxy.downstream.discovery import (
     log_connected,
 )
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
-from mcp_tools_proxy.downstream.request_sender import CallLimit, RequestSender
+from mcp_tools_proxy.downstream.request_sender import CallLimit, ConnectionState, RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
-from mcp_tools_proxy.downstream.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0

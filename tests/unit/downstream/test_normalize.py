@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
     failure_of,
@@ -13,6 +12,7 @@ from mcp_tools_proxy.downstream.components.normalize import (
     normalise_resource_result,
     normalise_tool_result,
 )
+from mcp_tools_proxy.downstream.components.remote_call import input_required
 from mcp_tools_proxy.wire.content_blocks import CUT
 from mcp_tools_proxy.wire.text import utf8_len
 from tests.support.tables import each_row

@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, ServerAuth
 from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S
-from mcp_tools_proxy.downstream.suspended_calls import (
+from mcp_tools_proxy.downstream.client_input import (
     MAX_SUSPENDED_PER_TENANT,
     STATE_PREFIX,
     SendRequest,

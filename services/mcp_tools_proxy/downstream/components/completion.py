@@ -7,11 +7,11 @@ from typing import Any, TypeGuard
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
+    input_required,
     tool_failed_from,
 )
 from mcp_tools_proxy.wire.encodable import encodable

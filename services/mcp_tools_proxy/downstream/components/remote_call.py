@@ -17,8 +17,9 @@ from typing import Any, Self
 import structlog
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.caller import Call, InputResponses, Kind
 from mcp_tools_proxy.domain.caller_template import withheld_from_stand_in
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import (
     InternalError,
@@ -30,8 +31,15 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.downstream.call_relay import INPUT_REQUIRED, CallRelay
 from mcp_tools_proxy.downstream.caller_values import caller_meta
-from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
+from mcp_tools_proxy.downstream.client_input import (
+    Rounds,
+    may_suspend,
+    response_fields,
+    resume_key_of,
+    supports_all,
+)
 from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.text_filler import templates_of
@@ -113,11 +121,16 @@ class RemoteCall:
     what left, and logged. A class because ``contextlib.contextmanager`` costs each call more.
     """
 
-    __slots__ = ("_call", "_debug_enabled", "_raw", "_started", "_target")
+    __slots__ = (
+        *("_call", "_debug_enabled", "_method", "_params", "_raw", "_session", "_started"),
+        *("_target", "_waited_s"),
+    )
 
     def __init__(self, target: RemoteTarget, call: Call) -> None:
         self._target = target
         self._call = call
+        self._session = target.session
+        self._waited_s = call.waited_s
         self._raw: Any = None
 
     def __enter__(self) -> Self:
@@ -148,32 +161,90 @@ class RemoteCall:
     async def send(self, method: str, params: dict[str, Any]) -> Any:
         """Send the request, in rounds where the server needs more input; return the raw result.
 
-        Raises JsonRpcError, what ``check_stand_in`` and ``send_with_rounds`` raise, and
-        ResultTooLarge.
+        An idempotent request is repeated once when no answer came. The result is
+        ``input_required`` only if the call's client supports that, or cannot be sent the server's
+        requests. Raises as ``RequestSender.send`` and ``check_stand_in``; ResultTooLarge;
+        ToolFailed, ToolTimeout when the client did not answer.
         """
         target, call = self._target, self._call
+        config = target.session.config
         if call.caller.stand_in is not None:
-            check_stand_in(target.session.config)
-        with server_span(method, target.session.config, target.spec, target.name) as span:
+            check_stand_in(config)
+        with server_span(method, config, target.spec, target.name) as span:
             meta = params["_meta"] = meta_of(call)
-            if target.session.config.forward:
-                meta |= caller_meta(target.session.config.forward, call.caller)
-            idempotent = target.spec.idempotent
+            if config.forward:
+                meta |= caller_meta(config.forward, call.caller)
+            self._method, self._params = method, params
             if target.session.lease is None:
-                raw = await send_with_rounds(
-                    call, target.session, method, params, idempotent=idempotent
-                )
+                raw = await self._send()
             else:
-                async with target.session.lease(call.caller, call.waited_s) as (own, waited_s):
-                    waiting_call = replace(call, waited_s=waited_s)
-                    raw = await send_with_rounds(
-                        waiting_call, own, method, params, idempotent=idempotent
-                    )
+                async with target.session.lease(call.caller, call.waited_s) as leased:
+                    self._session, self._waited_s = leased
+                    raw = await self._send()
             if isinstance(raw, dict) and raw.get("isError") is True:
                 span.fail("tool_error")
         self._raw = raw
         _check_count(raw, target.max_result_bytes)
         return raw
+
+    async def _send(self) -> Any:
+        """Send the request in the present session; it may be suspended or resumed."""
+        call, session = self._call, self._session
+        if call.client is NULL_CLIENT and call.input_responses is None:
+            raw = await self._send_round(None, None)
+            return await self._send_more_rounds(raw, None) if input_required(raw) else raw
+        if may_suspend(call, legacy=session.is_legacy):
+            resume_key = resume_key_of(call, session.config, self._method, self._params)
+            return await session.suspended_calls.send(
+                call, resume_key, self._send_relayed, session.metrics
+            )
+        if call.input_responses is not None:
+            self._params |= response_fields(call.input_responses)
+        return await self._send_relayed(call.client)
+
+    async def _send_relayed(self, client: Client) -> Any:
+        """Send the request; relay to ``client`` what the server sends meanwhile."""
+        caller = self._call.caller
+        async with CallRelay(client, (caller.tenant_id, caller.user_id)) as relay:
+            raw = await self._send_round(relay, None)
+            if client.supports_input_required:
+                return raw
+            return await self._send_more_rounds(raw, relay)
+
+    async def _send_more_rounds(self, raw: Any, relay: CallRelay | None) -> Any:
+        """Send until the result is final, or requires input that only the caller can supply."""
+        rounds = Rounds(relay)
+        while input_required(raw) and (responses := await rounds.answer(raw)) is not None:
+            raw = await self._send_round(relay, responses)
+        return raw
+
+    async def _send_round(self, relay: CallRelay | None, responses: InputResponses | None) -> Any:
+        """Send the request of one round; ``responses`` is None for the first one.
+
+        The server has seen the first round, so a failure of a later one is not retryable unless
+        the call is idempotent, and never one of a call that did nothing.
+        """
+        call, session, idempotent = self._call, self._session, self._target.spec.idempotent
+        is_first = responses is None
+        params = self._params if responses is None else self._params | response_fields(responses)
+        try:
+            return await session.sender.send(
+                self._method,
+                params,
+                repeatable=idempotent and is_first and call.input_responses is None,
+                idempotent=idempotent,
+                relay=relay,
+                tenant_id=call.caller.tenant_id,
+                waited_s=self._waited_s if is_first else 0.0,
+                caller=call.caller if session.config.needs_caller else None,
+            )
+        except JsonRpcError as error:
+            error.came_first = is_first and (relay is None or not relay.request_count)
+            raise
+        except ProxyError as error:
+            if not is_first and not idempotent and (error.retryable or error.nothing_ran):
+                raise error.after_sending() from None
+            raise
 
     def input_required_result(self, raw: dict[str, Any]) -> Result:
         """Return an ``input_required`` result unchanged, for a client that supports all of it.
@@ -227,6 +298,11 @@ class RemoteCall:
             log.debug("downstream.response", **fields, response=shape_of(self._raw))
         else:
             log.debug("downstream.response.error", **fields, errorMessage=code)
+
+
+def input_required(raw: object) -> bool:
+    """Return whether an answer requires input instead of being a result."""
+    return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 
 
 def _code_of(error: BaseException) -> str:

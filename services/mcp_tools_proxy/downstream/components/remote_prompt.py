@@ -12,13 +12,13 @@ from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Promp
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.view import Route
-from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
+    input_required,
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession

@@ -12,12 +12,12 @@ from mcp_tools_proxy.domain.errors import (
     ResourceNotFound,
 )
 from mcp_tools_proxy.domain.offers.view import Route
-from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
+    input_required,
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.offered_items import UriPattern

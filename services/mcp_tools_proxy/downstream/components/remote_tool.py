@@ -14,12 +14,12 @@ from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
-from mcp_tools_proxy.downstream.call_relay import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
+    input_required,
     shape_of,
     tool_failed_from,
     type_of,

@@ -1,31 +1,38 @@
-"""Calls that continue at their server while their client is away to get input.
+"""Calls whose server needs input of their client before it can go on: in rounds, or suspended.
+
+A server of MCP 2026-07-28 answers ``input_required`` and expects the request again, with the
+client's answers. A client that handles these rounds itself gets that answer unchanged; for any
+other client ``Rounds`` drives them here.
 
 A server of the older eras sends its request in the midst of a call; a client of MCP 2026-07-28 can
 only be sent it as the answer to the call. So the call goes on in a task of its own. Its client is
-answered ``input_required`` with a handle as ``requestState``, and resumes the call with both.
-
-The metric ``mcp_proxy_server_suspended_calls`` counts the suspensions. One condition in
-``input_rounds``, ``may_suspend``, leads here; without it, such a client's calls would fail where
-their servers need input.
+answered ``input_required`` with a handle as ``requestState``, and resumes the call with both. The
+metric ``mcp_proxy_server_suspended_calls`` counts the suspensions. One condition, ``may_suspend``,
+decides; without it, such a client's calls would fail where their servers need input.
 """
 
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.aiokits.backoff import Backoff
+from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
-from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed, ToolTimeout
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig
 from mcp_tools_proxy.downstream.call_relay import (
     INPUT_REQUIRED,
     MAX_CLIENT_WAIT_S,
+    CallRelay,
     relay_capabilities,
+    unsupported_reason,
 )
+from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
+from mcp_tools_proxy.wire.text import quote
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
 """The beginning of our own ``requestState`` values, none of which is ever sent to a server."""
@@ -249,3 +256,133 @@ class SuspendedCalls:
             if suspended.expires_at <= now:
                 suspended.cancel()
                 del self._suspended[handle]
+
+
+MAX_ROUNDS = 10
+"""Upper bound of the rounds of one call."""
+
+PAUSES = Backoff(first_s=0.05, longest_s=0.25, least_share=1.0)
+"""The pauses before rounds without client requests, as in the SDK's client.
+
+A server that returns only its state would else be sent the request in a tight loop.
+"""
+
+_ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
+"""Method and params of each client request of one answer, by its key."""
+
+
+class Rounds:
+    """The rounds of one call after the first; ``relay`` sends its client the server's requests."""
+
+    def __init__(self, relay: CallRelay | None) -> None:
+        self._relay = relay
+        self._count = self._pauses = 0
+
+    async def answer(self, raw: Mapping[str, Any]) -> InputResponses | None:
+        """Return what the next round brings; None if only the caller can supply it.
+
+        Raises ToolFailed, ToolTimeout when the client did not answer.
+        """
+        requests, state, relay = _client_requests_of(raw), _state_of(raw), self._relay
+        if requests is None or not _can_continue(requests, state, relay):
+            return None
+        self._count += 1
+        if self._count > MAX_ROUNDS:
+            raise ToolFailed(
+                f"the server asked for input more than {MAX_ROUNDS} times; pass all it needs "
+                "as arguments, or use another tool"
+            )
+        if not requests or relay is None:
+            await asyncio.sleep(PAUSES.pause_s(self._pauses))
+            self._pauses += 1
+            return InputResponses(responses={}, state=state)
+        self._pauses = 0
+        return InputResponses(responses=await _collect_responses(requests, relay), state=state)
+
+
+def response_fields(input_responses: InputResponses) -> dict[str, Any]:
+    """Build the fields that a request carries in a round after the first."""
+    fields: dict[str, Any] = {}
+    if input_responses.responses:
+        fields["inputResponses"] = input_responses.responses
+    if input_responses.state is not None:
+        fields["requestState"] = input_responses.state
+    return fields
+
+
+def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
+    """Return method and params of each client request, by its key; None if any is malformed."""
+    requests = raw.get("inputRequests") or {}
+    if not isinstance(requests, Mapping):
+        return None
+    found: _ClientRequests = {}
+    for key, request in requests.items():
+        params = request.get("params") if isinstance(request, Mapping) else None
+        if not isinstance(request, Mapping) or not isinstance(params, Mapping | None):
+            return None
+        found[key] = request.get("method"), params or {}
+    return found
+
+
+def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
+    """Return whether a client declared the capabilities for everything that an answer requests.
+
+    An answer without requests and without state is invalid in MCP, and clients refuse it.
+    """
+    requests, capabilities = _client_requests_of(raw), relay_capabilities(client.capabilities)
+    if not requests and _state_of(raw) is None:
+        return False
+    return requests is not None and all(
+        unsupported_reason(method, params, capabilities) is None
+        for method, params in requests.values()
+    )
+
+
+def _can_continue(requests: _ClientRequests, state: str | None, relay: CallRelay | None) -> bool:
+    """Return whether the next round has something new: answers, or at least the server's state.
+
+    The same request without either could execute its work twice.
+    """
+    if relay is None or not requests:
+        return not requests and state is not None
+    return all(relay.refusal(method, params) is None for method, params in requests.values())
+
+
+async def _collect_responses(requests: _ClientRequests, relay: CallRelay) -> dict[str, object]:
+    """Send the client one request after the other; return the results by key.
+
+    Raises ToolFailed, ToolTimeout.
+    """
+    responses: dict[str, object] = {}
+    try:
+        async with asyncio.timeout_at(relay.deadline):
+            for key, (method, params) in requests.items():
+                responses[key] = await _request(relay, cast("str", method), params)
+    except TimeoutError:
+        raise ToolTimeout(
+            "the server asked the client for input, and the client did not answer within "
+            f"{MAX_CLIENT_WAIT_S:g} s; make the call again when it can"
+        ) from None
+    return responses
+
+
+def _state_of(raw: Mapping[str, Any]) -> str | None:
+    state = raw.get("requestState")
+    return state if isinstance(state, str) else None
+
+
+async def _request(
+    relay: CallRelay, method: str, params: Mapping[str, Any]
+) -> Mapping[str, object]:
+    refusal = relay.refusal(method, params)
+    try:
+        if refusal is not None:
+            raise refusal
+        return await relay.request(method, params)
+    except ClientRequestFailed as failure:
+        reason = quote(failure.message, MESSAGE_CHARS)
+        raise ToolFailed(
+            "the server asked the client for input, and the client answered with error "
+            f"{failure.code}: {reason}",
+            details={"code": failure.code},
+        ) from None
