@@ -17,6 +17,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
+from mcp_tools_proxy.downstream.connection import User
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.mcp_protocol import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -83,9 +84,6 @@ FLUSH_GRACE_S = 1.0
 """How long a result waits until the notifications before it have reached the client."""
 
 _tokens = itertools.count(1)
-
-User = tuple[str, str]
-"""The tenant and user of a call."""
 
 log = structlog.get_logger()
 

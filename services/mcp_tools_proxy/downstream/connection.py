@@ -4,15 +4,13 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.proxy_error import ProxyError
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CallRelay
-from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import printable, quote
 
@@ -268,6 +266,70 @@ class ServerOutput:
         return printable(line.strip())[:LINE_CHARS]
 
 
+User = tuple[str, str]
+"""The tenant and user of a call."""
+
+
+class Relay(Protocol):
+    """The client of one call, as a connection sees it."""
+
+    user: User
+    token: int
+    """The progress token of the call's requests, unique in this process."""
+    request_count: int
+    """How many requests the client was sent so far."""
+
+    def meta(self, *, modern: bool) -> dict[str, object]:
+        """Build the part of a request's ``_meta`` that describes the client, as the era has it."""
+        ...
+
+    def attached(
+        self, timeout: asyncio.Timeout, *, allows_requests: bool
+    ) -> AbstractContextManager[None]:
+        """Relay messages for one request, whose time-out this is, while the context is open."""
+        ...
+
+    def on_progress(self, params: Mapping[str, Any], size: int) -> None:
+        """Relay progress."""
+        ...
+
+    def on_log(self, params: Mapping[str, Any], size: int) -> None:
+        """Relay a log message."""
+        ...
+
+    async def on_request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+        """Send a client request of the older eras. Raises ClientRequestFailed."""
+        ...
+
+
+class Subscriptions(Protocol):
+    """The resources with listeners, as a connection that has to subscribe to them sees them."""
+
+    changed: asyncio.Event
+    """Set at the next change of ``uris``, when a fresh event replaces it."""
+
+    @property
+    def uris(self) -> frozenset[str]:
+        """The URIs that have listeners."""
+        ...
+
+    def confirmed(self) -> frozenset[str]:
+        """Return the URIs that the server accepted before."""
+        ...
+
+    def record_answer(self, uri: str, refusal: Exception | None = None) -> None:
+        """Record that the server accepted a subscription, or refused it with ``refusal``."""
+        ...
+
+    def on_updated(self, uri: str | None) -> None:
+        """Notify the listeners to a resource, and to those it is a part of; None stands for all."""
+        ...
+
+    def notify(self, uris: Iterable[str]) -> None:
+        """Call the listeners to these resources."""
+        ...
+
+
 class Connection(Protocol):
     """A negotiated connection. Any number of tasks may send requests at once."""
 
@@ -297,7 +359,7 @@ class Connection(Protocol):
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        relay: CallRelay | None = None,
+        relay: Relay | None = None,
         call_headers: CallHeaders | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``: an object, for ``tools/call`` any JSON.
@@ -323,7 +385,7 @@ class Connection(Protocol):
         """
         ...
 
-    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
         """Keep ``subscriptions`` subscribed and dispatch their updates, until cancelled."""
         ...
 

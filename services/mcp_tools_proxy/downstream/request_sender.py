@@ -25,7 +25,6 @@ from mcp_tools_proxy.domain.server import (
     ServerState,
     unavailable_text,
 )
-from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.caller_values import CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
@@ -34,6 +33,7 @@ from mcp_tools_proxy.downstream.connection import (
     ClosedUnanswered,
     Connection,
     ConnectionFailure,
+    Relay,
     ResponseTooLarge,
     SessionLost,
 )
@@ -57,7 +57,7 @@ class _Repeat(Enum):
     ALWAYS = auto()
 
 
-def _is_sent_again(fault: ConnectionFailure, repeat: _Repeat, relay: CallRelay | None) -> bool:
+def _is_sent_again(fault: ConnectionFailure, repeat: _Repeat, relay: Relay | None) -> bool:
     if relay is not None and relay.request_count:
         return False
     if repeat is _Repeat.ALWAYS or (isinstance(fault, SessionLost) and not fault.sent):
@@ -154,7 +154,7 @@ class RequestSender:
         *,
         repeatable: bool = False,
         idempotent: bool = False,
-        relay: CallRelay | None = None,
+        relay: Relay | None = None,
         tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
         caller: Caller | None = None,
@@ -289,7 +289,7 @@ class RequestSender:
         self,
         method: str,
         params: Mapping[str, Any],
-        relay: CallRelay | None,
+        relay: Relay | None,
         call_headers: CallHeaders | None,
         repeat: _Repeat,
         deadline: float,

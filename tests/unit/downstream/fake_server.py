@@ -7,16 +7,16 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.connection import (
     CallHeaders,
     ConnectAttempt,
     ConnectionFailure,
     OnListChanged,
+    Relay,
     ServerOutput,
     SessionAccess,
+    Subscriptions,
 )
-from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -132,7 +132,7 @@ class FakeConnection:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        relay: CallRelay | None = None,
+        relay: Relay | None = None,
         call_headers: CallHeaders | None = None,
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
@@ -154,7 +154,7 @@ class FakeConnection:
             raise ConnectionFailure(self._down.result())
         await self._within(self._server.ping(), timeout_s)
 
-    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
         await asyncio.Event().wait()
 
     async def wait_lost(self) -> str:

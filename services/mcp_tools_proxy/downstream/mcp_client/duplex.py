@@ -30,10 +30,11 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS, CallRelay
+from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     OnListChanged,
+    Relay,
     ServerOutput,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
@@ -150,7 +151,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        relay: CallRelay | None,
+        relay: Relay | None,
     ) -> dict[str, Any]:
         """Send one request and return its result.
 

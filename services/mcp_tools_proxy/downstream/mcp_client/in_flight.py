@@ -11,7 +11,8 @@ from mcp.types import INVALID_REQUEST
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, ROOTS, CallRelay, User
+from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, ROOTS
+from mcp_tools_proxy.downstream.connection import Relay, User
 
 FIRST_ID = 1000
 """Keeps our request ids apart from those of the requests that the SDK sends itself."""
@@ -44,14 +45,14 @@ class ClientRequest:
     id: int | str
     method: str
     params: Mapping[str, Any]
-    relay: CallRelay | None
+    relay: Relay | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A request in flight. Relay and user are None for requests of the gateway itself."""
 
-    relay: CallRelay | None
+    relay: Relay | None
     user: User | None
 
     @property
@@ -93,11 +94,11 @@ class InFlight:
         """Whether the server sent a client request while no call ran."""
         self._has_answered = False
         """Whether a request ended on this connection; the handshake does not count."""
-        self._by_token: dict[int, CallRelay] = {}
+        self._by_token: dict[int, Relay] = {}
         self._abandoned: set[int] = set()
         self._can_attribute = True
         self._responding = 0
-        self._client_requests: dict[tuple[CallRelay | None, int | str], anyio.CancelScope] = {}
+        self._client_requests: dict[tuple[Relay | None, int | str], anyio.CancelScope] = {}
 
     def __repr__(self) -> str:
         return (
@@ -105,7 +106,7 @@ class InFlight:
             f"client_requests={len(self._client_requests)}>"
         )
 
-    def begin(self, relay: CallRelay | None, method: str) -> int:
+    def begin(self, relay: Relay | None, method: str) -> int:
         """Record a request; return its id."""
         self._last_id += 1
         user = _UNKNOWN_USER if method in CALL_METHODS else None
@@ -152,7 +153,7 @@ class InFlight:
         if running is not None and running.relay is not None:
             self._by_token.pop(running.relay.token, None)
 
-    def sole_relay(self, client_request: object = None) -> CallRelay | None:
+    def sole_relay(self, client_request: object = None) -> Relay | None:
         """Return the relay that a message on a shared stream belongs to; None if uncertain.
 
         ``client_request`` is the method of a client request; None for other messages.
@@ -175,7 +176,7 @@ class InFlight:
         return running.relay if counted <= {running.user} else None
 
     def dispatch_notification(
-        self, method: str, params: Mapping[str, Any], size: int, relay: CallRelay | None
+        self, method: str, params: Mapping[str, Any], size: int, relay: Relay | None
     ) -> None:
         """Pass on a notification: progress by its token, a log message to ``relay``."""
         if method == UPDATED:
@@ -225,7 +226,7 @@ class InFlight:
                 self._client_requests.pop((relay, request_id), None)
         return None
 
-    def cancel_client_request(self, request_id: object, relay: CallRelay | None = None) -> None:
+    def cancel_client_request(self, request_id: object, relay: Relay | None = None) -> None:
         """Cancel a client request that the server withdrew; with ``relay``, only that call's."""
         for (requester, own_id), scope in self._client_requests.items():
             if own_id == request_id and relay in (None, requester):

@@ -41,17 +41,17 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.connection import (
     FAULTS,
     CallHeaders,
     Connection,
     OnListChanged,
+    Relay,
     ResultNotAnObject,
+    Subscriptions,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
-from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION
@@ -85,7 +85,7 @@ class ServerDispatcher(Dispatcher[TransportContext], Protocol):
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        relay: CallRelay | None,
+        relay: Relay | None,
         /,
     ) -> dict[str, Any]:
         """Send one request and return its result.
@@ -210,7 +210,7 @@ class McpConnection:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        relay: CallRelay | None = None,
+        relay: Relay | None = None,
         call_headers: CallHeaders | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``; see Connection."""
@@ -242,7 +242,7 @@ class McpConnection:
         """Send ``ping``, or ``server/discover`` in the modern era, which has no ping."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
-    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
         """Keep ``subscriptions`` subscribed, by requests or by a stream as the era requires."""
         self._dispatcher.set_update_listener(subscriptions.on_updated)
         if self.modern:
@@ -361,7 +361,7 @@ _NOT_ACCEPTED = JsonRpcError(
 )
 
 
-async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscriptions) -> None:
+async def sync_by_requests(connection: Connection, subscriptions: Subscriptions) -> None:
     """Subscribe and unsubscribe by one request each (up to 2025-11-25), until cancelled."""
     missed = subscriptions.confirmed()
     subscribed: set[str] = set()
@@ -391,7 +391,7 @@ async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscr
                 await change.wait()
 
 
-async def sync_by_stream(session: ClientSession, subscriptions: ResourceSubscriptions) -> None:
+async def sync_by_stream(session: ClientSession, subscriptions: Subscriptions) -> None:
     """Keep one stream of updates open (2026-07-28), replaced at each change; until cancelled.
 
     The next stream is open before the previous one is closed, so that no update is missed.
@@ -420,7 +420,7 @@ class _UpdateStream:
     """A stream of the updates of ``uris``; ``on_answer`` is called once the server has answered."""
 
     session: ClientSession
-    subscriptions: ResourceSubscriptions
+    subscriptions: Subscriptions
     uris: list[str]
     scope: anyio.CancelScope
     on_answer: Callable[[], None]

@@ -30,11 +30,12 @@ from pydantic import ValidationError
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS, CallRelay
+from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     ConnectionFailure,
     OnListChanged,
+    Relay,
     ResponseTooLarge,
     SessionAccess,
 )
@@ -196,7 +197,7 @@ class HttpDispatcher:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        relay: CallRelay | None = None,
+        relay: Relay | None = None,
         *,
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
@@ -221,7 +222,7 @@ class HttpDispatcher:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        relay: CallRelay | None,
+        relay: Relay | None,
     ) -> dict[str, Any]:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
@@ -270,7 +271,7 @@ class HttpDispatcher:
         self,
         response: aiohttp.ClientResponse,
         request_id: int | str,
-        relay: CallRelay | None,
+        relay: Relay | None,
         method: str,
     ) -> dict[str, Any]:
         if is_event_stream(response):
@@ -323,7 +324,7 @@ class HttpDispatcher:
         self,
         response: aiohttp.ClientResponse,
         request_id: int | str,
-        relay: CallRelay | None,
+        relay: Relay | None,
         method: str,
     ) -> dict[str, Any]:
         """Read the stream up to the response, on resumed streams as well (2025-11-25)."""
@@ -345,7 +346,7 @@ class HttpDispatcher:
         response: aiohttp.ClientResponse,
         parser: EventParser,
         request_id: int | str,
-        relay: CallRelay | None,
+        relay: Relay | None,
     ) -> dict[str, Any] | ConnectionFailure | None:
         """Dispatch messages up to the response and return it.
 
@@ -470,7 +471,7 @@ class OutOfBandChannel:
         self._tasks = tasks
         self._on_request, self._intercept = on_request, on_notify_intercept
 
-    async def receive(self, message: dict[str, Any], size: int, relay: CallRelay | None) -> None:
+    async def receive(self, message: dict[str, Any], size: int, relay: Relay | None) -> None:
         """Dispatch a message of the server, for the call of ``relay`` if it concerns one."""
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
@@ -486,7 +487,7 @@ class OutOfBandChannel:
             self._calls.start_client_request(self._tasks, request, self.send)
 
     def _on_notification(
-        self, method: str, params: dict[str, Any], size: int, relay: CallRelay | None
+        self, method: str, params: dict[str, Any], size: int, relay: Relay | None
     ) -> None:
         if method in RELAYED_NOTIFICATIONS:
             self._calls.dispatch_notification(method, params, size, relay)
