@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.api import audit_routes
-from mcp_tools_proxy.audit.record_feed import MAX_WAITING
+from mcp_tools_proxy.audit.audit_trail import MAX_WAITING
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.web import event_streams

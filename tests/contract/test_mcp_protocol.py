@@ -17,8 +17,7 @@ from mcp.shared.inbound import (
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.mcp_server import modern_envelope
-from mcp_tools_proxy.mcp_server.modern_envelope import read_envelope
+from mcp_tools_proxy.mcp_server.stateless import NAME_PARAMETERS, read_envelope
 from mcp_tools_proxy.wire import mcp_protocol
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import (
@@ -90,7 +89,7 @@ def test_a_name_means_what_it_means_in_the_sdk(name: str) -> None:
 
 
 def test_the_same_parameters_are_repeated_in_a_header() -> None:
-    assert dict(NAME_BEARING_METHODS) == modern_envelope.NAME_PARAMETERS
+    assert dict(NAME_BEARING_METHODS) == NAME_PARAMETERS
 
 
 @pytest.mark.parametrize("method", ["tools/call", "resources/read", "prompts/get", "tools/list"])

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.http.sessions import session_stream
+from mcp_tools_proxy.mcp_server.http import live_sessions
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset, write_json
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, TENANT, Served, in_front_of_two, serving
@@ -116,7 +116,7 @@ async def test_a_change_between_the_handshake_and_the_stream_is_told() -> None:
 async def test_a_change_is_told_again_where_replicas_may_take_it_up_later(
     monkeypatch: pytest.MonkeyPatch, keys: str, times: int
 ) -> None:
-    monkeypatch.setattr(session_stream, "REPEATED_AFTER_S", (0.01, 0.02))
+    monkeypatch.setattr(live_sessions, "REPEATED_AFTER_S", (0.01, 0.02))
     async with in_front_of_two(session_keys=keys) as served:
         session_id = await served.open_session()
         async with opened(served, session_id) as events:

@@ -26,8 +26,7 @@ from mcp_tools_proxy.api.openapi.responses import (
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
-from mcp_tools_proxy.audit.record_feed import LostRecords, RecordFeed
+from mcp_tools_proxy.audit.audit_trail import AuditTrail, LostRecords, RecordFeed
 from mcp_tools_proxy.audit.record_search import (
     RecordFilter,
     as_timestamp,

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
+from mcp_tools_proxy.telemetry.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import RequestRefusals

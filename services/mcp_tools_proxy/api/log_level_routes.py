@@ -19,7 +19,7 @@ from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.telemetry.log_level import LevelName, LogLevel
+from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import add_to_operation

@@ -25,8 +25,8 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.logins import LoginAccess, LoginOwner
 from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER, LoginFor
 from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
-from mcp_tools_proxy.telemetry.change_events import LOGIN_ENDED, login_fields
 from mcp_tools_proxy.telemetry.recorder import caller_fields
+from mcp_tools_proxy.telemetry.request_events import LOGIN_ENDED, login_fields
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import (

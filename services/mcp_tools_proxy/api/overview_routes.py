@@ -30,8 +30,13 @@ from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.gateway.definition_guard import reason_of
 from mcp_tools_proxy.gateway.health import CheckResult, Health, Readiness
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
-from mcp_tools_proxy.telemetry.recent_calls import MINUTE_S, MINUTES, CallSum, RecentCalls
-from mcp_tools_proxy.telemetry.tight_budgets import TightBudget
+from mcp_tools_proxy.telemetry.recent_calls import (
+    MINUTE_S,
+    MINUTES,
+    CallSum,
+    RecentCalls,
+    TightBudget,
+)
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER

@@ -12,7 +12,7 @@ from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
 from mcp_tools_proxy.api.openapi.responses import Responses
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.telemetry.tracing.spans import Tracer
+from mcp_tools_proxy.telemetry.spans import Tracer
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

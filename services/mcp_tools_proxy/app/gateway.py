@@ -68,12 +68,11 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
-from mcp_tools_proxy.telemetry.change_events import DocumentChanges, LoginChanges
-from mcp_tools_proxy.telemetry.log_level import LogLevel
+from mcp_tools_proxy.telemetry.logging import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
-from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
-from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
+from mcp_tools_proxy.telemetry.request_events import DocumentChanges, LoginChanges, RequestTelemetry
+from mcp_tools_proxy.telemetry.spans import describe_call
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool

@@ -57,10 +57,11 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.gateway.server_offers import ServerOffers
-from mcp_tools_proxy.mcp_server.http.authentication import (
+from mcp_tools_proxy.mcp_server.http.endpoints import (
+    HttpEndpoints,
+    HttpLimits,
     json_rpc_error_response,
 )
-from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
 from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource, SignInChallenge
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 
     from mcp_tools_proxy.connector.connector import Connector
     from mcp_tools_proxy.console.console_app import Console
-    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
+    from mcp_tools_proxy.mcp_server.http.shared_sessions import SharedSessions
 
 READABLE_BY_PAGES = (
     *("ETag", "Mcp-Session-Id", "RateLimit", "RateLimit-Policy", "Retry-After"),
@@ -401,7 +402,7 @@ def _shared_sessions(settings: Settings, replica: str) -> "SharedSessions | None
     if not settings.session_keys or url is None:
         return None
     # redis-py is slow to import
-    from mcp_tools_proxy.mcp_server.http.sessions import shared_sessions  # noqa: PLC0415
+    from mcp_tools_proxy.mcp_server.http import shared_sessions  # noqa: PLC0415
     from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
 
     return shared_sessions.SharedSessions(

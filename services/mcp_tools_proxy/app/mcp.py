@@ -16,7 +16,7 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.connector.backend_token import Token
+    from mcp_tools_proxy.connector.backend_dialer import Token
     from mcp_tools_proxy.connector.connector import Connector
 
 
@@ -108,7 +108,7 @@ def _tls_context(settings: Settings, url: str) -> ssl.SSLContext | None:
 
 
 def _token(settings: Settings) -> "Token":
-    from mcp_tools_proxy.connector.backend_token import FileToken, FixedToken  # noqa: PLC0415
+    from mcp_tools_proxy.connector.backend_dialer import FileToken, FixedToken  # noqa: PLC0415
 
     if settings.remote_token_file is not None:
         return FileToken(settings.remote_token_file)

@@ -19,7 +19,7 @@ from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.spans import NoTracer, Tracer
+from mcp_tools_proxy.telemetry.spans import NoTracer, Tracer
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
@@ -72,7 +72,7 @@ def build_tracer(settings: Settings, metrics: Metrics) -> Tracer:
         return NoTracer()
     set_sdk_variables()
     with _extra("otel", setting, packages="packages for traces are"):
-        from mcp_tools_proxy.telemetry.tracing.otel_tracer import OtelTracer  # noqa: PLC0415
+        from mcp_tools_proxy.telemetry.otel_tracer import OtelTracer  # noqa: PLC0415
     return OtelTracer(
         service_name=settings.app_name,
         trust_traceparent=settings.trust_traceparent,

@@ -10,7 +10,7 @@ from mcp_tools_proxy.downstream.secret_files import SecretFiles
 from mcp_tools_proxy.downstream.text_filler import TextFiller
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
-from mcp_tools_proxy.telemetry.change_events import LoginChanges
+from mcp_tools_proxy.telemetry.request_events import LoginChanges
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.auth.signing_keys import SigningKeyFile

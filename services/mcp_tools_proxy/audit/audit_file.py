@@ -19,7 +19,12 @@ from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.audit.audit_paths import rotated_files, rotated_path
+from mcp_tools_proxy.audit.audit_paths import (
+    open_to_read,
+    open_to_write,
+    rotated_files,
+    rotated_path,
+)
 from mcp_tools_proxy.audit.hash_chain import (
     CONTINUED,
     NEW_FILE,
@@ -30,7 +35,6 @@ from mcp_tools_proxy.audit.hash_chain import (
     finish_record,
     split_line,
 )
-from mcp_tools_proxy.audit.regular_file import open_to_read, open_to_write
 from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp, to_ascii_json
 
 MAX_QUEUED = 1000

@@ -1,16 +1,19 @@
 """The files of one audit: the one that is written, and those that it was rotated into.
 
-Beside them is an audit of its own for requests that were refused without a valid token.
+Beside them is an audit of its own for requests that were refused without a valid token. Only
+regular files are opened, never through a link: a program that can write to the folder could
+otherwise place a link there, and records would be appended to another file of the gateway. A FIFO
+would block the writer, and a device would drop the records.
 """
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
-
-from mcp_tools_proxy.audit.regular_file import open_to_read
 
 _SEQ_DIGITS = 12
 _ROTATED = re.compile(rf"\.([0-9]{{{_SEQ_DIGITS},18}})")
@@ -102,3 +105,44 @@ def _opened(path: Path) -> BinaryIO:
 def _identity_of(opened: BinaryIO) -> tuple[int, int]:
     status = os.fstat(opened.fileno())
     return status.st_dev, status.st_ino
+
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class NotRegularFile(OSError):
+    """The path is a link, a folder, a FIFO or a device, or the file has a second name."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(errno.EPERM, f"{path.name} {problem}; move it out of the way")
+
+
+def open_to_read(path: Path) -> int:
+    """Open a file and return its descriptor. Raises OSError."""
+    return _descriptor_of(path, os.O_RDONLY)
+
+
+def open_to_write(path: Path, flags: int, mode: int) -> int:
+    """Open a file, which is created if it is missing; return its descriptor. Raises OSError.
+
+    A file with a second hard link is refused: its other name may belong to another file of the
+    gateway.
+    """
+    descriptor = _descriptor_of(path, os.O_RDWR | os.O_CREAT | flags, mode)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise NotRegularFile(path, "has a second name (a hard link)")
+    return descriptor
+
+
+def _descriptor_of(path: Path, flags: int, mode: int = 0) -> int:
+    try:
+        descriptor = os.open(path, flags | _FLAGS, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise NotRegularFile(path, "is a symbolic link") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularFile(path, "is not a regular file")
+    return descriptor

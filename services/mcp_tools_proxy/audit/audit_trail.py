@@ -1,16 +1,21 @@
-"""The one place that audit records go through: to the log, and to the audit file or to memory."""
+"""The one place that audit records go through: to the log, and to the audit file or to memory.
+
+Of records that cost their senders no budget the first of a minute have a line each, and the others
+are counted. A reader of the records as they come may be slow.
+"""
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator, Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import structlog
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
-from mcp_tools_proxy.audit.record_counts import Fields, RecordCounts, RecordSummary
-from mcp_tools_proxy.audit.record_feed import RecordFeed
-from mcp_tools_proxy.audit.record_search import parse_record
+from mcp_tools_proxy.audit.record_search import Record, RecordFilter, parse_record
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
@@ -34,6 +39,68 @@ SUMMARY_S = 5.0
 _SENDER_FIELDS = (
     *("tenant_id", "user_id", "agent", "token_id", "issuer", "subject", "entry", "peer"),
 )
+
+
+Fields = Mapping[str, object]
+"""What a record says of its sender."""
+
+
+@dataclass(slots=True)
+class RecordSummary:
+    """Records that are not written one by one; ``fields`` are those in which all of them agree."""
+
+    fields: Fields
+    first: str
+    last: str
+    requests: int = 0
+    senders: int = 1
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class LostRecords(NamedTuple):
+    """How many records the reader has lost in this place."""
+
+    records: int
+
+
+class RecordFeed:
+    """The records that match, in their order; for the event loop that records.
+
+    What finds the queue full is lost, and so is what comes until the reader has taken all of it: so
+    the loss has one place among the records.
+    """
+
+    def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
+        """``reader_tenant`` is the tenant of whoever reads, None for an operator of all."""
+        self.reader_tenant = reader_tenant
+        self.lost = 0
+        """All records that were lost."""
+        self._wanted = wanted
+        self._waiting: deque[str] = deque()
+        self._lost_here = 0
+        self._changed = asyncio.Event()
+
+    def offer(self, record: Record, line: str) -> None:
+        """Queue a record, of which ``line`` is the JSON, if it matches. Never blocks."""
+        if not self._wanted.matches(record):
+            return
+        if self._lost_here or len(self._waiting) >= MAX_WAITING:
+            self._lost_here += 1
+            self.lost += 1
+        else:
+            self._waiting.append(line)
+        self._changed.set()
+
+    async def next(self) -> str | LostRecords:
+        """Wait for the next record, as JSON; or for how many were lost."""
+        while True:
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._lost_here:
+                lost, self._lost_here = LostRecords(self._lost_here), 0
+                return lost
+            self._changed.clear()
+            await self._changed.wait()
 
 
 class AuditTrail:
@@ -247,3 +314,122 @@ def _unavailable(file: AuditFile) -> AuditUnavailable:
     )
     error.rule = RECORDS_ARE_REQUIRED
     return error
+
+
+MAX_WAITING = 256
+"""Records that wait for a reader; those that come then are lost to it."""
+
+
+WINDOW_S = 60.0
+
+MAX_SENDERS = 10_000
+"""Senders that are counted in a window: a gateway on the internet sees any number of addresses.
+Records of further ones are counted together."""
+
+MAX_SUMMARIES = 100
+"""Senders that have a summary of their own, those with the most records."""
+
+TENANT_SENDERS = 5
+"""All senders of a tenant have as many records one by one as this many senders: a tenant may have a
+thousand tokens."""
+
+
+@dataclass(slots=True)
+class _Sender:
+    recorded: int = 0
+    rest: RecordSummary | None = None
+
+
+class RecordCounts:
+    """The records of the present window, in bounded memory; ``clock`` is monotonic, in seconds.
+
+    ``most_recorded`` of one sender are recorded one by one, and of all senders of a tenant
+    TENANT_SENDERS times as many.
+    """
+
+    def __init__(self, most_recorded: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most_recorded = most_recorded
+        self._clock = clock
+        self._senders: dict[str, _Sender] = {}
+        self._tenants: Counter[object] = Counter()
+        self._others: RecordSummary | None = None
+        self._ends_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._senders)
+
+    def add(self, sender: str, fields: Fields, kind: str, timestamp: str) -> float | None:
+        """Count one record; return None if it is recorded by itself.
+
+        Otherwise return the seconds until records of its sender are recorded one by one again.
+        """
+        now = self._clock()
+        if now >= self._ends_at:
+            self._begin_window(now)
+        tenant = fields.get("tenant_id")
+        counted = self._senders.get(sender)
+        if counted is None and len(self._senders) < MAX_SENDERS:
+            counted = self._senders[sender] = _Sender()
+        if counted is None:
+            self._others = _counted(self._others, fields, kind, timestamp)
+        elif counted.recorded < self._most_recorded and self._has_place(tenant):
+            counted.recorded += 1
+            return None
+        else:
+            counted.rest = _counted(counted.rest, fields, kind, timestamp)
+        return self._ends_at - now
+
+    def take_summaries(self) -> Sequence[RecordSummary]:
+        """Return the summaries of what was counted since they were taken last."""
+        rest = [it.rest for it in self._senders.values() if it.rest is not None]
+        rest.sort(key=lambda it: it.requests, reverse=True)
+        others = self._others
+        for summary in rest[MAX_SUMMARIES:]:
+            others = summary if others is None else _merged(others, summary)
+        for counted in self._senders.values():
+            counted.rest = None
+        self._others = None
+        return [*rest[:MAX_SUMMARIES], *([] if others is None else [others])]
+
+    def _has_place(self, tenant: object) -> bool:
+        """Use a place of a tenant; return whether there was one."""
+        if tenant is None:
+            return True
+        self._tenants[tenant] += 1
+        return self._tenants[tenant] <= TENANT_SENDERS * self._most_recorded
+
+    def _begin_window(self, now: float) -> None:
+        """Count from zero; senders whose summary was not taken yet stay until it is."""
+        self._senders = {
+            name: _Sender(rest=it.rest) for name, it in self._senders.items() if it.rest is not None
+        }
+        self._tenants.clear()
+        self._ends_at = now + WINDOW_S
+
+
+def _counted(
+    summary: RecordSummary | None, fields: Fields, kind: str, timestamp: str
+) -> RecordSummary:
+    if summary is None:
+        summary = RecordSummary(fields, timestamp, timestamp)
+    elif summary.fields != fields:
+        summary.fields = _in_common(summary.fields, fields)
+    summary.requests += 1
+    summary.counts[kind] += 1
+    summary.last = timestamp
+    return summary
+
+
+def _merged(others: RecordSummary, one: RecordSummary) -> RecordSummary:
+    return RecordSummary(
+        _in_common(others.fields, one.fields),
+        min(others.first, one.first),
+        max(others.last, one.last),
+        others.requests + one.requests,
+        others.senders + one.senders,
+        others.counts + one.counts,
+    )
+
+
+def _in_common(one: Fields, other: Fields) -> Fields:
+    return {name: value for name, value in one.items() if other.get(name) == value}

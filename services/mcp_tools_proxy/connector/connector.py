@@ -8,8 +8,7 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mcp_tools_proxy.connector.backend_dialer import BackendDialer
-from mcp_tools_proxy.connector.backend_token import Token
+from mcp_tools_proxy.connector.backend_dialer import BackendDialer, Token
 from mcp_tools_proxy.connector.frame_router import FrameRouter
 from mcp_tools_proxy.connector.remote_sessions import McpSession
 from mcp_tools_proxy.connector.websocket_link import Link, LinkFault, LinkRules, open_link

@@ -42,7 +42,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.spans import child_span
+from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 

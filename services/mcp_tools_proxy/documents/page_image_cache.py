@@ -11,7 +11,7 @@ from mcp_tools_proxy.documents.page_renderer import (
 )
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import PageImageUnavailable
-from mcp_tools_proxy.telemetry.tracing.spans import child_span
+from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import quote
 
 CACHE_BYTES = 16 * 1024 * 1024

@@ -8,6 +8,9 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardFinding
 
+CANCELLED = "CANCELLED"
+"""The ``code`` of a call whose caller disconnected."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
@@ -66,3 +69,14 @@ class CallRecord:
     """What guards found in its arguments and its result."""
     was_sent: bool = False
     """Whether a request of it went to a server."""
+
+    @property
+    def code(self) -> str:
+        """The code that the call is logged and counted under."""
+        match self.outcome:
+            case Ok():
+                return "OK"
+            case Failed(error=error):
+                return error.code
+            case None:
+                return CANCELLED

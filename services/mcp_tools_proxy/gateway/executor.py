@@ -45,7 +45,7 @@ from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
 from mcp_tools_proxy.registry.registry import Registry
-from mcp_tools_proxy.telemetry.tracing.call_spans import COMPLETE, call_span
+from mcp_tools_proxy.telemetry.spans import COMPLETE, call_span
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 

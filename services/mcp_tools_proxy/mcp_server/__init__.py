@@ -2,5 +2,5 @@
 
 Nothing is decided here: every call goes to the executor, and every list comes from the registry.
 ``stateless`` serves the newer era, ``handshake_session`` the older ones. ``http/`` and ``stdio``
-are the transports; ``subscriptions/`` sends change notifications.
+are the transports. ``list_changes`` and ``subscriptions`` send change notifications.
 """

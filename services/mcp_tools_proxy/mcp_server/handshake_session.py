@@ -28,7 +28,9 @@ from mcp_tools_proxy.mcp_server.clients import (
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import HANDSHAKE_CAPABILITIES, GatewayMcpServer
-from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
+from mcp_tools_proxy.mcp_server.subscriptions import (
+    SessionSubscriptions,
+)
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import (
     HANDSHAKE_VERSIONS,

@@ -1,31 +1,51 @@
-"""The MCP server behind every transport: what a caller may list and use, in both eras."""
+"""The MCP server behind every transport: what a caller may list and use, in both eras.
+
+Lists come from the registry; calls go to the executor.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
-from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.errors import InvalidRequest, LoginRequired, ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
-from mcp_tools_proxy.mcp_server.request import McpRequest
-from mcp_tools_proxy.mcp_server.results import Json
-from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery
-from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
-from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import (
+from mcp_tools_proxy.mcp_server.list_changes import Delivery, ListChangeMonitor
+from mcp_tools_proxy.mcp_server.request import SIGN_IN_KEY, McpRequest
+from mcp_tools_proxy.mcp_server.results import (
+    Json,
+    completion_result,
+    prompt_result,
+    protocol_error,
+    recorded,
+    resource_result,
+    tool_result,
+)
+from mcp_tools_proxy.mcp_server.subscriptions import (
     LISTEN,
     ListenStreams,
+    SessionSubscriptions,
     SubscriptionFilter,
 )
-from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
-from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
-from mcp_tools_proxy.telemetry.tracing.call_spans import METHOD
-from mcp_tools_proxy.telemetry.tracing.spans import NO_SPAN, TRACE_ID, Span, Tracer
+from mcp_tools_proxy.telemetry.spans import METHOD, NO_SPAN, TRACE_ID, Span, Tracer
+from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
-from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS, SERVER_INFO_META_KEY
+from mcp_tools_proxy.wire.mcp_protocol import (
+    INVALID_PARAMS,
+    MODERN_VERSIONS,
+    SERVER_INFO_META_KEY,
+    URL_ELICITATION_REQUIRED,
+)
+from mcp_tools_proxy.wire.tracing import PENDING_KEY, TRACE_ID_KEY
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER = "server/discover"
@@ -170,3 +190,233 @@ class GatewayMcpServer:
             if method in CACHED:
                 result |= {"ttlMs": 0, "cacheScope": "private"}
         return result | {"_meta": {**self._stamp, **meta}}
+
+
+def sign_in_request(outcome: Outcome, call: Call, *, modern: bool, was_sent: bool) -> Json | None:
+    """Return the ``input_required`` result of a call that needs a sign-in; None for all others.
+
+    It is none either for a client that opens no addresses, and where the request ``was_sent``
+    before: a client that repeats the call at once would never be told what is missing. Raises
+    JsonRpcError, which is what the older eras have for it.
+    """
+    if was_sent or not isinstance(outcome, Failed) or not isinstance(outcome.error, LoginRequired):
+        return None
+    url = (outcome.error.details or {}).get("url")
+    if not isinstance(url, str) or not _opens_urls(call.client.capabilities):
+        return None
+    server_id = (outcome.error.details or {}).get("server_id")
+    message = f"Sign in to server {server_id}, then go on."
+    request = {"mode": "url", "message": message, "url": url}
+    if not modern:
+        elicitation = {**request, "elicitationId": call.trace_id}
+        raise recorded(
+            JsonRpcError(
+                URL_ELICITATION_REQUIRED, outcome.error.message, {"elicitations": [elicitation]}
+            )
+        )
+    return {
+        "resultType": "input_required",
+        "inputRequests": {SIGN_IN_KEY: {"method": "elicitation/create", "params": request}},
+        "_meta": {TRACE_ID_KEY: call.trace_id},
+    }
+
+
+def _opens_urls(capabilities: Mapping[str, object]) -> bool:
+    elicitation = capabilities.get("elicitation")
+    return isinstance(elicitation, Mapping) and isinstance(elicitation.get("url"), Mapping)
+
+
+def page_of(
+    listed: EncodedList, etag: str, cursor: object, max_bytes: int
+) -> tuple[Sequence[Mapping[str, object]], str | None]:
+    """Return the page at a cursor, the first without one, and the next cursor if there is one.
+
+    A page has at least one item. Raises JsonRpcError for the cursor of another list.
+    """
+    start = 0 if cursor is None else _offset_in(cursor, etag, len(listed))
+    if not start and len(listed.as_json(ensure_ascii=True)) <= max_bytes:
+        return listed, None
+    end, size = start, 0
+    while end < len(listed):
+        size += len(to_json(listed[end], ensure_ascii=True)) + 1
+        if size > max_bytes and end > start:
+            break
+        end += 1
+    return listed[start:end], None if end == len(listed) else _cursor(etag, end)
+
+
+def _cursor(etag: str, offset: int) -> str:
+    return urlsafe_b64encode(f"{etag} {offset}".encode()).decode()
+
+
+def _offset_in(cursor: object, etag: str, count: int) -> int:
+    """Return the offset that a cursor names. Raises JsonRpcError."""
+    try:
+        tag, _, offset = urlsafe_b64decode(str(cursor)).decode("ascii").rpartition(" ")
+    except ValueError:
+        tag, offset = "", ""
+    if tag == etag and offset.isdigit() and 0 < int(offset) < count:
+        return int(offset)
+    raise JsonRpcError(
+        INVALID_PARAMS, "cursor: invalid, or the list has changed; leave it out to start over"
+    )
+
+
+LIST_METHODS = frozenset(
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+)
+"""Methods that list the components of a caller."""
+
+CACHED = LIST_METHODS | {"resources/read"}
+"""Methods whose results carry ``ttlMs`` and ``cacheScope`` (MCP 2026-07-28)."""
+
+
+class Methods:
+    """The methods that list and use components, by their name in MCP."""
+
+    def __init__(
+        self,
+        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
+        executor: Executor,
+        telemetry: RequestTelemetry,
+    ) -> None:
+        self._registry = registry
+        self._first_attempts = first_attempts
+        self._executor = executor
+        self._telemetry = telemetry
+        self._methods: Mapping[str, Callable[[McpRequest], Awaitable[Json]]] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "completion/complete": self._complete,
+        }
+
+    def __contains__(self, method: str) -> bool:
+        return method in self._methods
+
+    async def handle(self, request: McpRequest) -> Json:
+        """Return a method's result, without the envelope of its era. Raises JsonRpcError."""
+        try:
+            return await self._methods[request.method](request.narrowed())
+        except ProxyError as error:
+            raise protocol_error(error, request.trace_id, modern=request.modern) from None
+
+    async def _current(self, request: McpRequest, kind: Kind) -> tuple[Registry, Sequence[str]]:
+        """Return the registry to list from, and the servers that it may lack items of."""
+        await self._first_attempts.wait_until_listed(request.caller, kind)
+        registry = self._registry.current
+        return registry, self._first_attempts.pending_for(request.caller, kind, registry)
+
+    async def _list_tools(self, request: McpRequest) -> Json:
+        registry, pending = await self._current(request, Kind.TOOL)
+        listed = await registry.mcp_tools(request.caller, request.options)
+        tools = listed.definitions if request.modern else listed.older_era
+        result = self._answer(request, registry, "tools", tools, listed.etag)
+        return _with_pending(result, pending)
+
+    async def _list_prompts(self, request: McpRequest) -> Json:
+        registry, pending = await self._current(request, Kind.PROMPT)
+        listed = await registry.mcp_prompts(request.caller)
+        result = self._answer(request, registry, "prompts", listed.definitions, listed.etag)
+        return _with_pending(result, pending)
+
+    async def _list_resources(self, request: McpRequest) -> Json:
+        registry, pending = await self._current(request, Kind.RESOURCE)
+        listed = await registry.mcp_resources(request.caller)
+        result = self._answer(request, registry, "resources", listed.definitions, listed.etag)
+        return _with_pending(result, pending)
+
+    async def _list_templates(self, request: McpRequest) -> Json:
+        registry, pending = await self._current(request, Kind.RESOURCE)
+        listed = await registry.mcp_templates(request.caller)
+        key, templates = "resourceTemplates", listed.definitions
+        result = self._answer(request, registry, key, templates, listed.etag)
+        return _with_pending(result, pending)
+
+    def _answer(
+        self, request: McpRequest, registry: Registry, key: str, listed: EncodedList, etag: str
+    ) -> Json:
+        """Record a list, and return its result: one page over legacy HTTP+SSE, else all of it."""
+        if request.options.page_bytes is None:
+            result: Json = {key: _without_cursor(request, listed)}
+        else:
+            page, cursor = page_of(
+                listed, etag, request.params.get("cursor"), request.options.page_bytes
+            )
+            result = {key: page} | ({"nextCursor": cursor} if cursor else {})
+        items = len(result[key])
+        self._telemetry.listed(request.caller, request.facts, registry.version, items=items)
+        return result
+
+    async def _call_tool(self, request: McpRequest) -> Json:
+        call = request.to_call(
+            Kind.TOOL, request.require_str("name"), request.optional_object("arguments")
+        )
+        outcome = await self._executor.execute(call)
+        return _sign_in(outcome, call, request) or tool_result(outcome, call, modern=request.modern)
+
+    async def _get_prompt(self, request: McpRequest) -> Json:
+        call = request.to_call(
+            Kind.PROMPT, request.require_str("name"), request.optional_object("arguments")
+        )
+        outcome = await self._executor.execute(call)
+        return _sign_in(outcome, call, request) or prompt_result(
+            outcome, call.trace_id, modern=request.modern
+        )
+
+    async def _read_resource(self, request: McpRequest) -> Json:
+        call = request.to_call(Kind.RESOURCE, request.require_str("uri"), {})
+        outcome = await self._executor.execute(call)
+        return _sign_in(outcome, call, request) or resource_result(
+            outcome, call.trace_id, call.name, modern=request.modern
+        )
+
+    async def _complete(self, request: McpRequest) -> Json:
+        kind, name = _reference(request.optional_object("ref"))
+        arguments = {"argument": request.optional_object("argument")}
+        if context := request.optional_object("context"):
+            arguments["context"] = context
+        call = request.to_call(kind, name, arguments)
+        outcome = await self._executor.complete(call)
+        return completion_result(outcome, call.trace_id, modern=request.modern)
+
+
+def _sign_in(outcome: Outcome, call: Call, request: McpRequest) -> Json | None:
+    """Return what sends the user to a sign-in, None for all other outcomes."""
+    return sign_in_request(
+        outcome, call, modern=request.modern, was_sent=request.has_sign_in_response
+    )
+
+
+def _with_pending(result: Json, pending: Sequence[str]) -> Json:
+    """Return a list's result, which names the servers that are tried for the first time."""
+    return result | {"_meta": {PENDING_KEY: list(pending)}} if pending else result
+
+
+def _without_cursor(request: McpRequest, listed: EncodedList) -> EncodedList:
+    """Return the list, which is one page. Raises JsonRpcError for a cursor."""
+    if request.params.get("cursor") is not None:
+        raise JsonRpcError(
+            INVALID_PARAMS, "every list here is one page, so no cursor is valid; leave cursor out"
+        )
+    return listed
+
+
+def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
+    """Return kind and name of what is completed; a template is its own name.
+
+    Raises JsonRpcError.
+    """
+    match ref:
+        case {"type": "ref/prompt", "name": str(name)}:
+            return Kind.PROMPT, name
+        case {"type": "ref/resource", "uri": str(uri)}:
+            return Kind.RESOURCE, uri
+    raise JsonRpcError(
+        INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri"
+    )

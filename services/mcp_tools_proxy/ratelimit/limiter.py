@@ -20,7 +20,7 @@ from mcp_tools_proxy.ratelimit.storage import (
     MemoryStorage,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.spans import child_span
+from mcp_tools_proxy.telemetry.spans import child_span
 
 T = TypeVar("T")
 

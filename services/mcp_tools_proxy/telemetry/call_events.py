@@ -29,7 +29,7 @@ from mcp_tools_proxy.domain.errors import (
     RateLimitExceeded,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.outcome import CANCELLED, CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.telemetry.recorder import (
     Bound,
@@ -38,7 +38,7 @@ from mcp_tools_proxy.telemetry.recorder import (
     cut,
     decision_fields,
 )
-from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
+from mcp_tools_proxy.telemetry.spans import current_trace_id
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
 LOCAL = {Kind.TOOL: "tool.call", Kind.RESOURCE: "resource.call"}
@@ -46,9 +46,6 @@ STARTED = "llm_to_facade.request"
 ANSWERED = "facade_to_llm.response"
 FAILED = "facade_to_llm.error"
 DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
-
-CANCELLED = "CANCELLED"
-"""The ``code`` of a call whose caller disconnected."""
 
 UNKNOWN_SERVER = "unknown"
 """The ``targetServerId`` of a name that no visible component has."""
@@ -88,7 +85,7 @@ class CallTelemetry:
 
     def log_end(self, record: CallRecord) -> None:
         """Record a call that is over, and count it."""
-        code = code_of(record)
+        code = record.code
         self._count(record, code)
         level = _LEVEL_OF_CODE.get(code, "warning")
         denial = _denial(record)
@@ -127,17 +124,6 @@ def declared_arguments(call: Call, spec: ComponentSpec) -> list[str]:
     if len(call.arguments) > _MANY_ARGUMENTS:  # most are not declared: 80,000 took 12 ms
         return sorted(name for name in names if name in call.arguments)
     return [name for name in call.arguments if name in names]
-
-
-def code_of(record: CallRecord) -> str:
-    """Return the code that a finished call is logged and counted under."""
-    match record.outcome:
-        case Ok():
-            return "OK"
-        case Failed(error=error):
-            return error.code
-        case None:
-            return CANCELLED
 
 
 def _bound_of(code: str) -> Bound:

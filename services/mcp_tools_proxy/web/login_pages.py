@@ -33,7 +33,7 @@ from mcp_tools_proxy.domain.sign_in_pages import (
     SignInRefused,
     SignInUnknown,
 )
-from mcp_tools_proxy.telemetry.change_events import SIGNED_IN, login_fields
+from mcp_tools_proxy.telemetry.request_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.web.body import read_body
 from mcp_tools_proxy.web.cookies import Cookie
 from mcp_tools_proxy.web.request_refusals import (

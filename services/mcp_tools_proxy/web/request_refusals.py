@@ -19,7 +19,7 @@ from mcp_tools_proxy.telemetry.request_events import (
     RequestTelemetry,
     origin_fields,
 )
-from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
+from mcp_tools_proxy.telemetry.spans import ERROR_TYPE, set_on_span
 from mcp_tools_proxy.web.client_address import ENTRY, Peers
 
 _OPERATION = "mcp_tools_proxy.operation"

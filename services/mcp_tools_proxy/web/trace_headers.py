@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
+from mcp_tools_proxy.telemetry.spans import current_trace_id
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
 
 TRACE_HEADER = "X-Trace-Id"

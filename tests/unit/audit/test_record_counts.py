@@ -1,6 +1,6 @@
 """The first records of a sender in a minute are written one by one, the rest in summaries."""
 
-from mcp_tools_proxy.audit.record_counts import (
+from mcp_tools_proxy.audit.audit_trail import (
     MAX_SENDERS,
     MAX_SUMMARIES,
     TENANT_SENDERS,

@@ -1,7 +1,6 @@
 """The records that wait for a reader, and those that it loses."""
 
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
-from mcp_tools_proxy.audit.record_feed import MAX_WAITING, LostRecords, RecordFeed
+from mcp_tools_proxy.audit.audit_trail import MAX_WAITING, AuditTrail, LostRecords, RecordFeed
 from mcp_tools_proxy.audit.record_search import RecordFilter
 
 

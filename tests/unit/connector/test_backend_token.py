@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.connector.backend_token import MAX_BYTES, FileToken, FixedToken
+from mcp_tools_proxy.connector.backend_dialer import MAX_BYTES, FileToken, FixedToken
 from tests.support.bounds import until
 from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.connector.frame_summary import summarize
+from mcp_tools_proxy.connector.frames import summarize
 from tests.support.seed_002 import CALL, CALL_REPLY, LIST_REPLY
 from tests.support.tables import each_row
 from tests.unit.connector.messages import Json, reply, request

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
+from mcp_tools_proxy.connector.frame_router import MAX_TRIES, Outbox
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.waits import bounded

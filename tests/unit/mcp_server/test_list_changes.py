@@ -8,8 +8,12 @@ import pytest
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
-from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.mcp_server.list_changes import (
+    Delivery,
+    ListChangeMonitor,
+    ListKind,
+    Subscriber,
+)
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.mcp_lists import NameStyles

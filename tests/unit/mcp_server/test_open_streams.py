@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
-from mcp_tools_proxy.mcp_server.http.open_streams import CHECK_S, OpenStreams
+from mcp_tools_proxy.mcp_server.http.event_streams import CHECK_S, OpenStreams
 from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND
 

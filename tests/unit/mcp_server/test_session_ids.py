@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions, SchemaStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
+from mcp_tools_proxy.mcp_server.http.session_ids import SessionIds
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock

@@ -3,9 +3,9 @@
 import pytest
 
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
-from mcp_tools_proxy.mcp_server.http.sessions import session_records
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
-from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S, SessionRecords
+from mcp_tools_proxy.mcp_server.http import session_records
+from mcp_tools_proxy.mcp_server.http.session_ids import SessionClaims, SessionName
+from mcp_tools_proxy.mcp_server.http.session_records import MAX_AGE_S, SessionRecords
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mcp_tools_proxy.telemetry.log_level import LevelName, LogLevel
+from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
 from tests.support.captured_logs import capture_logs
 from tests.support.virtual_time import BACKEND
 

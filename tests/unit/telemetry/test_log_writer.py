@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.telemetry.log_writer import LogWriter
+from mcp_tools_proxy.telemetry.logging import LogWriter
 from tests.support.bounds import BOUND_S
 
 MAX_BYTES = 10_000

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.telemetry.change_events import MAX_OWNERS, LoginChanges
 from mcp_tools_proxy.telemetry.recorder import Bound
+from mcp_tools_proxy.telemetry.request_events import MAX_OWNERS, LoginChanges
 
 OWNER = LoginOwner(server_id="wiki", login_for=LoginFor.TENANT, tenant_id="acme")
 

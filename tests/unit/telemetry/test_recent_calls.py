@@ -9,13 +9,13 @@ from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.errors import ProxyError, RateLimitExceeded, ToolFailed
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.telemetry.recent_calls import (
+    MAX_BUDGETS,
     MAX_ROWS,
     MAX_SERVERS,
     MINUTE_S,
     OTHER_SERVERS,
     RecentCalls,
 )
-from mcp_tools_proxy.telemetry.tight_budgets import MAX_BUDGETS
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row

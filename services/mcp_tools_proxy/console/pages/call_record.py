@@ -8,7 +8,8 @@ from typing import Any
 from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.audit.origin import Entry
-from mcp_tools_proxy.telemetry.call_events import ANSWERED, CANCELLED, DENIED, FAILED, LOCAL
+from mcp_tools_proxy.domain.outcome import CANCELLED
+from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCAL
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
 
 CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})

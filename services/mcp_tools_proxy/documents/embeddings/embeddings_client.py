@@ -27,8 +27,12 @@ from mcp_tools_proxy.documents.service_http import (
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
-from mcp_tools_proxy.telemetry.tracing.spans import Attributes, child_span, set_on_span
+from mcp_tools_proxy.telemetry.spans import (
+    DEFAULT_PORTS,
+    Attributes,
+    child_span,
+    set_on_span,
+)
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"

@@ -34,8 +34,8 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
-from mcp_tools_proxy.telemetry.tracing.spans import (
+from mcp_tools_proxy.telemetry.spans import (
+    DEFAULT_PORTS,
     Attributes,
     child_span,
     outgoing_context,

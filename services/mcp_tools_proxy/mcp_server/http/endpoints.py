@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic_core import to_json
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,20 +19,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.domain.list_options import ALIASES, LEGACY_SSE, ListOptions
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.http.authentication import (
-    asserted_by_path,
-    json_rpc_error_response,
-)
-from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
+from mcp_tools_proxy.mcp_server.http.event_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
-from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
+from mcp_tools_proxy.mcp_server.http.live_sessions import LiveSessions
+from mcp_tools_proxy.mcp_server.http.post_headers import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource
-from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
-from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecords
+from mcp_tools_proxy.mcp_server.http.session_ids import SessionIds
+from mcp_tools_proxy.mcp_server.http.session_records import SessionRecords
 from mcp_tools_proxy.mcp_server.http.stateful_http import SESSION_HEADER, StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -39,13 +37,17 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.error_status import error_headers, status_of
 from mcp_tools_proxy.web.list_query import list_options_of
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
-from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
+from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, PARSE_ERROR
+from mcp_tools_proxy.wire.request_json import BODY
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
+    from mcp_tools_proxy.mcp_server.http.shared_sessions import SharedSessions
+
 
 VERSION_HEADER = b"mcp-protocol-version"
 _STREAM_HEADERS = frozenset({VERSION_HEADER, SESSION_HEADER, b"last-event-id"})
@@ -294,3 +296,28 @@ def _is_modern(scope: Scope) -> bool:
         if name == VERSION_HEADER:
             return value.strip(b" \t") not in _SESSION_VERSIONS
     return False
+
+
+def asserted_by_path(scope: Scope) -> AssertedIdentity:
+    """Return the identity that the path of a request asserts, its agent. Raises InvalidRequest."""
+    agent = scope.get("path_params", {}).get("agent")
+    if agent is None:
+        return NO_ASSERTION
+    if not is_identifier(agent):
+        raise InvalidRequest(
+            "the agent in the path should be 1-256 characters without control characters",
+            details={"field": "path"},
+        )
+    return AssertedIdentity(agent=agent)
+
+
+def json_rpc_error_response(error: ProxyError, trace_id: str) -> Response:
+    """Build the response to a refused request: a JSON-RPC error without an id."""
+    is_json = (error.details or {}).get("field") != BODY
+    error_object = {
+        "code": INVALID_REQUEST if is_json else PARSE_ERROR,
+        "message": error.message,
+        "data": {**error.as_json, "trace_id": trace_id},
+    }
+    body = to_json({"jsonrpc": "2.0", "id": None, "error": error_object})
+    return Response(body, status_of(error).mcp, error_headers(error, trace_id), "application/json")

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_frame
+from mcp_tools_proxy.mcp_server.http.event_streams import EventStream, event_frame
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body

@@ -24,30 +24,29 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
     RequestCancelled,
     initialize_result,
 )
-from mcp_tools_proxy.mcp_server.http.event_stream import (
+from mcp_tools_proxy.mcp_server.http.event_streams import (
+    CallerCheck,
     EventStream,
     Header,
+    OpenStreams,
     send_event,
     send_json,
 )
-from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
+from mcp_tools_proxy.mcp_server.http.live_sessions import FIRST_STREAM_S, LiveSession, LiveSessions
 from mcp_tools_proxy.mcp_server.http.post_headers import accepts_events, accepts_json
-from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSession, LiveSessions
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import (
+from mcp_tools_proxy.mcp_server.http.session_ids import (
     SessionClaims,
     SessionIds,
     SessionName,
 )
-from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
-from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM_S
-from mcp_tools_proxy.mcp_server.methods import LIST_METHODS
+from mcp_tools_proxy.mcp_server.http.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.results import (
     Json,
     error_response,
     refused_request,
     result_response,
 )
-from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp_server.server import LIST_METHODS, GatewayMcpServer
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body

@@ -14,21 +14,29 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
-from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
-from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
-from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
-from mcp_tools_proxy.mcp_server.modern_envelope import check_version
+from mcp_tools_proxy.mcp_server.http.event_streams import (
+    CallerCheck,
+    EventStream,
+    OpenStreams,
+    send_json,
+)
+from mcp_tools_proxy.mcp_server.http.post_headers import (
+    HeaderParameters,
+    PostHeaders,
+    accepts_events,
+    accepts_json,
+)
 from mcp_tools_proxy.mcp_server.request import facts_of
 from mcp_tools_proxy.mcp_server.results import Json, error_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
     StatelessRequest,
+    check_version,
     handle_stateless,
     parse_stateless,
     wants_stream,
 )
-from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
+from mcp_tools_proxy.mcp_server.subscriptions import LISTEN
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.trace_headers import trace_id_from

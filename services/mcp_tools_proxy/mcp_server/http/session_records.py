@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.mcp_server.clients import LEVELS
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
+from mcp_tools_proxy.mcp_server.http.session_ids import SessionClaims, SessionName
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions, SharedState
+    from mcp_tools_proxy.mcp_server.http.shared_sessions import SharedSessions, SharedState
 
 MAX_AGE_S = 7 * 24 * 3600
 """Seconds after which a session ends anyway, so that what a replica remembers of it has an end."""

@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
-from mcp_tools_proxy.mcp_server.http.authentication import (
+from mcp_tools_proxy.mcp_server.http.endpoints import (
     asserted_by_path,
     json_rpc_error_response,
 )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.frame_summary import summarize
+from mcp_tools_proxy.connector.frames import summarize
 from tests.support.tables import each_row
 from tests.unit.connector.messages import Json, failure, reply, request
 

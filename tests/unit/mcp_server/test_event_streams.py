@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from starlette.types import Message
 
-from mcp_tools_proxy.mcp_server.http.event_stream import EventStream
+from mcp_tools_proxy.mcp_server.http.event_streams import EventStream
 from tests.support.configuration import Json
 from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND

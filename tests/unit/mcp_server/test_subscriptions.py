@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListKind
-from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import MAX_WAITING, ListenStream
+from mcp_tools_proxy.mcp_server.list_changes import ListKind
+from mcp_tools_proxy.mcp_server.subscriptions import MAX_WAITING, ListenStream
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
 
