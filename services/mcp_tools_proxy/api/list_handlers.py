@@ -67,7 +67,8 @@ class ListHandlers:
         tools = await registry.list_tools(caller, query.format, query.names, style)
         self._record(parsed, caller, registry, items=len(tools))
         pending = self._first_attempts.pending_for(caller, Kind.TOOL)
-        instructions = registry.instructions_for(caller)
+        permissions = registry.access_rules.permissions_of(caller)
+        instructions = registry.instructions.text_for(permissions)
         more = {"instructions": instructions, "pending": pending or None}
         listed = ListBody.of(tools, without_none(more))
         return _list_response(parsed, listed.etag, listed.join)
@@ -76,7 +77,8 @@ class ListHandlers:
         """List the prompts that the caller may get."""
         caller = await self._lister(parsed.request)
         current = self._registry.current
-        prompts = current.prompts_visible_to(caller)
+        permissions = current.access_rules.permissions_of(caller)
+        prompts = current.listings.prompts.definitions_for(permissions)
         self._record(parsed, caller, current, items=len(prompts))
         return self._response(parsed, caller, Kind.PROMPT, {"prompts": prompts})
 
@@ -84,9 +86,10 @@ class ListHandlers:
         """List the resources and templates that the caller may read."""
         caller = await self._lister(parsed.request)
         current = self._registry.current
+        permissions = current.access_rules.permissions_of(caller)
         listed = {
-            "resources": current.resources_visible_to(caller),
-            "resource_templates": current.templates_visible_to(caller),
+            "resources": current.listings.resources.definitions_for(permissions),
+            "resource_templates": current.listings.templates.definitions_for(permissions),
         }
         self._record(parsed, caller, current, items=sum(map(len, listed.values())))
         return self._response(parsed, caller, Kind.RESOURCE, listed)

@@ -30,7 +30,7 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
 from mcp_tools_proxy.domain.server import ServerStatus, SessionCounts
 from mcp_tools_proxy.gateway.server_offers import OfferedItem, OfferedItems, ServerOffers
-from mcp_tools_proxy.policy.item_reasons import Why
+from mcp_tools_proxy.policy.visibility import Why
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute

@@ -50,7 +50,8 @@ class ToolPreviews:
         style = registry.name_styles.over_http(requested_style, caller.agent)
         tools = await registry.list_tools(caller, query.format, query.names, style)
         pending = self._first_attempts.pending_for(caller, Kind.TOOL, registry)
-        instructions = registry.instructions_for(caller)
+        permissions = registry.access_rules.permissions_of(caller)
+        instructions = registry.instructions.text_for(permissions)
         shown = _shown(preview, tools)
         if operator.tenant_id is None:
             shown["agents"] = sorted(registry.access_rules.agents or ())

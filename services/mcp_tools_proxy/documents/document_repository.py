@@ -31,7 +31,7 @@ from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource
-from mcp_tools_proxy.domain.caller import NOT_BOUND, Caller
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Hit
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -91,6 +91,8 @@ NOT_A_READER = "the tenant has the document, and its readers do not include this
 
 NOT_THERE = "the tenant does not have a document with this id"
 
+NOT_BOUND = "the request, the token or the agent's profile allows only other documents"
+
 OF_ANOTHER = f"{NOT_THERE}; another tenant has one"
 
 
@@ -120,7 +122,7 @@ def not_found(doc_id: str) -> DocumentNotFound:
 
 def not_bound(refusal: DocumentRefused) -> DocumentRefused:
     """Add to a refusal, for operators, that the caller is bound to other documents."""
-    refusal.reason = NOT_BOUND
+    refusal.reason, refusal.is_unbound = NOT_BOUND, True
     return refusal
 
 

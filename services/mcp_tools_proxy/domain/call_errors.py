@@ -10,6 +10,8 @@ class DocumentRefused(ProxyError):
     """
 
     nothing_ran = True
+    is_unbound = False
+    """The caller may use other documents only: by its request, its token or its agent's profile."""
 
 
 class AccessDenied(DocumentRefused):

@@ -16,9 +16,6 @@ NO_TENANT = ""
 ANY_TENANT = "-"
 """``tenant_id`` for a list that is the same for every tenant."""
 
-NOT_BOUND = "the request, the token or the agent's profile allows only other documents"
-"""What operators are told of a document that is not one of ``Caller.documents``."""
-
 
 def narrow_documents(
     one: frozenset[str] | None, other: frozenset[str] | None

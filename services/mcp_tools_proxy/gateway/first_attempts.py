@@ -6,7 +6,7 @@ would be refused as unknown right after every start.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -21,8 +21,9 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.guards.screen import GuardSet
-from mcp_tools_proxy.policy.item_reasons import ItemReasons
+from mcp_tools_proxy.policy.visibility import Offers, Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
@@ -54,16 +55,6 @@ class PendingServers(Protocol):
         ServerUnavailable when the attempt failed or the call's time ran out first.
         """
         ...
-
-
-def _invalid(server_id: str, reasons: ItemReasons) -> ServerUnavailable:
-    """Return what a call is to a server whose entry is invalid."""
-    status = reasons.statuses().get(server_id)
-    return ServerUnavailable(
-        f"{reasons.of_server(server_id).text}; tell an operator",
-        details={"server_id": server_id},
-        reason=None if status is None else "; ".join(status.problems),
-    )
 
 
 class FirstAttempts:
@@ -105,7 +96,7 @@ class FirstAttempts:
             return ()
         registry = registry or self._registry.current
         permissions = registry.access_rules.permissions_of(caller)
-        return [it for it in pending if registry.pending_offers.may_list(it, kind, permissions)]
+        return [it for it in pending if _may_list(registry.offers, it, kind, permissions)]
 
     async def wait_until_listed(self, caller: Caller, kind: Kind) -> None:
         """Wait until the offers of the servers that a list may have items of are known.
@@ -130,7 +121,7 @@ class FirstAttempts:
     def _has_unknown(self, caller: Caller, kind: Kind) -> bool:
         registry = self._registry.current
         pending = self.pending_for(caller, kind, registry)
-        return any(not registry.knows(server_id) for server_id in pending)
+        return any(server_id not in registry.offers.snapshots for server_id in pending)
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         """Resolve the call now, or wait for its server: ``find_unless_pending``, then ``wait``."""
@@ -186,12 +177,12 @@ class FirstAttempts:
         That may last for days: where a preset names no items of this kind, such a server would be
         the answer to every unknown name.
         """
-        registry = self._registry.current
-        if not registry.pending_offers.are_named(call.kind):
+        offers = self._registry.current.offers
+        if offers.scope.named(call.kind) is None:
             return
-        unavailable, offers = self._servers.undiscovered(call.kind), registry.unlisted_offers
+        unavailable = self._servers.undiscovered(call.kind)
         for server_id in self._candidates(call, [*unavailable, *offers.invalid_servers]):
-            raise unavailable.get(server_id) or _invalid(server_id, offers.reasons)
+            raise unavailable.get(server_id) or _invalid(server_id, offers)
 
     def _candidates(self, call: Call, servers: Collection[str]) -> Sequence[str]:
         """Return those of the undiscovered servers that may offer what the call names.
@@ -204,9 +195,7 @@ class FirstAttempts:
         if kind is Kind.RESOURCE and has_own_scheme(name):
             return ()
         permissions = registry.access_rules.permissions_of(call.caller)
-        return [
-            it for it in servers if registry.pending_offers.may_offer(it, kind, name, permissions)
-        ]
+        return [it for it in servers if may_offer(registry.offers, it, kind, name, permissions)]
 
     async def _first_of(
         self, servers: Sequence[str], waited_s: float, tenant_id: str
@@ -228,3 +217,55 @@ class FirstAttempts:
             for task in tasks:
                 task.cancel()
         return failures
+
+
+def may_offer(offers: Offers, server_id: str, kind: Kind, name: str, caller: Permissions) -> bool:
+    """Return whether ``name`` may mean an item of an undiscovered server that ``caller`` may use.
+
+    The items of such a server are in no table yet, so preset, exclusions and profile decide alone
+    (contract §6).
+    """
+    if kind is Kind.RESOURCE and offers.excludes_uri(server_id, name, caller):
+        return False
+    names = _bare_names(offers, server_id, kind, name)
+    return any(offers.may_show(caller, kind, server_id, it) for it in names)
+
+
+def _may_list(offers: Offers, server_id: str, kind: Kind, caller: Permissions) -> bool:
+    """Return whether the caller's list may have an item of an undiscovered server."""
+    named = offers.scope.named(kind)
+    if named is None:
+        return server_id in offers.scope.servers and caller.visibility.may_allow(kind, server_id)
+    of_server = (name for named_id, name in named if named_id == server_id)
+    return any(offers.may_show(caller, kind, server_id, it) for it in of_server)
+
+
+def _bare_names(offers: Offers, server_id: str, kind: Kind, name: str) -> Iterator[str]:
+    """Yield the names that the server may have for the item that a caller calls ``name``."""
+    prefix = qualified_name(server_id, "")
+    bare_names = [] if impersonates_server(kind, server_id, name, offers.servers) else [name]
+    if name.startswith(prefix):
+        bare_names.append(name[len(prefix) :])
+    yield from bare_names
+    scope = offers.scope
+    renamed = scope.renamed(kind, name)
+    if renamed is not None and renamed[0] == server_id:
+        yield renamed[1]
+    if kind is Kind.TOOL:
+        tools = (tool for named_id, tool in scope.tools if named_id == server_id)
+        yield from (tool for tool in tools if alias_of(server_id, tool) == name)
+    elif kind is Kind.RESOURCE:
+        for named_id, template in scope.resources or ():
+            begin, brace, _ = template.partition("{")
+            if named_id == server_id and brace and any(it.startswith(begin) for it in bare_names):
+                yield template
+
+
+def _invalid(server_id: str, offers: Offers) -> ServerUnavailable:
+    """Return what a call is to a server whose entry is invalid."""
+    status = offers.statuses().get(server_id)
+    return ServerUnavailable(
+        f"{offers.server_reason(server_id).text}; tell an operator",
+        details={"server_id": server_id},
+        reason=None if status is None else "; ".join(status.problems),
+    )

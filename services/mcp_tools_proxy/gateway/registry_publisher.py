@@ -39,7 +39,7 @@ from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_ex
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.screening import guard_set_of
-from mcp_tools_proxy.policy.item_reasons import Reason
+from mcp_tools_proxy.policy.visibility import Reason
 from mcp_tools_proxy.registry.access_rules import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -211,7 +211,7 @@ class RegistryPublisher:
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
         """Return the state of the preset of ``config``, of which the others were built."""
-        return PresetState.of(config, view, self._pool, registry.unlisted_offers.reasons)
+        return PresetState.of(config, view, self._pool, registry.offers)
 
     def _statuses_by_id(self) -> Mapping[str, ServerStatus]:
         return {it.server_id: it for it in self.statuses}
@@ -288,7 +288,7 @@ class RegistryPublisher:
         missing = explain_missing(
             built.view,
             built.conflicting,
-            built.registry.unlisted_offers.reasons,
+            built.registry.offers,
             pending=untried(self._pool),
         )
         self.definitions.report(built.findings, wanted.server_ids)

@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, InvalidItem, Snapshot
-from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
+from mcp_tools_proxy.policy.visibility import Offers, Why
 from mcp_tools_proxy.registry.registry import RegistryHolder
 
 
@@ -26,11 +26,11 @@ class OfferedItem:
 class OfferedItems:
     """All that one server offers, in its order by kind; an item is explained when it is read."""
 
-    def __init__(self, server_id: str, snapshot: Snapshot, reasons: ItemReasons) -> None:
+    def __init__(self, server_id: str, snapshot: Snapshot, offers: Offers) -> None:
         self._server_id = server_id
         self._usable = tuple(_usable(snapshot))
         self._dropped = snapshot.dropped
-        self._reasons = reasons
+        self._offers = offers
 
     def __len__(self) -> int:
         return len(self._usable) + len(self._dropped)
@@ -41,7 +41,7 @@ class OfferedItems:
             return _dropped(self._dropped[place - len(self._usable)])
         kind, name, definition = self._usable[place]
         item_kind = kind.item_kind or Kind.RESOURCE
-        reason = self._reasons.of(item_kind, self._server_id, name)
+        reason = self._offers.reason(item_kind, self._server_id, name)
         hidden_for = None if reason is None else reason.why
         return OfferedItem(kind=kind, name=name, definition=definition, hidden_for=hidden_for)
 
@@ -54,9 +54,9 @@ class ServerOffers:
 
     def items_of(self, server_id: str) -> OfferedItems:
         """Return what a server offers; nothing while that is unknown."""
-        reasons = self._holder.current.unlisted_offers.reasons
-        snapshot = reasons.snapshots.get(server_id, EMPTY_SNAPSHOT)
-        return OfferedItems(server_id, snapshot, reasons)
+        offers = self._holder.current.offers
+        snapshot = offers.snapshots.get(server_id, EMPTY_SNAPSHOT)
+        return OfferedItems(server_id, snapshot, offers)
 
 
 def _usable(snapshot: Snapshot) -> Iterator[tuple[DefinitionKind, str, JsonObject]]:

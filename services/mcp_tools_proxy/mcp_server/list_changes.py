@@ -201,9 +201,10 @@ class ListChangeMonitor:
 
 async def _snapshot(registry: Registry, caller: Caller, options: ListOptions) -> ListVersions:
     tools = await registry.mcp_tools(caller, options)
-    prompts = await registry.mcp_prompts(caller)
-    resources = await registry.mcp_resources(caller)
-    templates = await registry.mcp_templates(caller)
+    permissions, lists = registry.access_rules.permissions_of(caller), registry.listings
+    prompts = await lists.prompts.list_for(permissions)
+    resources = await lists.resources.list_for(permissions)
+    templates = await lists.templates.list_for(permissions)
     etags = {
         ListKind.TOOLS: tools.etag,
         ListKind.PROMPTS: prompts.etag,

@@ -139,7 +139,8 @@ class GatewayMcpServer:
     def instructions_for(self, caller: Caller) -> Json:
         """Return the field ``instructions`` for a caller; no field if there are none."""
         try:
-            text = self._registry.current.instructions_for(caller)
+            registry = self._registry.current
+            text = registry.instructions.text_for(registry.access_rules.permissions_of(caller))
         except ProxyError:  # its requests are refused, with the reason
             text = None
         return {} if text is None else {"instructions": text}
@@ -321,19 +322,22 @@ class Methods:
 
     async def _list_prompts(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.PROMPT)
-        listed = await registry.mcp_prompts(request.caller)
+        permissions = registry.access_rules.permissions_of(request.caller)
+        listed = await registry.listings.prompts.list_for(permissions)
         result = self._answer(request, registry, "prompts", listed.definitions, listed.etag)
         return _with_pending(result, pending)
 
     async def _list_resources(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.RESOURCE)
-        listed = await registry.mcp_resources(request.caller)
+        permissions = registry.access_rules.permissions_of(request.caller)
+        listed = await registry.listings.resources.list_for(permissions)
         result = self._answer(request, registry, "resources", listed.definitions, listed.etag)
         return _with_pending(result, pending)
 
     async def _list_templates(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.RESOURCE)
-        listed = await registry.mcp_templates(request.caller)
+        permissions = registry.access_rules.permissions_of(request.caller)
+        listed = await registry.listings.templates.list_for(permissions)
         key, templates = "resourceTemplates", listed.definitions
         result = self._answer(request, registry, key, templates, listed.etag)
         return _with_pending(result, pending)

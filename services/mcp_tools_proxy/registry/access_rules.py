@@ -1,49 +1,19 @@
-"""What a caller may use of a registry: by its agent's profile, its tenant, and the exclusions."""
+"""Which permissions a caller has: by its agent's profile, its tenant, and its documents."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
-from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired, ProxyError
-from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Denial, Visibility
+from mcp_tools_proxy.policy.visibility import Permissions, Visibility
 from mcp_tools_proxy.wire.text import quote
-
-EVERYTHING = Visibility()
 
 THERE_ARE_PROFILES = RuleSource("agents.json", "$.agents")
 """The rule by which a call has to name an agent, unless a setting says so."""
 
 AGENT_IS_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_REQUIRE_AGENT")
 """The rule where the setting says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """What one caller may use: by its agent, if any, and whether it has a tenant."""
-
-    agent: str | None = None
-    visibility: Visibility = EVERYTHING
-    has_tenant: bool = True
-    documents: frozenset[str] | None = None
-    """The only documents that the caller may use; None for all that it may read."""
-
-    @property
-    def has_one_document(self) -> bool:
-        """Whether the caller may use one document only, which is filled in for it."""
-        return self.documents is not None and len(self.documents) == 1
-
-    def denial(self, spec: ComponentSpec) -> Denial | None:
-        """Return what denies a component to the caller; None if nothing does.
-
-        The agent's profile comes first, because a tenant would not help against its denial.
-        """
-        denial = self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
-        if denial is None and spec.needs_tenant and not self.has_tenant:
-            return Denial.TENANT
-        return denial
 
 
 WITHOUT_AGENT = Permissions()
@@ -55,19 +25,12 @@ class AccessRules:
     """Decide which permissions a caller has; by default every caller may use everything.
 
     ``agents`` are the compiled policies by agent name, None while agents.json cannot be used. With
-    ``agent_required`` a caller without an agent is refused, by ``agent_rule``. ``exclude`` has each
-    server's exclusions (A-01) by server id; here they concern only URIs that match a template,
-    since excluded items are not in the registry. ``servers`` are the ids of all servers of
-    mcp.json, connected or not.
+    ``agent_required`` a caller without an agent is refused, by ``agent_rule``.
     """
 
     agents: Mapping[str, Visibility] | None = field(default_factory=dict)
     agent_required: bool = False
     agent_rule: RuleSource = THERE_ARE_PROFILES
-    exclude: Mapping[str, Exclusions] = field(default_factory=dict)
-    servers: Container[str] = ()
-    key_of: Callable[[str], str] = field(default=str, compare=False)
-    """Returns the key in mcp.json of a server's id."""
 
     def permissions_of(self, caller: Caller) -> Permissions:
         """Return what a caller may use. Raises AgentNotFound, AgentRequired."""

@@ -1,6 +1,6 @@
 """The components of one kind: which of them a caller may use, and what a name resolves to."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from typing import Generic, Protocol, Self, TypeVar
@@ -9,9 +9,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Tool, ToolSpec
 from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
 from mcp_tools_proxy.policy.aliases import alias_of, hash_in, pair_hash, qualified_name
-from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
-from mcp_tools_proxy.policy.visibility import Denial, PresetScope
-from mcp_tools_proxy.registry.access_rules import AccessRules, Permissions
+from mcp_tools_proxy.policy.visibility import Denial, NamedItem, Offers, Permissions, decide
 
 
 class HasSpec(Protocol):
@@ -51,10 +49,14 @@ class AbsentTools:
             self._hashes.add(pair_hash(server_id, name))
 
     @classmethod
-    def of(cls, scope: PresetScope, present: Iterable[ToolSpec], rules: AccessRules) -> Self:
-        """Build those of a preset; a tool that its server may never show is none of them."""
-        pairs = scope.tools - {(spec.server_id, spec.bare_name) for spec in present}
-        return cls(it for it in pairs if _is_possible(it, rules.servers, rules.exclude))
+    def of(cls, offers: Offers, present: Iterable[ToolSpec]) -> Self:
+        """Build those of the preset; a tool that its server may never show is none of them."""
+        pairs = offers.scope.tools - {(spec.server_id, spec.bare_name) for spec in present}
+        return cls(
+            (server_id, name)
+            for server_id, name in pairs
+            if server_id in offers.servers and offers.bar(Kind.TOOL, server_id, name) is None
+        )
 
     def owns(self, name: str) -> bool:
         """Return whether ``name`` is the qualified name or alias of an absent tool."""
@@ -66,22 +68,14 @@ class AbsentTools:
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
         """Return the qualified names of the absent tools of a bare name that a caller may use."""
-        visibility = permissions.visibility
         return [
             qualified_name(server_id, name)
             for server_id in self._servers.get(name, ())
-            if visibility.denial(Kind.TOOL, server_id, name) is None
+            if decide(permissions, NamedItem(Kind.TOOL, server_id, name)) is None
         ]
 
 
 NOTHING_ABSENT = AbsentTools()
-
-
-def _is_possible(pair: _Pair, servers: Container[str], exclude: Mapping[str, Exclusions]) -> bool:
-    """Return whether mcp.json has the server of a pair, and lets it show the tool (A-01)."""
-    server_id, name = pair
-    excluded = exclude.get(server_id, NO_EXCLUSIONS).matches(Kind.TOOL, server_id, name)
-    return server_id in servers and not excluded
 
 
 class ComponentTable(Generic[ItemT]):
@@ -142,7 +136,7 @@ class ComponentTable(Generic[ItemT]):
         """Return whether a caller with these permissions may see and use an item."""
         if permissions.agent is None and id(item) in self._shadowed:
             return False
-        return permissions.denial(item.spec) is None
+        return decide(permissions, item.spec) is None
 
     def find(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
         """Return the visible items of this name: by unique name, else by bare name.
@@ -226,16 +220,11 @@ class ComponentTable(Generic[ItemT]):
         """Return whether ``name`` is the unique name of an item, visible or not."""
         return name in self._by_name
 
-    def denial(self, name: str, permissions: Permissions) -> Denial | None:
-        """Return what denies the items of this name to the caller; None if nothing does."""
-        denied = self.denied(name, permissions)
-        return None if denied is None else denied[0]
-
     def denied(self, name: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
         """Return the first item of this name that is denied to the caller, and by what."""
         own = self._by_name.get(name)
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
-        denials = ((permissions.denial(it.spec), it.spec) for it in known)
+        denials = ((decide(permissions, it.spec), it.spec) for it in known)
         return next(((denial, spec) for denial, spec in denials if denial), None)
 
     def visible_to(self, permissions: Permissions) -> tuple[ItemT, ...]:

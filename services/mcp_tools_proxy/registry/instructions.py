@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.configuration import (
     MAX_SERVER_INSTRUCTIONS,
     OwnInstructions,
 )
-from mcp_tools_proxy.registry.access_rules import Permissions
+from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.wire.encodable import encodable
 
@@ -36,6 +36,9 @@ class InstructionTexts:
         return self.of_preset if agent is None else self.by_agent.get(agent, self.of_preset)
 
 
+NO_TEXTS = InstructionTexts()
+
+
 class _Table(Protocol):
     """The components of one kind."""
 
@@ -50,7 +53,7 @@ class Instructions:
     def __init__(self, texts: InstructionTexts, tables: Sequence[_Table]) -> None:
         self._texts = texts
         self._tables = tables
-        self._is_empty = texts == InstructionTexts()
+        self._is_empty = texts == NO_TEXTS
         self._by_view: dict[tuple[str | None, bool], str | None] = {}
         self._joined: dict[tuple[object, ...], str | None] = {}
 
@@ -79,9 +82,6 @@ class Instructions:
         visible = (item for table in self._tables for item in table.visible_to(permissions))
         ids = (item.spec.server_id for item in visible)
         return dict.fromkeys(server_id for server_id in ids if server_id is not None)
-
-
-NO_INSTRUCTIONS = Instructions(InstructionTexts(), ())
 
 
 def joined_instructions(texts: Iterable[tuple[str, str]]) -> str | None:

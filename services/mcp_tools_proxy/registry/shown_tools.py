@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from mcp_tools_proxy.domain.caller import NOT_BOUND, Call, narrow_documents
+from mcp_tools_proxy.domain.caller import Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
     Component,
@@ -15,13 +15,11 @@ from mcp_tools_proxy.domain.components import (
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import DocumentRefused
-from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.access_rules import Permissions
+from mcp_tools_proxy.policy.visibility import NO_OFFERS, Offers, Permissions, Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpToolLists
-from mcp_tools_proxy.registry.rule_finder import in_profile
+from mcp_tools_proxy.registry.refusals import in_profile
 from mcp_tools_proxy.registry.tool_lists import ToolLists
-from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
 
 MAX_VARIANTS = 16
 """How many variants of the lists are kept: one for callers with one document, and of each agent
@@ -37,11 +35,11 @@ class ToolVariant:
     def __init__(
         self,
         table: ComponentTable[Tool],
-        unlisted_offers: UnlistedOffers,
+        offers: Offers,
         specs: Sequence[ToolSpec] | None = None,
     ) -> None:
         """``specs`` are the tools' in the order of the table where they differ from their own."""
-        self.lists = ToolLists(table, unlisted_offers, specs)
+        self.lists = ToolLists(table, offers, specs)
         self.mcp = McpToolLists(table, specs)
 
 
@@ -55,13 +53,13 @@ class ShownTools:
     def __init__(
         self,
         table: ComponentTable[Tool],
-        unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
+        offers: Offers = NO_OFFERS,
         bind_by_agent: Mapping[str, BindTool] | None = None,
     ) -> None:
         self._table = table
-        self._unlisted_offers = unlisted_offers
+        self._offers = offers
         self._bind_by_agent = bind_by_agent or {}
-        self._plain = ToolVariant(table, unlisted_offers)
+        self._plain = ToolVariant(table, offers)
         self._variants: dict[tuple[str | None, bool], ToolVariant] = {}
 
     def variant_for(self, permissions: Permissions) -> ToolVariant:
@@ -73,7 +71,7 @@ class ShownTools:
         variant = self._variants.pop(key, None)
         if variant is None:
             specs = [self.spec_for(tool, permissions) for tool in self._table.items]
-            variant = ToolVariant(self._table, self._unlisted_offers, specs)
+            variant = ToolVariant(self._table, self._offers, specs)
             if len(self._variants) == MAX_VARIANTS:
                 del self._variants[next(iter(self._variants))]
         self._variants[key] = variant
@@ -151,8 +149,8 @@ class NarrowedComponent:
         try:
             return await self._component.check_document(parsed, call)
         except DocumentRefused as error:
-            documents = self._visibility.documents
-            if error.reason == NOT_BOUND and call.caller.documents == documents:
+            is_of_profile = call.caller.documents == self._visibility.documents
+            if error.is_unbound and is_of_profile:
                 # neither request nor token names fewer, so the profile decided
                 error.reason = "the agent's profile allows only other documents"
                 error.rule = in_profile(call.caller.agent, "documents")

@@ -1,24 +1,21 @@
 """Resolves a URI that no server lists through the resource templates that it matches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from mcp_tools_proxy.domain.components import ComponentSpec, Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
-from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.policy.visibility import Denial, Offers, Permissions, decide
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
 
 class TemplateResolver:
-    """Finds the resource of a URI; ``exclude`` has each server's exclusions (A-01)."""
+    """Finds the resource of a URI, unless the entry of its server excludes it (A-01)."""
 
-    def __init__(
-        self, templates: ComponentTable[ResourceTemplate], exclude: Mapping[str, Exclusions]
-    ) -> None:
+    def __init__(self, templates: ComponentTable[ResourceTemplate], offers: Offers) -> None:
         self._templates = templates
-        self._exclude = exclude
+        self._offers = offers
 
     def find(self, uri: str, permissions: Permissions) -> Sequence[Resource]:
         """Return the resource of each server that has a template for ``uri``.
@@ -28,18 +25,13 @@ class TemplateResolver:
         """
         return self._find(self._templates.visible_to(permissions), uri, permissions)
 
-    def denial(self, uri: str, permissions: Permissions) -> Denial | None:
-        """Return what denies to the caller a URI that others may read; None if nothing does."""
-        denied = self.denied(uri, permissions)
-        return None if denied is None else denied[0]
-
     def denied(self, uri: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
-        """Return what denies such a URI, and the template of which it is one."""
+        """Return what denies to the caller a URI that others may read, and its template."""
         others = self._find(self._templates.items, uri, WITHOUT_AGENT)
         if not others:
             return None
         spec = others[0].spec
-        return permissions.denial(spec) or Denial.EXCLUDED, spec
+        return decide(permissions, spec) or Denial.EXCLUDED, spec
 
     def _find(
         self, templates: Sequence[ResourceTemplate], uri: str, permissions: Permissions
@@ -90,8 +82,6 @@ class TemplateResolver:
         if server_id is not None and has_own_scheme(uri):
             return None
         resource = template.at(uri)
-        if resource is None:
+        if resource is None or self._offers.excludes_uri(server_id, uri, permissions):
             return None
-        of_server = self._exclude.get(server_id or "", NO_EXCLUSIONS)
-        excluded = (of_server, permissions.visibility.excluded)
-        return None if any(it.matches_uri(server_id, uri) for it in excluded) else resource
+        return resource

@@ -22,15 +22,24 @@ from mcp_tools_proxy.json_schema.tool_formats import (
     list_warnings,
 )
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
-from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
-from mcp_tools_proxy.policy.item_reasons import Why
-from mcp_tools_proxy.registry.access_rules import Permissions
+from mcp_tools_proxy.policy.visibility import (
+    NO_OFFERS,
+    NamedItem,
+    Offers,
+    Permissions,
+    Why,
+    decide,
+)
 from mcp_tools_proxy.registry.component_table import NAMED_BARE, NAMED_IN_FULL, ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of, join_first
 from mcp_tools_proxy.wire.text import quote
+
+NEEDS_TASK = (
+    'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
+    "does not support, so it is not listed"
+)
 
 NAMES_PER_TURN = 100
 """How many names are looked up before the event loop may run other tasks."""
@@ -238,7 +247,7 @@ class ToolLists:
     def __init__(
         self,
         table: ComponentTable[Tool],
-        unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
+        offers: Offers = NO_OFFERS,
         specs: Sequence[ToolSpec] | None = None,
     ) -> None:
         """``specs`` are the tools' in the order of the table where they differ from their own."""
@@ -246,7 +255,7 @@ class ToolLists:
         self._specs = [tool.spec for tool in table.items] if specs is None else specs
         for_models = bytes(spec.is_for_models for spec in self._specs)
         self._for_models = None if all(for_models) else for_models
-        self._unlisted_offers = unlisted_offers
+        self._offers = offers
         self._serialized = {it: SerializedTools(self._specs, it) for it in ToolFormat}
         self._named: dict[ToolNameStyle, SerializedTools] = {}
         """MCP's format in the styles that were requested, SERVER is the format's own."""
@@ -265,7 +274,7 @@ class ToolLists:
         """
         is_bare = tool_format is ToolFormat.MCP and style is ToolNameStyle.BARE
         serialized = self._serialized_as(tool_format, style)
-        need_task = self._unlisted_offers.warnings(permissions)
+        need_task = self._only_tasks(permissions)
         unavailable = self._unavailable(permissions)
         not_configured = [tool.spec.name for tool in self._table.unlisted_for(permissions)]
         if names is None:
@@ -311,17 +320,16 @@ class ToolLists:
 
         Those that are tried for the first time are none of them: calls wait for these.
         """
-        reasons = self._unlisted_offers.reasons
-        without_tools = reasons.without_tools
+        without_tools = self._offers.without_tools
         if not without_tools:
             return ()
-        reasons = reasons.now()
-        found = {it: reasons.of_server(it) for it in sorted(without_tools)}
+        offers = self._offers.now()
+        found = {it: offers.server_reason(it) for it in sorted(without_tools)}
         tools: dict[str, list[str]] = {
             server_id: [] for server_id, reason in found.items() if reason.why in _NOT_USABLE
         }
-        for server_id, tool in reasons.scope.tools:
-            if server_id in tools and self._may_have(server_id, tool, permissions):
+        for server_id, tool in offers.scope.tools:
+            if server_id in tools and offers.may_show(permissions, Kind.TOOL, server_id, tool):
                 tools[server_id].append(tool)
         return [
             _UnavailableServer(server_id, found[server_id].text, tuple(sorted(names)))
@@ -329,12 +337,15 @@ class ToolLists:
             if names
         ]
 
-    def _may_have(self, server_id: str, tool: str, permissions: Permissions) -> bool:
-        """Return whether a caller may use a tool of the preset, once its server offers it."""
-        excluded = self._unlisted_offers.reasons.exclude.get(server_id, NO_EXCLUSIONS)
-        if excluded.matches(Kind.TOOL, server_id, tool):
-            return False
-        return permissions.visibility.denial(Kind.TOOL, server_id, tool) is None
+    def _only_tasks(self, permissions: Permissions) -> Mapping[str, frozenset[str]]:
+        """Return all names of each task-only tool that the caller may see, by qualified name."""
+        return {
+            qualified_name(server_id, name): frozenset(
+                {qualified_name(server_id, name), alias_of(server_id, name), name}
+            )
+            for server_id, name in self._offers.need_task
+            if decide(permissions, NamedItem(Kind.TOOL, server_id, name)) is None
+        }
 
     def _serialized_as(self, tool_format: ToolFormat, style: ToolNameStyle) -> SerializedTools:
         if tool_format is not ToolFormat.MCP or style is ToolNameStyle.SERVER:

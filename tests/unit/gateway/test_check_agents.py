@@ -12,7 +12,7 @@ from mcp_tools_proxy.gateway.check.agents import (
     summarize_agents,
 )
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.policy.visibility import Offers, Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_snapshot
@@ -62,7 +62,9 @@ def registry_of(
                 name: Visibility(server_ids=ids, excluded=Exclusions(profile.exclude_components))
                 for name, profile in agents.profiles.items()
             },
-            exclude={key: Exclusions(entries) for key, entries in (exclude or {}).items()},
+        ),
+        offers=Offers(
+            exclude={key: Exclusions(entries) for key, entries in (exclude or {}).items()}
         ),
     )
 

@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.errors import PromptNotFound, ServerUnavailable, ToolNotAllowed
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
@@ -30,7 +30,9 @@ class Pending:
 
     def __init__(self, **outcomes: Exception | None) -> None:
         self.outcomes = outcomes
-        self.holder = RegistryHolder(Registry.build([FakeTool(name="local")], scope=SCOPE))
+        self.holder = RegistryHolder(
+            Registry.build([FakeTool(name="local")], offers=Offers(scope=SCOPE))
+        )
         self.now = 0.0
         self.waits: list[tuple[str, float]] = []
         self.unavailable: dict[str, ServerUnavailable] = {}
@@ -49,7 +51,7 @@ class Pending:
         if error is not None:
             raise error
         tool = FakeTool(name=f"{server_id}:x", server_id=server_id)
-        self.holder.replace(Registry.build([tool], scope=SCOPE))
+        self.holder.replace(Registry.build([tool], offers=Offers(scope=SCOPE)))
 
     @property
     def first_attempts(self) -> FirstAttempts:

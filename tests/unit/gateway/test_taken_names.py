@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.gateway.server_offers import ServerOffers
-from mcp_tools_proxy.policy.item_reasons import Why
+from mcp_tools_proxy.policy.visibility import Why
 from tests.support.fakes import FakeComponents, FakeTool
 from tests.unit.gateway.reloader_fixture import Reloading
 

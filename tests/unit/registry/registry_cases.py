@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.presets import filter_capabilities
-from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
@@ -64,11 +64,11 @@ class Case:
             templates=made.templates,
             access_rules=AccessRules(
                 agents={AGENT: Visibility.of(self.profile, scope)},
-                exclude=exclude,
-                servers=self.snapshots,
+            ),
+            offers=Offers(
+                scope=PresetScope.of(self.preset), exclude=exclude, servers=self.snapshots
             ),
             name_styles=NameStyles(default=ListOptions(name_style=tool_names)),
-            scope=PresetScope.of(self.preset),
         )
 
 

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.errors import AmbiguousName
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_preset
@@ -40,10 +40,12 @@ def registry_of(
     """Build the registry of a preset; ``exclude`` is that of server b."""
     return Registry.build(
         tools,
-        access_rules=AccessRules(
-            agents=AGENTS, servers=servers, exclude={"b": Exclusions(exclude)}
+        access_rules=AccessRules(agents=AGENTS),
+        offers=Offers(
+            scope=PresetScope.of(make_preset(tools=preset)),
+            servers=servers,
+            exclude={"b": Exclusions(exclude)},
         ),
-        scope=PresetScope.of(make_preset(tools=preset)),
     )
 
 

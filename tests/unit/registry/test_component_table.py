@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.policy.visibility import Permissions, Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable, drop_name_conflicts
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row

@@ -11,12 +11,13 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ResourceSpec, ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.policy.visibility import Offers, Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.registry_lists import KINDS, mcp_list, visible
 from tests.support.tables import each_row
 from tests.unit.registry.registry_cases import outcome
 
@@ -45,7 +46,8 @@ def registry_of(
         prompts=[FakePrompt("hello", server_id=it) for it in "ab"],
         resources=[FakeResource("u://1", server_id=it) for it in "ab"],
         templates=[FakeTemplate("v://", server_id=it) for it in "ab"],
-        access_rules=AccessRules(agents=NARROW, servers=servers),
+        access_rules=AccessRules(agents=NARROW),
+        offers=Offers(servers=servers),
         name_styles=NameStyles(default=ListOptions(name_style=style)),
     )
 
@@ -124,9 +126,9 @@ async def test_prompts_and_resources_go_by_the_same_names_in_every_style(
 ) -> None:
     registry, caller = registry_of(style=style), make_caller(agent="tools")
     shown = [
-        *(it["name"] for it in (await registry.mcp_prompts(caller)).definitions),
-        *(it["uri"] for it in (await registry.mcp_resources(caller)).definitions),
-        *(it["uriTemplate"] for it in (await registry.mcp_templates(caller)).definitions),
+        *(it["name"] for it in (await mcp_list(registry, "prompts", caller)).definitions),
+        *(it["uri"] for it in (await mcp_list(registry, "resources", caller)).definitions),
+        *(it["uriTemplate"] for it in (await mcp_list(registry, "templates", caller)).definitions),
     ]
     bare = ["hello", "u://1", "v://{rest}"]
     assert shown == [f"{server}:{name}" for name in bare for server in "ab"]
@@ -140,8 +142,8 @@ async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
         [], resources=resources, access_rules=AccessRules(agents={"x": Visibility()})
     )
     caller = make_caller(agent="x")
-    assert registry.resources_visible_to(caller) == ({"name": "a:n"}, {"name": "b:n"})
-    assert (await registry.mcp_resources(caller)).definitions == (), "MCP asks for a URI"
+    assert visible(registry, "resources", caller) == ({"name": "a:n"}, {"name": "b:n"})
+    assert (await mcp_list(registry, "resources", caller)).definitions == (), "MCP asks for a URI"
 
 
 async def test_a_resource_whose_uri_some_clients_refuse_is_not_listed_over_mcp() -> None:
@@ -151,9 +153,9 @@ async def test_a_resource_whose_uri_some_clients_refuse_is_not_listed_over_mcp()
         for uri in uris
     ]
     registry = Registry.build([], resources=resources)
-    listed = (await registry.mcp_resources(make_caller())).definitions
+    listed = (await mcp_list(registry, "resources", make_caller())).definitions
     assert [it["uri"] for it in listed] == ["notes://x", "urn:x", "file:///x y"]
-    assert [it["uri"] for it in registry.resources_visible_to(make_caller())] == uris
+    assert [it["uri"] for it in visible(registry, "resources", make_caller())] == uris
 
 
 async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
@@ -167,9 +169,9 @@ async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
         [], resources=resources, access_rules=AccessRules(agents={"x": Visibility()})
     )
     caller = make_caller(agent="x")
-    listed = (await registry.mcp_resources(caller)).definitions
+    listed = (await mcp_list(registry, "resources", caller)).definitions
     assert [it["uri"] for it in listed] == ["ab:notes://x"]
-    assert len(registry.resources_visible_to(caller)) == 2
+    assert len(visible(registry, "resources", caller)) == 2
 
 
 # What is made is shared
@@ -189,7 +191,7 @@ async def test_a_renamed_prompt_is_one_definition_for_all_who_see_it_so() -> Non
     registry = registry_of(LOCAL)
     agents = {"x": Visibility(), "y": Visibility(excluded=Exclusions(["local"]))}
     registry = replace(registry, access_rules=AccessRules(agents=agents))
-    first, second = [(await registry.mcp_prompts(make_caller(agent=it))) for it in agents]
+    first, second = [(await mcp_list(registry, "prompts", make_caller(agent=it))) for it in agents]
     assert first.definitions[0]["name"] == "a:hello"
     assert first.definitions[0] is second.definitions[0]
 
@@ -235,8 +237,9 @@ async def test_two_registries_give_one_tag_just_when_they_list_the_same(
 
 async def test_the_tag_of_each_other_kind_changes_when_its_list_does() -> None:
     registry = registry_of(LOCAL)
-    for lists in (registry.mcp_prompts, registry.mcp_resources, registry.mcp_templates):
-        whole, narrow = await lists(make_caller(agent="tools")), await lists(make_caller())
+    for kind in KINDS:
+        whole = await mcp_list(registry, kind, make_caller(agent="tools"))
+        narrow = await mcp_list(registry, kind, make_caller())
         assert whole.definitions != narrow.definitions
         assert whole.etag != narrow.etag
 

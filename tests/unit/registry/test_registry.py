@@ -16,10 +16,11 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.presets import filter_capabilities
-from mcp_tools_proxy.registry.access_rules import AccessRules
+from mcp_tools_proxy.policy.visibility import Offers
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_preset, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool, fake_components
+from tests.support.registry_lists import KINDS, visible
 from tests.support.tables import each_row
 
 SEARCH = FakeTool(name="search")
@@ -147,7 +148,7 @@ def test_a_wrong_name_is_answered_with_what_to_do(call: Call) -> None:
 def test_a_tool_is_suggested_escaped_and_cut() -> None:
     odd_name = "a__\u202e" + "x" * 1000
     tool = FakeTool(name=f"a:{odd_name}", server_id="a")
-    registry = Registry.build([tool], access_rules=AccessRules(servers=("a",)))
+    registry = Registry.build([tool], offers=Offers(servers=("a",)))
     with pytest.raises(ToolNotFound, match="did you mean") as caught:
         registry.resolve(make_call(odd_name))
     assert "\u202e" not in caught.value.message
@@ -157,9 +158,9 @@ def test_a_tool_is_suggested_escaped_and_cut() -> None:
 @pytest.mark.requirement("F-11")
 def test_each_kind_is_listed_once_and_in_order() -> None:
     lists = (
-        REGISTRY.prompts_visible_to(CALLER),
-        REGISTRY.resources_visible_to(CALLER),
-        REGISTRY.templates_visible_to(CALLER),
+        visible(REGISTRY, "prompts", CALLER),
+        visible(REGISTRY, "resources", CALLER),
+        visible(REGISTRY, "templates", CALLER),
     )
     assert [spec.name for spec in REGISTRY.visible_to(CALLER)] == ["search", "a:b"]
     assert [[item["name"] for item in items] for items in lists] == [
@@ -177,14 +178,11 @@ def test_an_agent_without_a_profile_may_use_nothing(kind: Kind) -> None:
 
 def test_an_agent_without_a_profile_sees_nothing() -> None:
     agent = make_caller(agent="a")
-    for listing in (
-        REGISTRY.visible_to,
-        REGISTRY.prompts_visible_to,
-        REGISTRY.resources_visible_to,
-        REGISTRY.templates_visible_to,
-    ):
+    with pytest.raises(AgentNotFound):
+        REGISTRY.visible_to(agent)
+    for kind in KINDS:
         with pytest.raises(AgentNotFound):
-            listing(agent)
+            visible(REGISTRY, kind, agent)
 
 
 @each_row("twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")])
@@ -221,7 +219,7 @@ def test_what_is_listed_is_what_can_be_called(
     assert {spec.name for spec in registry.visible_to(CALLER)} == {
         name for name in tools | {"search", "x"} if accepts(registry, make_call(name))
     }
-    assert {item["name"] for item in registry.prompts_visible_to(CALLER)} == {
+    assert {item["name"] for item in visible(registry, "prompts", CALLER)} == {
         name for name in prompts if accepts(registry, prompt_call(name))
     }
 

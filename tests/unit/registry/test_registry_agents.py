@@ -17,6 +17,7 @@ from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_snapshot
 from tests.support.examples import at_most
 from tests.support.fakes import FakePrompt
+from tests.support.registry_lists import visible
 from tests.unit.registry.registry_cases import (
     AGENT,
     IMPOSTORS,
@@ -49,13 +50,13 @@ def listed(registry: Registry, agent: str | None) -> list[tuple[Kind, str]]:
     caller = make_caller(agent=agent)
     return [
         *((Kind.TOOL, spec.name) for spec in registry.visible_to(caller)),
-        *((Kind.PROMPT, str(it["name"])) for it in registry.prompts_visible_to(caller)),
-        *((Kind.RESOURCE, str(it["uri"])) for it in registry.resources_visible_to(caller)),
+        *((Kind.PROMPT, str(it["name"])) for it in visible(registry, "prompts", caller)),
+        *((Kind.RESOURCE, str(it["uri"])) for it in visible(registry, "resources", caller)),
     ]
 
 
 def templates_listed(registry: Registry, agent: str | None) -> list[str]:
-    shown = registry.templates_visible_to(make_caller(agent=agent))
+    shown = visible(registry, "templates", make_caller(agent=agent))
     return [str(it["uriTemplate"]) for it in shown]
 
 

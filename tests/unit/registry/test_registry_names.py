@@ -1,6 +1,8 @@
 """What the names of two servers' components lead to for an agent, where they look like others'."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.policy.visibility import Offers, Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller
@@ -31,8 +33,16 @@ def tool(server_id: str, name: str) -> FakeTool:
     )
 
 
-def access_rules(*servers: str, excluded: Exclusions = NO_EXCLUSIONS) -> AccessRules:
-    return AccessRules(agents={AGENT: Visibility(excluded=excluded)}, servers=servers)
+def build(
+    *tools: FakeTool, servers: Sequence[str], excluded: Exclusions = NO_EXCLUSIONS, **others: Any
+) -> Registry:
+    agents = {AGENT: Visibility(excluded=excluded)}
+    return Registry.build(
+        tools,
+        access_rules=AccessRules(agents=agents),
+        offers=Offers(servers=servers),
+        **others,
+    )
 
 
 @pytest.mark.requirement("A-19")
@@ -40,7 +50,7 @@ def access_rules(*servers: str, excluded: Exclusions = NO_EXCLUSIONS) -> AccessR
 def test_a_tool_never_answers_for_a_server_that_is_away(
     name: str, refusal: type[Exception]
 ) -> None:
-    registry = Registry.build([tool("evil", name)], access_rules=access_rules("evil", "bank"))
+    registry = build(tool("evil", name), servers=("evil", "bank"))
     own = registry.resolve(make_call(f"evil:{name}", agent=AGENT))
     assert own.spec.server_id == "evil"
     with pytest.raises(refusal):
@@ -48,7 +58,7 @@ def test_a_tool_never_answers_for_a_server_that_is_away(
 
 
 def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> None:
-    registry = Registry.build([tool("db", "list__tables")], access_rules=access_rules("db", "bank"))
+    registry = build(tool("db", "list__tables"), servers=("db", "bank"))
     found = registry.resolve(make_call("list__tables", agent=AGENT))
     assert found.spec.name == "db:list__tables"
 
@@ -57,7 +67,7 @@ def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> 
 @each_row("caller", [make_caller(agent=AGENT), make_caller()])
 def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
     prompts = [FakePrompt("bank:pay", server_id="evil")]
-    registry = Registry.build([], prompts=prompts, access_rules=access_rules("evil", "bank"))
+    registry = build(prompts=prompts, servers=("evil", "bank"))
     own = registry.resolve(replace(make_call("evil:bank:pay", kind=Kind.PROMPT), caller=caller))
     assert own.spec.server_id == "evil"
     with pytest.raises(PromptNotFound):
@@ -68,7 +78,7 @@ def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> Non
 @each_row("caller", [make_caller(agent=AGENT), make_caller()])
 def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
     resources = [FakeResource("bank:raw://x", server_id="evil")]
-    registry = Registry.build([], resources=resources, access_rules=access_rules("evil", "bank"))
+    registry = build(resources=resources, servers=("evil", "bank"))
     own = registry.resolve(
         replace(make_call("evil:bank:raw://x", kind=Kind.RESOURCE), caller=caller)
     )
@@ -80,7 +90,7 @@ def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> N
 @each_row("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
 def test_a_uri_that_is_no_other_servers_goes_by_itself(uri: str) -> None:
     resources = [FakeResource(uri, server_id="evil")]
-    registry = Registry.build([], resources=resources, access_rules=access_rules("evil", "bank"))
+    registry = build(resources=resources, servers=("evil", "bank"))
     assert read(registry, uri) == ("evil", uri)
 
 
@@ -93,7 +103,7 @@ def read(registry: Registry, uri: str) -> tuple[str | None, str]:
 @pytest.mark.requirement("A-10")
 def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() -> None:
     templates = [FakeTemplate("", server_id="a"), FakeTemplate("", server_id="b")]
-    registry = Registry.build([], templates=templates, access_rules=access_rules("a", "b"))
+    registry = build(templates=templates, servers=("a", "b"))
     assert [read(registry, uri) for uri in ("a:raw://x", "b:raw://x")] == [
         ("a", "raw://x"),
         ("b", "raw://x"),
@@ -105,7 +115,7 @@ def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() ->
 
 def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
     templates = [FakeTemplate("", server_id="notes"), FakeTemplate("other://", server_id="b")]
-    registry = Registry.build([], templates=templates, access_rules=access_rules("notes", "b"))
+    registry = build(templates=templates, servers=("notes", "b"))
     assert read(registry, "notes://x") == ("notes", "notes://x")
 
 
@@ -113,10 +123,7 @@ def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
 @each_row("uri", ["raw://x", "a:raw://x"])
 def test_a_uri_of_a_hidden_template_is_denied_with_and_without_its_server(uri: str) -> None:
     hidden = Exclusions(["a:raw://{rest}"])
-    registry = Registry.build(
-        [],
-        templates=[FakeTemplate("raw://", server_id="a")],
-        access_rules=access_rules("a", excluded=hidden),
-    )
+    templates = [FakeTemplate("raw://", server_id="a")]
+    registry = build(templates=templates, servers=("a",), excluded=hidden)
     with pytest.raises(ResourceNotAllowed):
         read(registry, uri)

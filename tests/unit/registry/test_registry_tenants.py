@@ -15,6 +15,7 @@ from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTool
+from tests.support.registry_lists import visible
 
 READ = FakeTool(name="read", needs_tenant=True)
 CATALOG = FakeTool(name="catalog")
@@ -83,8 +84,8 @@ async def test_naming_it_in_a_list_leads_to_nothing() -> None:
 @AGENTS
 def test_prompts_and_resources_need_no_tenant(agent: str | None) -> None:
     with_one, without = make_caller(agent=agent), nobodys(agent)
-    assert REGISTRY.prompts_visible_to(with_one) == REGISTRY.prompts_visible_to(without)
-    assert REGISTRY.resources_visible_to(with_one) == REGISTRY.resources_visible_to(without)
+    assert visible(REGISTRY, "prompts", with_one) == visible(REGISTRY, "prompts", without)
+    assert visible(REGISTRY, "resources", with_one) == visible(REGISTRY, "resources", without)
 
 
 @given(st.permutations([(agent, tenant) for agent in (None, "wide") for tenant in ("", "t")]))

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
-from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.policy.visibility import Permissions
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import ListShape
 from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools

@@ -13,8 +13,8 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.policy.visibility import Permissions, Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.tool_lists import SerializedTools, ToolLists
 from tests.support.fakes import FakeTool

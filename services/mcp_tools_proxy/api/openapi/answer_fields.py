@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.domain.server import ServerState, Transport
-from mcp_tools_proxy.policy.item_reasons import Why
+from mcp_tools_proxy.policy.visibility import Why
 
 Object = dict[str, object]
 

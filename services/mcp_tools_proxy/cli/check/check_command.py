@@ -334,7 +334,7 @@ def _definitions(gateway: Gateway, files: Files) -> DefinitionsReport:
 
 
 def _shown(gateway: Gateway, files: Files) -> Shown:
-    exclude = gateway.registry.current.access_rules.exclude
+    exclude = gateway.registry.current.offers.exclude
     return shown_by_presets(files.presets, gateway.pool.snapshots, exclude)
 
 

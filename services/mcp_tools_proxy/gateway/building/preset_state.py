@@ -8,8 +8,7 @@ from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Problem
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool, untried
-from mcp_tools_proxy.policy.item_reasons import ItemReasons, Reason
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +29,19 @@ class PresetState:
     """The problems of the files, with this preset as the active one."""
 
     @classmethod
-    def of(cls, config: ActiveConfig, view: View, pool: ServerPool, reasons: ItemReasons) -> Self:
+    def of(cls, config: ActiveConfig, view: View, pool: ServerPool, offers: Offers) -> Self:
         """Return the state of the preset of ``config``, of which ``view`` is the view.
 
-        ``reasons`` are those of its registry.
+        ``offers`` are those of its registry.
         """
-        pending, not_tried, reasons = pool.pending, untried(pool), reasons.now()
+        pending, not_tried, offers = pool.pending, untried(pool), offers.now()
         servers = PresetScope.of(config.preset).servers
         return cls(
             preset=config.preset,
             missing=tuple(
-                (it, reasons.of_missing(it)) for it in view.missing if it.server_id not in not_tried
+                (it, offers.missing_reason(it))
+                for it in view.missing
+                if it.server_id not in not_tried
             ),
             pending=[server_id for server_id in pending if server_id in servers],
             shadowed=view.shadowed,

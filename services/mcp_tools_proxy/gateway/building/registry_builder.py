@@ -19,11 +19,9 @@ from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
 from mcp_tools_proxy.gateway.screening import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings, instructions_of
-from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.item_reasons import ItemReasons
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope
 from mcp_tools_proxy.registry.access_rules import (
     AGENT_IS_REQUIRED,
     THERE_ARE_PROFILES,
@@ -33,7 +31,6 @@ from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.instructions import InstructionTexts
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
-from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 
 BuildComponents = Callable[[View, Mapping[str, ServerBindings]], RemoteComponents]
 Examine = Callable[[View, Mapping[str, Snapshot], ActiveConfig], Findings]
@@ -96,7 +93,6 @@ class RegistryBuilder:
         usable = without_items(snapshots, frozenset(it.key for it in held_back))
         view = filter_capabilities(usable, wanted.preset, exclude)
         findings = examine(view, snapshots, wanted)
-        quarantined, guarded = findings.quarantined, findings.guarded
         view = accepted_view(usable, wanted.preset, exclude, view, findings)
         guards = guard_set_of(wanted)
         scope = PresetScope.of(wanted.preset)
@@ -108,22 +104,21 @@ class RegistryBuilder:
             agents=None if wanted.agents is None else bound_agents.narrowed(wanted.visibilities),
             agent_required=self._agent_required(wanted),
             agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
-            exclude=exclude,
-            servers=wanted.server_ids,
-            key_of=(wanted.configuration or NO_FILE).key_of,
         )
-        unbound = frozenset(_shown(held_back, scope))
-        reasons = ItemReasons(
+        offers = Offers(
             scope=scope,
-            servers=access_rules.servers,
+            servers=wanted.server_ids,
             exclude=exclude,
             snapshots=snapshots,
             statuses=statuses,
-            unbound=unbound,
-            quarantined=frozenset(quarantined),
-            guarded=frozenset(guarded),
+            unbound=frozenset(_shown(held_back, scope)),
+            quarantined=findings.quarantined,
+            guarded=findings.guarded,
             shadowed={(it.kind, it.server_id, it.name): it.winner for it in view.shadowed},
             taken=frozenset((it.spec.server_id or "", it.spec.bare_name) for it in conflicting),
+            need_task=view.need_task,
+            invalid_servers=wanted.server_ids - wanted.servers.keys(),
+            key_of=(wanted.configuration or NO_FILE).key_of,
         )
         registry = Registry.build(
             (*self.local_tools, *tools),
@@ -132,17 +127,7 @@ class RegistryBuilder:
             templates=(*self._local_templates, *remote.templates),
             access_rules=access_rules,
             name_styles=NameStyles(by_agent=wanted.list_options, default=self._list_options),
-            scope=scope,
-            unlisted_offers=UnlistedOffers(
-                snapshots=snapshots,
-                reasons=reasons,
-                invalid_servers=wanted.server_ids - wanted.servers.keys(),
-                need_task=view.need_task,
-                quarantine=WithheldItems.of(quarantined, scope),
-                unbound=WithheldItems.of(unbound, scope),
-                guarded=WithheldItems.of(guarded, scope),
-                guard_rules=guarded,
-            ),
+            offers=offers,
             version=RegistryVersion(wanted.preset.preset_id, generation),
             bind_by_agent=bound_agents.bind_by_agent,
             guards=None if guards is None else with_shown_hosts(guards, view),

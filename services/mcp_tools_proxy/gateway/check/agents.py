@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.caller import ANY_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
+from mcp_tools_proxy.policy.visibility import decide
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -66,14 +67,15 @@ def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, .
 
     def report_of(profile: AgentProfile) -> AgentReport:
         caller = _caller(profile.name)
-        tools = registry.visible_to(caller)
+        tools, lists = registry.visible_to(caller), registry.listings
+        permissions = registry.access_rules.permissions_of(caller)
         punctuation = len(tools) + 1 if tools else 0  # the brackets and commas of a JSON list
         return AgentReport(
             profile=profile,
             tools=tuple(spec.listed_name for spec in tools),
-            prompts=_names(registry.prompts_visible_to(caller), "name"),
-            resources=_names(registry.resources_visible_to(caller), "uri"),
-            templates=_names(registry.templates_visible_to(caller), "uriTemplate"),
+            prompts=_names(lists.prompts.definitions_for(permissions), "name"),
+            resources=_names(lists.resources.definitions_for(permissions), "uri"),
+            templates=_names(lists.templates.definitions_for(permissions), "uriTemplate"),
             tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + punctuation),
         )
 
@@ -86,7 +88,7 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
     ``offers`` is everything that the servers offer: what their entries exclude is in no registry.
     """
     caller = _caller(agent)
-    permissions = registry.access_rules.permissions_of(caller)
+    permissions, lists = registry.access_rules.permissions_of(caller), registry.listings
     return AgentView(
         agent=agent,
         visible=(
@@ -94,9 +96,9 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
                 VisibleItem(kind=Kind.TOOL, name=spec.listed_name, alias=spec.alias)
                 for spec in registry.visible_to(caller)
             ),
-            *_named(Kind.PROMPT, registry.prompts_visible_to(caller), "name"),
-            *_named(Kind.RESOURCE, registry.resources_visible_to(caller), "uri"),
-            *_named(Kind.RESOURCE, registry.templates_visible_to(caller), "uriTemplate"),
+            *_named(Kind.PROMPT, lists.prompts.definitions_for(permissions), "name"),
+            *_named(Kind.RESOURCE, lists.resources.definitions_for(permissions), "uri"),
+            *_named(Kind.RESOURCE, lists.templates.definitions_for(permissions), "uriTemplate"),
         ),
         hidden=(
             *(
@@ -107,9 +109,9 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
                     hidden_by=denial.value,
                 )
                 for spec in _specs(registry)
-                if (denial := permissions.denial(spec))
+                if (denial := decide(permissions, spec))
             ),
-            *_excluded(offers, registry.access_rules.exclude),
+            *_excluded(offers, registry.offers.exclude),
         ),
     )
 

@@ -8,8 +8,8 @@ import structlog
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.policy.item_reasons import (
-    ItemReasons,
+from mcp_tools_proxy.policy.visibility import (
+    Offers,
     Reason,
     Why,
     reason_of,
@@ -37,7 +37,7 @@ class MissingItems:
 def explain_missing(
     view: View,
     conflicting: Iterable[Tool],
-    reasons: ItemReasons,
+    offers: Offers,
     *,
     pending: Container[str] = (),
 ) -> tuple[MissingItems, ...]:
@@ -46,12 +46,12 @@ def explain_missing(
     ``conflicting`` are the tools that were left out because their name or alias is taken. Items of
     ``pending`` servers, which were not tried yet, are not missing yet.
     """
-    reasons = reasons.now()
+    offers = offers.now()
     groups: dict[tuple[str, str, Kind, Reason], list[str]] = {}
     for missing in view.missing:
         if missing.server_id in pending:
             continue
-        reason = reasons.of_missing(missing)
+        reason = offers.missing_reason(missing)
         key = ("preset.missing", missing.server_id, missing.kind, reason)
         groups.setdefault(key, []).append(missing.name)
     for shadowed in view.shadowed:

@@ -44,9 +44,8 @@ from mcp_tools_proxy.json_schema.bound_offers import find_held_back
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
-from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -213,10 +212,10 @@ def build_report(
                 preset,
                 files,
                 usable,
-                ItemReasons(
+                Offers(
                     scope=PresetScope.of(preset),
                     servers=files.configuration.server_ids,
-                    exclude=registry.access_rules.exclude,
+                    exclude=registry.offers.exclude,
                     snapshots=snapshots,
                     statuses=lambda: statuses,
                     unbound=frozenset(it.key for it in held_back),
@@ -303,15 +302,15 @@ def _report_of_preset(
     preset: Preset,
     files: Files,
     usable: Mapping[str, Snapshot],
-    reasons: ItemReasons,
+    offers: Offers,
     *,
     findings: Findings,
     offline: bool,
 ) -> PresetReport:
-    exclude = reasons.exclude
+    exclude = offers.exclude
     offered = filter_capabilities(usable, preset, exclude)
     view = accepted_view(usable, preset, exclude, offered, findings)
-    missing = explain_missing(replace(view, shadowed=()), (), reasons)
+    missing = explain_missing(replace(view, shadowed=()), (), offers)
     definitions = [
         {**route.shown, "name": route.overrides.name or name} for name, route in view.tools.items()
     ]

@@ -3,14 +3,14 @@
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.offers.overrides import Overrides
+from mcp_tools_proxy.gateway.first_attempts import may_offer
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
-from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
-from mcp_tools_proxy.registry.pending_offers import PendingOffers
+from mcp_tools_proxy.policy.visibility import Offers, Permissions, PresetScope, Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from tests.support.builders import make_preset, refs
 from tests.support.tables import each_row
 
-OFFERS = PendingOffers(
+OFFERS = Offers(
     scope=PresetScope.of(make_preset(tools=["s1/a", "s1/excluded", "s2/a"])),
     exclude={"s1": Exclusions(["excluded"])},
     servers=("s1", "s2"),
@@ -35,14 +35,14 @@ ONLY_S2 = Permissions("reader", Visibility(server_ids=frozenset({"s2"})))
 def test_a_call_waits_for_a_server_only_if_its_name_may_be_allowed_there(
     server_id: str, name: str, permissions: Permissions, may: bool
 ) -> None:
-    assert OFFERS.may_offer(server_id, Kind.TOOL, name, permissions) is may
+    assert may_offer(OFFERS, server_id, Kind.TOOL, name, permissions) is may
 
 
 def test_a_call_waits_for_a_server_by_the_name_that_the_preset_gives() -> None:
     given = Reference(server_id="s1", name="a", overrides=Overrides(name="one"))
     preset = Preset(preset_id="p", name="P", tools=(given, *refs("s2/a")))
-    offers = PendingOffers(scope=PresetScope.of(preset), servers=("s1", "s2"))
+    offers = Offers(scope=PresetScope.of(preset), servers=("s1", "s2"))
     waited_for = [
-        it for it in ("s1", "s2") if offers.may_offer(it, Kind.TOOL, "one", WITHOUT_AGENT)
+        it for it in ("s1", "s2") if may_offer(offers, it, Kind.TOOL, "one", WITHOUT_AGENT)
     ]
     assert waited_for == ["s1"]

@@ -1,5 +1,6 @@
 """Why an item of a preset cannot be used: one reason each, the same wherever it is asked."""
 
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
@@ -8,8 +9,7 @@ from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from tests.support.tables import each_row
 
 TASK = InvalidItem(kind=Kind.TOOL, name="long", reason="it is a task", needs_task=True)
@@ -34,12 +34,12 @@ STATES = {
 NAMED = ("ok", "other", "drop", "long", "odd", "bound", "locked", "guarded", "twin", "x")
 
 
-def reasons() -> ItemReasons:
+def offers() -> Offers:
     """Return those of a preset that names NAMED of each server, and of ``known`` the rest."""
     servers = ("known", "typo", *STATES)
     tools = tuple(Reference(server_id=it, name=name) for it in servers for name in NAMED)
     preset = Preset(preset_id="p", name="P", tools=tools)
-    return ItemReasons(
+    return Offers(
         scope=PresetScope.of(preset),
         servers={"known", *STATES},
         exclude={"known": Exclusions(["drop"])},
@@ -50,7 +50,9 @@ def reasons() -> ItemReasons:
         },
         unbound=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "bound")}),
         quarantined=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "locked")}),
-        guarded=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "guarded")}),
+        guarded={
+            DefinitionKey("known", DefinitionKind.TOOL, "guarded"): RuleSource("mcp.json", "$")
+        },
         shadowed={(Kind.PROMPT, "known", "second"): "first"},
         taken=frozenset({("known", "twin")}),
     )
@@ -81,21 +83,21 @@ def reasons() -> ItemReasons:
 def test_a_tool_cannot_be_used_for_one_reason(
     server_id: str, name: str, why: Why, text: str
 ) -> None:
-    reason = reasons().of(Kind.TOOL, server_id, name)
+    reason = offers().reason(Kind.TOOL, server_id, name)
     assert reason is not None
     assert (reason.why, reason.text.startswith(text)) == (why, True), reason
 
 
 def test_what_can_be_used_has_no_reason() -> None:
-    assert reasons().of(Kind.TOOL, "known", "ok") is None
+    assert offers().reason(Kind.TOOL, "known", "ok") is None
 
 
 def test_prompts_and_templates_have_reasons_too() -> None:
     found = [
-        reasons().of(Kind.PROMPT, "known", "second"),
-        reasons().of(Kind.PROMPT, "known", "long"),
-        reasons().of(Kind.RESOURCE, "known", "x://{id}"),
-        reasons().of(Kind.RESOURCE, "known", "y://1"),
+        offers().reason(Kind.PROMPT, "known", "second"),
+        offers().reason(Kind.PROMPT, "known", "long"),
+        offers().reason(Kind.RESOURCE, "known", "x://{id}"),
+        offers().reason(Kind.RESOURCE, "known", "y://1"),
     ]
     assert [it and it.why for it in found] == [Why.SHADOWED, Why.NOT_OFFERED, None, Why.NOT_OFFERED]
 
@@ -103,7 +105,7 @@ def test_prompts_and_templates_have_reasons_too() -> None:
 def test_what_is_missing_is_grouped_by_its_reason_without_what_was_not_tried_yet() -> None:
     named = [("known", "other"), ("known", "nor"), ("down", "x"), ("new", "x")]
     view = View(missing=tuple(Missing(kind=Kind.TOOL, server_id=s, name=n) for s, n in named))
-    groups = explain_missing(view, (), reasons(), pending=["new"])
+    groups = explain_missing(view, (), offers(), pending=["new"])
     assert [(it.server_id, it.names, it.reason.why) for it in groups] == [
         ("known", ("other", "nor"), Why.NOT_OFFERED),
         ("down", ("x",), Why.SERVER_UNREACHABLE),
