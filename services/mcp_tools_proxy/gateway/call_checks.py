@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.budget import ChargedCall
-from mcp_tools_proxy.domain.caller import Call, StandIn
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
@@ -14,9 +14,12 @@ from mcp_tools_proxy.ratelimit.limiter import BudgetReading, exceeded
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
-def check_operator(stand_in: StandIn, spec: ComponentSpec) -> None:
+def check_operator(caller: Caller, spec: ComponentSpec) -> None:
     """Raise Forbidden for an operator who would read a tenant's documents, and may not."""
-    if spec.server_id is None and spec.needs_tenant and not stand_in.reads_documents:
+    stand_in = caller.stand_in
+    if stand_in is None or stand_in.reads_documents:
+        return
+    if spec.server_id is None and spec.needs_tenant:
         right = OperatorRight.DOCUMENTS
         raise Forbidden(
             f'the token does not have the operator right "{right}", which is needed to run '

@@ -161,20 +161,10 @@ class Executor:
         progress = _Progress(self._first_attempts.registry_version)
         sending = begin_sending()
         outcome: Outcome | None = None
-
-        async def wait_and_call() -> Outcome:
-            nonlocal call
-            found, call = await self._first_attempts.wait(call, find)
-            progress.component = found
-            progress.registry = self._first_attempts.registry_version
-            return await self._check_and_call(found, call, progress)
-
         try:
             progress.has_audit_place = self._reserve_record()
             self._lifecycle.check_serving()
-            found = progress.component = self._first_attempts.find_unless_pending(call, find)
-            work = wait_and_call() if found is None else self._check_and_call(found, call, progress)
-            outcome = await self._lifecycle.track(work)
+            outcome = await self._lifecycle.track(self._find_and_call(call, find, progress))
         except ShuttingDown as error:
             component = progress.component
             may_have_run = component is not None and not component.spec.idempotent
@@ -216,14 +206,17 @@ class Executor:
             return error
         return await self._sign_ins.with_address(error, call.caller)
 
-    async def _check_and_call(
-        self, component: Component, call: Call, progress: _Progress
+    async def _find_and_call(
+        self, call: Call, find: Find[Component], progress: _Progress
     ) -> Outcome:
-        spec = component.spec
+        component = self._first_attempts.find_unless_pending(call, find)
+        if component is None:
+            component, call = await self._first_attempts.wait(call, find)
+            progress.recorded, progress.registry = call, self._first_attempts.registry_version
+        progress.component, spec = component, component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
-        if call.caller.stand_in is not None:
-            check_operator(call.caller.stand_in, spec)
+        check_operator(call.caller, spec)
         if call.refusal is not None:
             raise call.refusal
         call = _completed(component, call, progress)

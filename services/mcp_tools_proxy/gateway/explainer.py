@@ -38,22 +38,9 @@ NOT_REACHED = "not_reached"
 NOT_CHECKED = "not_checked"
 """The verdict on a check that cannot be made without making the call."""
 
-ORDER = (
-    Check.AUTHENTICATION,
-    Check.REQUEST,
-    Check.AUDIT,
-    Check.LIFECYCLE,
-    Check.AGENT,
-    Check.VISIBILITY,
-    Check.ARGUMENTS,
-    Check.BLOCKLIST,
-    Check.DOCUMENT,
-    Check.IDEMPOTENCY,
-    Check.BUDGET,
-    Check.GUARDS,
-    Check.RETRIEVAL,
-    Check.SERVER,
-)
+_NOT_OF_A_CALL = (Check.AUTHORIZATION, Check.RESULT, Check.OPERATION, Check.CALLER, Check.GATEWAY)
+
+ORDER = tuple(it for it in Check if it not in _NOT_OF_A_CALL)
 """The checks in the order in which a call meets them."""
 
 WINDOW_TOOL = "read_chunk_window"
@@ -171,8 +158,7 @@ class Explainer:
         self._lifecycle.check_serving()
         passed.add(Check.LIFECYCLE)
         component = self._resolve(call, passed)
-        if call.caller.stand_in is not None:
-            check_operator(call.caller.stand_in, component.spec)
+        check_operator(call.caller, component.spec)
         call = component.complete_arguments(call)
         try:
             parsed = component.parse(call.arguments)

@@ -1,0 +1,188 @@
+"""The explainer and the executor refuse a call for the same reason, whatever else is wrong."""
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.budget import ChargedCall
+from mcp_tools_proxy.domain.caller import Call, Caller, StandIn
+from mcp_tools_proxy.domain.components import JsonObject, Result
+from mcp_tools_proxy.domain.errors import (
+    AuditUnavailable,
+    DocumentNotFound,
+    InvalidArguments,
+    RetrievalNotConfigured,
+    ServerUnavailable,
+)
+from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardRule
+from mcp_tools_proxy.domain.outcome import Failed
+from mcp_tools_proxy.gateway.check_processes import CheckProcesses
+from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.gateway.explainer import ORDER, PASS, Destinations, Explainer
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.guards.screen import GuardSet
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.limiter import build_limiter
+from mcp_tools_proxy.registry.access_rules import AccessRules
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.builders import make_call, make_caller, make_idempotent_calls
+from tests.support.fakes import FakePool, FakeTool
+from tests.support.tables import each_row
+
+WINDOWS = "read_chunk_window"
+REMOTE = "s:search"
+
+CODES = (
+    *("AUDIT_UNAVAILABLE", "SHUTTING_DOWN", "AGENT_NOT_FOUND", "TOOL_NOT_ALLOWED", "FORBIDDEN"),
+    *("INVALID_ARGUMENTS", "CONTENT_BLOCKED", "RATE_LIMIT_EXCEEDED", "DOCUMENT_NOT_FOUND"),
+    *("GUARD_REFUSED", "RETRIEVAL_NOT_CONFIGURED", "SERVER_UNAVAILABLE"),
+)
+"""One code of each check that can refuse a call, in the order in which a call meets them.
+
+A document that is not there is refused after the tenant's budgets.
+"""
+
+OF_DOCUMENTS = ("FORBIDDEN", "DOCUMENT_NOT_FOUND", "RETRIEVAL_NOT_CONFIGURED")
+"""What only the gateway's own tools are refused with."""
+
+
+@dataclass
+class World:
+    """A gateway in which a call is refused for each of some codes."""
+
+    name: str
+    codes: frozenset[str]
+
+    async def decisions(self) -> tuple[str, str]:
+        """Explain a call, and make it; return what was decided both times."""
+        lifecycle = Lifecycle()
+        attempts = FirstAttempts(RegistryHolder(self._registry()), FakePool())
+        limiter = build_limiter(
+            BudgetLimits(
+                document_calls=0, document_tokens=0, tenant_calls=1, tenant_tokens=0, window_s=60
+            ),
+            storage_url=None,
+            metrics=Metrics(),
+        )
+        explainer = Explainer(
+            first_attempts=attempts,
+            limiter=limiter,
+            blocklist=Blocklist(["leak"]),
+            lifecycle=lifecycle,
+            check_audit=self._check_audit,
+            destinations=Destinations(
+                servers=tuple,
+                check_call=self._check_call,
+                windows_configured="RETRIEVAL_NOT_CONFIGURED" not in self.codes,
+                windows_are_local=False,
+            ),
+        )
+        executor = Executor(
+            first_attempts=attempts,
+            limiter=limiter,
+            blocklist=Blocklist(["leak"]),
+            lifecycle=lifecycle,
+            idempotent_calls=make_idempotent_calls(),
+            check_processes=CheckProcesses(),
+            max_result_bytes=100,
+            on_finish=lambda _: None,
+            reserve_record=self._reserve_record,
+        )
+        if "RATE_LIMIT_EXCEEDED" in self.codes:
+            await limiter.admit(ChargedCall("tenant_1", "user_1", None, None, "other", None))
+        lifecycle.phase = Phase.STOPPING if "SHUTTING_DOWN" in self.codes else Phase.SERVING
+        explained = await explainer.explain(self._call())
+        outcome = await executor.execute(self._call())
+        return explained.decision, outcome.error.code if isinstance(outcome, Failed) else PASS
+
+    def _call(self) -> Call:
+        words = "a leak" if "CONTENT_BLOCKED" in self.codes else "words"
+        hidden = "\u202e" if "GUARD_REFUSED" in self.codes else ""
+        agent = "narrow" if "TOOL_NOT_ALLOWED" in self.codes else None
+        caller = make_caller(agent="nobody" if "AGENT_NOT_FOUND" in self.codes else agent)
+        if "FORBIDDEN" in self.codes:
+            caller = replace(caller, stand_in=StandIn(reads_documents=False))
+        call = make_call(self.name, {"query": words + hidden, "doc_id": "d"})
+        return replace(call, caller=caller)
+
+    def _registry(self) -> Registry:
+        rule = GuardRule(GuardAction.REFUSE, RuleSource("preset", "$.guards"))
+        excluded = Exclusions([WINDOWS, REMOTE])
+        return Registry.build(
+            [Tool(self)],
+            access_rules=AccessRules(agents={"narrow": Visibility(excluded=excluded)}),
+            guards=GuardSet(preset={GuardName.HIDDEN_CHARACTERS: rule}),
+        )
+
+    def _check_audit(self) -> None:
+        if "AUDIT_UNAVAILABLE" in self.codes:
+            raise AuditUnavailable("no")
+
+    def _reserve_record(self) -> bool:
+        self._check_audit()
+        return False
+
+    async def _check_call(self, _server_id: str, _caller: Caller) -> str | None:
+        if "SERVER_UNAVAILABLE" in self.codes:
+            raise ServerUnavailable("no")
+        return None
+
+
+class Tool(FakeTool):
+    """The tool of a world, which refuses for its codes."""
+
+    def __init__(self, world: World) -> None:
+        server_id = "s" if world.name == REMOTE else None
+        super().__init__(
+            name=world.name,
+            server_id=server_id,
+            needs_tenant=server_id is None,
+            properties=("query", "doc_id"),
+        )
+        self._codes = world.codes
+
+    def parse(self, arguments: JsonObject) -> object:
+        if "INVALID_ARGUMENTS" in self._codes:
+            raise InvalidArguments("no")
+        return arguments
+
+    async def check_document(self, parsed: object, call: Call) -> None:
+        if "DOCUMENT_NOT_FOUND" in self._codes:
+            raise DocumentNotFound("no")
+
+    async def call(self, parsed: object, call: Call) -> Result:
+        if "RETRIEVAL_NOT_CONFIGURED" in self._codes:
+            raise RetrievalNotConfigured("no")
+        if "SERVER_UNAVAILABLE" in self._codes:
+            raise ServerUnavailable("no")
+        return await super().call(parsed, call)
+
+
+def codes_of(name: str) -> tuple[str, ...]:
+    left_out = OF_DOCUMENTS if name == REMOTE else ("SERVER_UNAVAILABLE",)
+    return tuple(it for it in CODES if it not in left_out)
+
+
+@each_row("name", [WINDOWS, REMOTE])
+async def test_of_two_refusals_the_earlier_one_decides_for_both(name: str) -> None:
+    codes = codes_of(name)
+    for first, second in (*zip(codes, codes, strict=True), *combinations(codes, 2)):
+        found = await World(name, frozenset({first, second})).decisions()
+        assert found == (first, first), (first, second)
+
+
+@each_row("name", [WINDOWS, REMOTE])
+async def test_a_call_that_passes_passes_for_both(name: str) -> None:
+    assert await World(name, frozenset()).decisions() == (PASS, PASS)
+
+
+def test_every_check_of_a_call_is_compared() -> None:
+    compared = {CHECK_OF_CODE[code] for code in CODES}
+    apart = {Check.AUTHENTICATION, Check.REQUEST, Check.IDEMPOTENCY}
+    assert compared - {Check.AUTHORIZATION} == set(ORDER) - apart
