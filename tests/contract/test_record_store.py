@@ -8,8 +8,12 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import StateUnavailable
-from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
-from mcp_tools_proxy.idempotency.records import MAX_OUTCOME_BYTES, OpenRecordStore, RecordState
+from mcp_tools_proxy.idempotency.records import (
+    MAX_OUTCOME_BYTES,
+    MemoryRecordStore,
+    OpenRecordStore,
+    RecordState,
+)
 from tests.contract.record_stores import (
     LIMIT_BYTES,
     OTHER_REQUEST,

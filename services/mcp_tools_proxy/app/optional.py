@@ -12,8 +12,11 @@ from mcp_tools_proxy.audit.audit_paths import unauthenticated_path
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.documents.open_documents import OpenDocuments
 from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
-from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
-from mcp_tools_proxy.idempotency.records import OpenRecordStore, UnusableRecordStore
+from mcp_tools_proxy.idempotency.records import (
+    MemoryRecordStore,
+    OpenRecordStore,
+    UnusableRecordStore,
+)
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings

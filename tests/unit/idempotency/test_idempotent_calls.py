@@ -20,8 +20,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.outcome import Ok, Outcome
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
-from mcp_tools_proxy.idempotency.records import Record, RecordKey, RecordState
+from mcp_tools_proxy.idempotency.records import MemoryRecordStore, Record, RecordKey, RecordState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
