@@ -12,7 +12,7 @@ from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLo
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
-from mcp_tools_proxy.logins.owner_encoding import sealed_with
+from mcp_tools_proxy.logins.login_store import sealed_with
 from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_login
 
 NEW_KEY = b"another key of at least thirty-two characters"

@@ -10,7 +10,7 @@ from aiohttp import web
 from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
-from mcp_tools_proxy.logins.sign_ins.sign_in_store import STEPS_PER_ADDRESS
+from mcp_tools_proxy.logins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (
     LOGINS,
     PUBLIC_URL,

@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
+from mcp_tools_proxy.idempotency.records import MemoryRecordStore
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
     from mcp_tools_proxy.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.logins.login_store import LoginStore
-    from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns
-    from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import RedisSignIns
-    from mcp_tools_proxy.logins.sign_ins.sign_in_store import MemorySignIns
+    from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns
+    from mcp_tools_proxy.logins.redis_sign_ins import RedisSignIns
+    from mcp_tools_proxy.logins.sign_in_store import MemorySignIns
 
 
 class StoredLoginAccess:
@@ -121,7 +121,7 @@ def open_sign_in_store(
     """
     url = settings.state_url
     if url is not None:
-        from mcp_tools_proxy.logins.sign_ins import redis_sign_ins  # noqa: PLC0415
+        from mcp_tools_proxy.logins import redis_sign_ins  # noqa: PLC0415
         from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
 
         pool = open_pool(
@@ -132,9 +132,9 @@ def open_sign_in_store(
         return redis_sign_ins.RedisSignIns(pool)
     database = logins.database()
     if database is None:
-        from mcp_tools_proxy.logins.sign_ins.sign_in_store import MemorySignIns  # noqa: PLC0415
+        from mcp_tools_proxy.logins.sign_in_store import MemorySignIns  # noqa: PLC0415
 
         return MemorySignIns()
-    from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns  # noqa: PLC0415
+    from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns  # noqa: PLC0415
 
     return PostgresSignIns(database)

@@ -55,7 +55,7 @@ def build_user_sign_ins(
     from mcp_tools_proxy.downstream.oauth.sign_in_records import (  # noqa: PLC0415
         SignInRecords,
     )
-    from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer  # noqa: PLC0415
+    from mcp_tools_proxy.logins.sign_in_store import RecordSealer  # noqa: PLC0415
 
     def find_server(server_id: str) -> ServerConfig | None:
         return configuration().servers.get(server_id)

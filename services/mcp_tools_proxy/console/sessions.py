@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
-from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordKind, SignInStore
+from mcp_tools_proxy.logins.sign_in_store import RecordKind, SignInStore
 from mcp_tools_proxy.web.cookies import Cookie
 
 SESSION_S = 8 * 3600.0

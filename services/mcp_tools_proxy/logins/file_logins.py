@@ -5,9 +5,11 @@ lock of another file, one for each owner.
 """
 
 import asyncio
+import base64
 import fcntl
+import json
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,72 +20,29 @@ import structlog
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
-from mcp_tools_proxy.filesystem.atomic import remove_unfinished
-from mcp_tools_proxy.logins.lease_queue import LeaseQueue
-from mcp_tools_proxy.logins.login_file import (
-    SUFFIX,
-    UnreadableLogin,
-    dump_login,
-    login_files,
-    prepare_folder,
-    read_login,
-    remove_login,
-    write_login,
-)
+from mcp_tools_proxy.filesystem.atomic import remove_unfinished, write_atomically
 from mcp_tools_proxy.logins.login_store import (
     LEASE_WAIT_S,
     UNREADABLE,
+    LeaseQueue,
     StoredLogin,
+    binding_of_text,
+    binding_text,
+    decoded,
+    encoded,
     is_growing,
     new_version,
+    owner_key,
+    owner_of_text,
+    owner_text,
     sorted_owners,
 )
-from mcp_tools_proxy.logins.owner_encoding import owner_key
 
-
-async def try_lock(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of a file until it is closed; None if another does.
-
-    The file is created where it is missing. Runs in a thread; a lock that is got after the caller
-    was cancelled is released. Raises OSError.
-    """
-    attempt = asyncio.ensure_future(asyncio.to_thread(_try_lock, path))
-    try:
-        return await asyncio.shield(attempt)
-    except asyncio.CancelledError:
-        attempt.add_done_callback(_close_unused)
-        raise
-
-
-def remove_lock(path: Path) -> None:
-    """Remove the file of a lock unless another holds it. Raises OSError."""
-    descriptor = _try_lock(path)
-    if descriptor is not None:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _try_lock(path: Path) -> int | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with suppress(BlockingIOError, FileNotFoundError):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_ino == path.stat().st_ino:  # else another has removed it
-                locked, descriptor = descriptor, -1
-                return locked
-        finally:
-            if descriptor != -1:
-                os.close(descriptor)
-    return None
-
-
-def _close_unused(attempt: asyncio.Future[int | None]) -> None:
-    if attempt.cancelled() or attempt.exception() is not None:
-        return
-    descriptor = attempt.result()
-    if descriptor is not None:
-        os.close(descriptor)
-
+FORMAT = 1
+SUFFIX = ".login"
+_MODE = 0o600
+_FOLDER_MODE = 0o700
+_OTHERS = 0o077
 
 WRITE_WAIT_S = 10.0
 """Seconds that a change waits for others; each takes milliseconds."""
@@ -94,6 +53,10 @@ _WRITE_LOCK_NAME = ".lock"
 T = TypeVar("T")
 
 log = structlog.get_logger()
+
+
+class UnreadableLogin(Exception):
+    """A file that holds no login which this release can read; it is left as it is."""
 
 
 class FileLogins:
@@ -275,3 +238,126 @@ def _lock_of(path: Path) -> Path:
 def _unavailable(error: OSError) -> LoginsUnavailable:
     reason = f"the folder of logins cannot be used: {error.strerror or error}"
     return LoginsUnavailable(UNREADABLE, reason=reason)
+
+
+def read_login(path: Path) -> tuple[StoredLogin, bool] | None:
+    """Return the login in a file, and whether other users may read the file; None for no file.
+
+    Raises OSError, UnreadableLogin.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    return _login_of(path, content), bool(mode & _OTHERS)
+
+
+def write_login(path: Path, stored: StoredLogin) -> None:
+    """Write a login, to the disk, in place of that in the file. Raises OSError."""
+    write_atomically(path, dump_login(stored), new_file_mode=_MODE)
+    sync_folder(path.parent)
+
+
+def dump_login(stored: StoredLogin) -> bytes:
+    """Return the content of a login's file."""
+    content = {
+        "format": FORMAT,
+        "owner": owner_text(stored.owner),
+        "binding": binding_text(stored.binding),
+        "version": stored.version,
+        "refresh_sent": stored.refresh_sent,
+        "sealed": base64.b64encode(stored.sealed).decode(),
+    }
+    return encoded(json.dumps(content, ensure_ascii=False))
+
+
+def remove_login(path: Path) -> None:
+    """Remove the file of a login. Raises OSError."""
+    path.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder of logins if it is missing. Raises OSError."""
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk: a refresh token of before must not come back."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def login_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of logins. Raises OSError."""
+    return folder.glob(f"*{SUFFIX}")
+
+
+def _login_of(path: Path, content: bytes) -> StoredLogin:
+    try:
+        fields = json.loads(decoded(content))
+        if fields["format"] != FORMAT:
+            raise UnreadableLogin(
+                f"{path} was written by another release; use that release, or move the file away "
+                "and sign in again"
+            )
+        return StoredLogin(
+            owner=owner_of_text(fields["owner"]),
+            binding=binding_of_text(fields["binding"]),
+            sealed=base64.b64decode(fields["sealed"], validate=True),
+            version=str(fields["version"]),
+            refresh_sent=bool(fields["refresh_sent"]),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UnreadableLogin(
+            f"{path} is damaged; restore it, or move it away and sign in again"
+        ) from None
+
+
+async def try_lock(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of a file until it is closed; None if another does.
+
+    The file is created where it is missing. Runs in a thread; a lock that is got after the caller
+    was cancelled is released. Raises OSError.
+    """
+    attempt = asyncio.ensure_future(asyncio.to_thread(_try_lock, path))
+    try:
+        return await asyncio.shield(attempt)
+    except asyncio.CancelledError:
+        attempt.add_done_callback(_close_unused)
+        raise
+
+
+def remove_lock(path: Path) -> None:
+    """Remove the file of a lock unless another holds it. Raises OSError."""
+    descriptor = _try_lock(path)
+    if descriptor is not None:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:  # else another has removed it
+                locked, descriptor = descriptor, -1
+                return locked
+        finally:
+            if descriptor != -1:
+                os.close(descriptor)
+    return None
+
+
+def _close_unused(attempt: asyncio.Future[int | None]) -> None:
+    if attempt.cancelled() or attempt.exception() is not None:
+        return
+    descriptor = attempt.result()
+    if descriptor is not None:
+        os.close(descriptor)

@@ -9,8 +9,7 @@ from pydantic_core import PydanticSerializationError
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
-from mcp_tools_proxy.logins.login_store import UNREADABLE
-from mcp_tools_proxy.logins.owner_encoding import sealed_with
+from mcp_tools_proxy.logins.login_store import UNREADABLE, sealed_with
 
 FORMAT = 1
 

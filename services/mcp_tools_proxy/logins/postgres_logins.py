@@ -7,35 +7,32 @@ set that it wants these.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable, LoginsUnavailable
 from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
-from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_store import (
     LEASE_S,
     LEASE_WAIT_S,
     UNREADABLE,
+    LeaseQueue,
     StoredLogin,
-    is_growing,
-    new_version,
-    sorted_owners,
-)
-from mcp_tools_proxy.logins.owner_encoding import (
     binding_of_text,
     binding_text,
     decoded,
     encoded,
+    is_growing,
+    new_version,
     owner_key,
     owner_of_text,
     owner_text,
+    sorted_owners,
 )
-from mcp_tools_proxy.logins.tenant_transactions import Rows, TenantTransactions
 
 _RELEASE_S = 5.0
 """Seconds to release a lease, which ends by itself, too."""
@@ -80,6 +77,29 @@ WHERE owner_key = $1 AND lease_holder = $2
 """
 
 T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """What the stores need of a connection of asyncpg."""
+
+    async def fetch(self, query: str, /, *args: object) -> Sequence[Any]:
+        """Return all rows."""
+
+    async def fetchrow(self, query: str, /, *args: object) -> Any:
+        """Return the first row, None for none."""
+
+    async def execute(self, query: str, /, *args: object) -> str:
+        """Run a statement."""
+
+
+class TenantTransactions(Protocol):
+    """A database in which each transaction names its tenant: that of the documents is one."""
+
+    def transaction(self, tenant_id: str) -> AbstractAsyncContextManager[Rows]:
+        """Run a transaction that sees the rows of one tenant, and commit at its end.
+
+        Raises DocumentsUnavailable while the database does not work.
+        """
 
 
 class PostgresLogins:

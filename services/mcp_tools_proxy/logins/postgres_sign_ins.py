@@ -6,9 +6,9 @@ from hashlib import sha256
 from typing import Any
 
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable, LoginsUnavailable
-from mcp_tools_proxy.logins.owner_encoding import encoded
-from mcp_tools_proxy.logins.sign_ins.sign_in_store import UNUSABLE, RecordKind
-from mcp_tools_proxy.logins.tenant_transactions import Rows, TenantTransactions
+from mcp_tools_proxy.logins.login_store import encoded
+from mcp_tools_proxy.logins.postgres_logins import Rows, TenantTransactions
+from mcp_tools_proxy.logins.sign_in_store import UNUSABLE, RecordKind
 
 _NAME = "SELECT set_config('mcp_tools_proxy.sign_in', $1, true)"
 _ADD = "SELECT mcp_tools_proxy.add_sign_in($1, $2, $3, $4, $5, $6) AS content"

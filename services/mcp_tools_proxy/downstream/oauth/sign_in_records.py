@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.sign_in_pages import PENDING_S, Closing
 from mcp_tools_proxy.downstream.oauth.discovery import MAX_SCOPES
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
-from mcp_tools_proxy.logins.sign_ins.sign_in_store import (
+from mcp_tools_proxy.logins.sign_in_store import (
     STEPS_PER_ADDRESS,
     UNUSABLE,
     RecordKind,
