@@ -25,7 +25,7 @@ from mcp_tools_proxy.domain.errors import (
     StoreUnavailable,
     UnsupportedFormat,
 )
-from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
+from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
 from mcp_tools_proxy.web.body import discard
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON

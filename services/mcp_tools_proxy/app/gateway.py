@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pydantic import SecretStr
 
-from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.configuration import network_support, open_config_folder
 from mcp_tools_proxy.app.logins import OpenLogins, build_login_access
@@ -58,7 +57,7 @@ from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase, StartupWait
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
-from mcp_tools_proxy.gateway.reloader import Reloader
+from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocklist

@@ -11,7 +11,7 @@ from enum import Enum
 import aiohttp
 import structlog
 
-from mcp_tools_proxy.web_client.tcp_sockets import timeout_sockets
+from mcp_tools_proxy.web_client.egress import timeout_sockets
 from mcp_tools_proxy.web_client.websocket_client import (
     CLOSE_S,
     SUBPROTOCOL,

@@ -1,1 +1,1 @@
-"""Watching files for changes."""
+"""Files: written whole, watched for changes, temporary."""

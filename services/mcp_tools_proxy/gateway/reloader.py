@@ -1,12 +1,11 @@
 """Keeps the registry in step with the configuration files and the servers' offers."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 
 import structlog
 
-from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool
@@ -17,6 +16,35 @@ from mcp_tools_proxy.gateway.registry_publisher import (
 )
 
 log = structlog.get_logger()
+
+
+class ChangeSignal:
+    """Carries changes from any number of tasks to one handler, which handles them in batches.
+
+    A batch is all that was reported until the handler takes it. What is reported meanwhile is in
+    the next batch.
+    """
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self._handled = asyncio.Event()
+        """Set when what was reported until now is handled; each batch has an event of its own."""
+
+    async def report(self) -> None:
+        """Report a change, and wait until it was handled: for ever if nothing iterates."""
+        self._changed.set()
+        await self._handled.wait()
+
+    async def batches(self) -> AsyncGenerator[None, None]:
+        """Yield for each batch of changes, which is handled when the next one is requested."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            handled, self._handled = self._handled, asyncio.Event()
+            try:
+                yield
+            finally:
+                handled.set()
 
 
 class Reloader:

@@ -34,7 +34,7 @@ from mcp_tools_proxy.documents.importers.import_process import (
 )
 from mcp_tools_proxy.documents.page_renderer import NotRendered, PageRenderer
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.filesystem.temporary import write_all
+from mcp_tools_proxy.filesystem.atomic import write_all
 from tests.support.bounds import BOUND_S, until
 from tests.support.kernel import needs_confinement
 

@@ -17,8 +17,7 @@ from mcp_tools_proxy.documents.document_file import BrokenFile, document_path, p
 from mcp_tools_proxy.documents.document_store import Key, Reading
 from mcp_tools_proxy.documents.folder.file_listing import SUFFIX
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.kept_files import kept_sizes, remove_others
+from mcp_tools_proxy.filesystem.atomic import kept_sizes, remove_others, write_atomically
 
 FOLDER_NAME = ".versions"
 """Begins with a dot: nothing in it is listed as a document."""

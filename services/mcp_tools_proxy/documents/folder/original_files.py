@@ -10,8 +10,7 @@ from pathlib import Path
 from mcp_tools_proxy.documents.document_file import document_path
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.folder.file_listing import stamp_of
-from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.kept_files import kept_sizes, remove_others
+from mcp_tools_proxy.filesystem.atomic import kept_sizes, remove_others, write_atomically
 
 FOLDER_NAME = ".originals"
 """Begins with a dot: nothing in it is listed as a document."""

@@ -27,7 +27,7 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.documents.importers.import_places import ImportPlaces
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
+from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 

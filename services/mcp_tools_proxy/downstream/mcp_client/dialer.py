@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import aiohttp
 from anyio.abc import AsyncResource
 
-from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.proxies import Proxy
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
@@ -26,13 +25,16 @@ from mcp_tools_proxy.downstream.mcp_client.duplex import DuplexDispatcher, Duple
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.mcp_client.http_endpoint import redirect_refused
 from mcp_tools_proxy.downstream.mcp_client.legacy_sse_transport import open_sse
-from mcp_tools_proxy.downstream.mcp_client.mcp_connection import ServerDispatcher, open_connection
+from mcp_tools_proxy.downstream.mcp_client.mcp_connection import (
+    ServerDispatcher,
+    first_cause,
+    open_connection,
+)
 from mcp_tools_proxy.downstream.mcp_client.stdio_process import StartPlaces, open_process
 from mcp_tools_proxy.downstream.mcp_client.streamable_http import open_http
 from mcp_tools_proxy.downstream.mcp_client.websocket import open_websocket
-from mcp_tools_proxy.web_client.proxied_requests import CONNECT_S as CONNECT_PROXY_S
-from mcp_tools_proxy.web_client.proxied_requests import session_options
-from mcp_tools_proxy.web_client.tcp_sockets import checked_sockets, keepalive_sockets
+from mcp_tools_proxy.web_client.egress import CONNECT_S as CONNECT_PROXY_S
+from mcp_tools_proxy.web_client.egress import checked_sockets, keepalive_sockets, session_options
 from mcp_tools_proxy.web_client.websocket_client import websocket_client
 
 _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})

@@ -4,8 +4,8 @@ It keeps itself subscribed to the resources with listeners, by requests or by a 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol
@@ -37,8 +37,7 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.aiokits.exception_groups import first_cause
-from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
+from mcp_tools_proxy.aiokits.backoff import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
@@ -459,3 +458,15 @@ class _UpdateStream:
         except (SubscriptionLost, TimeoutError):
             return True
         return True
+
+
+@contextmanager
+def first_cause() -> Iterator[None]:
+    """Replace an exception group by the first exception in it, however deeply nested."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

@@ -27,7 +27,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
-from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
+from mcp_tools_proxy.aiokits.backoff import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS

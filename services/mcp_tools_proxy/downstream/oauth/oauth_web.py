@@ -26,9 +26,13 @@ from mcp_tools_proxy.domain.server_networks import (
     Address,
     ServerNetworks,
 )
+from mcp_tools_proxy.web_client.egress import (
+    NOT_DIALLED,
+    checked_sockets,
+    plain_socket,
+    session_options,
+)
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
-from mcp_tools_proxy.web_client.proxied_requests import session_options
-from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED, checked_sockets, plain_socket
 
 TIMEOUT_S = 5.0
 """Seconds for one request in total."""

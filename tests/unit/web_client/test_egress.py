@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from mcp_tools_proxy.web_client.tcp_sockets import (
+from mcp_tools_proxy.web_client.egress import (
     LONGEST_MS,
     SocketFactory,
     keepalive_sockets,

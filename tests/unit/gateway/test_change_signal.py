@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import aclosing
 
-from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
+from mcp_tools_proxy.gateway.reloader import ChangeSignal
 
 
 class Handler:

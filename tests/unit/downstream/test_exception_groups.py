@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.aiokits.exception_groups import first_cause
+from mcp_tools_proxy.downstream.mcp_client.mcp_connection import first_cause
 
 
 def test_the_first_exception_of_nested_groups_leaves_as_itself() -> None:
