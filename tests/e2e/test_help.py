@@ -10,8 +10,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mcp_tools_proxy.cli.help_texts import EXAMPLES, PROGRAM, complete_help
-from mcp_tools_proxy.cli.main import app
+from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, app, complete_help
 from tests.support.program_launch import run
 from tests.support.tables import named_row
 

@@ -12,8 +12,7 @@ import pytest
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from mcp_tools_proxy.cli.help_texts import PROGRAM, complete_help
-from mcp_tools_proxy.cli.main import app
+from mcp_tools_proxy.cli.main import PROGRAM, app, complete_help
 from tests.support.goldens import Golden, flat, section
 from tests.support.printed_examples import link_root
 from tests.support.program import started

@@ -22,7 +22,7 @@ IMPORTED = (
     RETRIEVAL_SERVICE,
     REMOTE_BACKEND,
     MEASURED_PROGRAM,
-    "mcp_tools_proxy.cli.check.check_command",
+    "mcp_tools_proxy.cli.check_command",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",
     "httpx",  # of the commands that call a gateway

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from pydantic_core import to_json
@@ -22,7 +22,7 @@ from mcp_tools_proxy.audit.record_search import (
     seq_of,
 )
 from mcp_tools_proxy.audit.verification import Verification, verify
-from mcp_tools_proxy.cli.output import counted, echo, print_json_text
+from mcp_tools_proxy.cli.output import counted, echo, fail, print_json_text
 from mcp_tools_proxy.settings.observability import AuditSettings, read_key
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.wire.identifiers import server_id_of
@@ -144,8 +144,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         for record in reversed(found):
             _print(to_json(record))
         if not found:
-            echo("mcp-tools-proxy: no matching records", err=True)
-            raise typer.Exit(1)
+            fail("no matching records", 1)
 
 
 def _add_verify(app: typer.Typer, load: Load) -> None:
@@ -166,7 +165,7 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         try:
             key = read_key(key_file or settings.audit_key_file)
         except ValueError as error:
-            _fail(str(error))
+            fail(str(error))
         heads = [_head(text) for text in head or ()]
         path = _path(file, load)
         found = _verified(path, key, heads, unsigned_until)
@@ -185,13 +184,13 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
 def _path(file: Path | None, load: Load) -> Path:
     path = file or load().audit_path
     if path is None:
-        _fail(f"{variable('audit')} is log, so there is no audit file; name one")
+        fail(f"{variable('audit')} is log, so there is no audit file; name one")
     try:
         files = audit_files(path)
     except OSError as error:
-        _fail(f"{path}: {error.strerror}")
+        fail(f"{path}: {error.strerror}")
     if not files:
-        _fail(f"{path}: audit file not found")
+        fail(f"{path}: audit file not found")
     return path
 
 
@@ -203,7 +202,7 @@ def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[Mapping[str,
         try:
             page = search_files(path, wanted, cursor=cursor, limit=min(1000, limit - len(found)))
         except OSError as error:
-            _fail(f"{path}: {error.strerror}")
+            fail(f"{path}: {error.strerror}")
         found += page.records
         cursor = page.next_cursor
         if cursor is None:
@@ -217,7 +216,7 @@ def _verified(
     try:
         return verify(path, key, heads, unsigned_until=unsigned_until)
     except OSError as error:
-        _fail(f"{path}: {error.strerror}")
+        fail(f"{path}: {error.strerror}")
 
 
 def _verify_companion(
@@ -230,7 +229,7 @@ def _verify_companion(
         echo(f"problem: {path} is missing, although the audit file beside it refers to it")
         return False
     except OSError as error:
-        _fail(f"{path}: {error.strerror}")
+        fail(f"{path}: {error.strerror}")
     _report(found, path, is_signed=is_signed, with_head=True)
     return found.good
 
@@ -288,8 +287,3 @@ def _timestamp(text: str | None) -> str | None:
 
 def _print(line: bytes) -> None:
     print_json_text(line.decode())
-
-
-def _fail(message: str) -> NoReturn:
-    echo(f"mcp-tools-proxy: {message}", err=True)
-    raise typer.Exit(2)

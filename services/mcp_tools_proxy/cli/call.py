@@ -11,28 +11,25 @@ from typing import Annotated, NoReturn
 import typer
 from typer.models import ArgumentInfo
 
-from mcp_tools_proxy.cli.client_options import (
+from mcp_tools_proxy.cli.gateway_client import (
+    ACTIVE,
+    TOOLS,
     USER,
     AgentOption,
     AnswerAsJson,
     CallerOptions,
+    GatewayClient,
+    GatewayUnreachable,
+    LoadSettings,
     RolesOption,
     TenantOption,
     UrlOption,
     UserOption,
     error_text,
-    fail,
     failing_if_unreachable,
     objects_of,
 )
-from mcp_tools_proxy.cli.gateway_client import (
-    ACTIVE,
-    TOOLS,
-    GatewayClient,
-    GatewayUnreachable,
-    LoadSettings,
-)
-from mcp_tools_proxy.cli.output import echo, folded, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import echo, fail, folded, print_json, print_table, whole
 
 EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
@@ -83,7 +80,7 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
         elif envelope.get("status") == "ok":
             print_json(envelope.get("result"), indent=2)
         if envelope.get("status") != "ok":
-            fail(error_text(envelope))
+            fail(error_text(envelope), 1)
 
 
 def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo) -> None:
@@ -106,7 +103,7 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
         caller = CallerOptions(tenant, user, roles or (), agent)
         answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller)
         if "decision" not in answer:
-            fail(error_text(answer))
+            fail(error_text(answer), 1)
         if as_json:
             echo(json.dumps(answer))
         else:
@@ -223,7 +220,7 @@ def _properties(
         case {"tools": [{"inputSchema": {"properties": dict(properties)}}]}:
             return properties
         case {"error": {"code": "FORBIDDEN"}}:
-            fail(error_text(listed))
+            fail(error_text(listed), 1)
     return {}
 
 

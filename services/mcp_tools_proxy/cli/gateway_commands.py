@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 from mcp_tools_proxy.app.start_checks import needs_one_time_address
-from mcp_tools_proxy.cli.client_options import (
+from mcp_tools_proxy.cli.gateway_client import (
+    ACTIVE,
+    PRESETS,
+    TOOLS,
     USER,
     AgentOption,
     AnswerAsJson,
     CallerOptions,
+    GatewayClient,
+    LoadSettings,
     RolesOption,
     TenantOption,
     UrlOption,
@@ -22,8 +27,7 @@ from mcp_tools_proxy.cli.client_options import (
     succeeded,
     text_of,
 )
-from mcp_tools_proxy.cli.gateway_client import ACTIVE, PRESETS, TOOLS, GatewayClient, LoadSettings
-from mcp_tools_proxy.cli.output import counted, echo, folded, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import counted, echo, fail, folded, print_json, print_table, whole
 from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings
 
@@ -43,23 +47,16 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
         If operators cannot sign in with a token, it is a new one-time link, valid for ten minutes.
         """
         settings = load()
-        try:
-            echo(_address(settings, port or settings.port))
-        except _NoAddress as error:
-            echo(f"mcp-tools-proxy: {error}", err=True)
-            raise typer.Exit(1) from None
-
-
-class _NoAddress(Exception):
-    """There is no address to print; the message is one line, for a person."""
+        echo(_address(settings, port or settings.port))
 
 
 def _address(settings: Settings, port: int) -> str:
-    """Return the address. Raises _NoAddress."""
+    """Return the address; print an error, and exit, where there is none."""
     if not settings.console:
-        raise _NoAddress(
+        fail(
             "the console is off in the settings of this command; use those of the gateway, or "
-            "set MCP_PROXY_CONSOLE=true and restart the gateway"
+            "set MCP_PROXY_CONSOLE=true and restart the gateway",
+            1,
         )
     host = settings.host
     if not needs_one_time_address(settings):
@@ -72,11 +69,12 @@ def _address(settings: Settings, port: int) -> str:
     try:
         address = new_address(folder, host, port, time.time)  # noqa: TID251 - the command's clock
     except OSError as error:
-        raise _NoAddress(f"the key of the console cannot be read: {error.strerror}") from None
+        fail(f"the key of the console cannot be read: {error.strerror}", 1)
     if address is None:
-        raise _NoAddress(
+        fail(
             f"no gateway with a console, started by this user, listens on port {port} of this "
-            "machine; start one, or name its port with --port"
+            "machine; start one, or name its port with --port",
+            1,
         )
     return address
 

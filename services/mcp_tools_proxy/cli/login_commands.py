@@ -1,15 +1,20 @@
-"""The commands login, logins and logout."""
+"""The commands login, logins and logout.
+
+A sign-in waits on this machine for the browser that comes back (RFC 8252 §7.3).
+"""
 
 import asyncio
 import webbrowser
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, fail, print_json, print_table, whole
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.logins import EndedLogin, LoginFacts
 from mcp_tools_proxy.settings.settings import Settings
@@ -18,12 +23,11 @@ from mcp_tools_proxy.wire.text import printable
 if TYPE_CHECKING:
     from mcp_tools_proxy.app.open_sign_in import OpenedSignIn
 
+
 WAIT_S = 600.0
 """Seconds that a person has to sign in."""
 
 _MINUTES = f"{WAIT_S / 60:g}"
-
-USAGE_ERROR = 2
 
 LoadSettings = Callable[[], Settings]
 
@@ -103,7 +107,7 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
 
 def _with_key(settings: Settings) -> Settings:
     if not settings.credentials_key:
-        _fail(
+        fail(
             "MCP_PROXY_CREDENTIALS_KEY: is required to store logins; use the gateway's key, or "
             "make one with: openssl rand -hex 32"
         )
@@ -138,8 +142,6 @@ async def _login(
 
 
 async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
-    from mcp_tools_proxy.cli.loopback_redirect import listening  # noqa: PLC0415
-
     async with listening(opened.redirect_uri) as redirect:
         pending = await opened.sign_in.begin(
             opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
@@ -183,9 +185,9 @@ async def _logout(
 def _print_ended(server: str, tenant: str | None, ended: EndedLogin | None) -> None:
     if ended is None:
         listed = f" --tenant {tenant}" if tenant else ""
-        _fail(
+        fail(
             f"no such login to {server}; list the logins with: mcp-tools-proxy logins{listed}",
-            code=1,
+            1,
         )
     echo(f"signed out of {server}")
     if ended.not_revoked is not None:
@@ -210,10 +212,10 @@ def _print_logins(logins: Sequence[LoginFacts], tenant: str | None, *, as_json: 
 def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
     closed = sum(login.signed_in_at is None for login in logins)
     if closed:
-        _fail(
+        fail(
             f"{counted(closed, 'login')} could not be re-encrypted without the right key: sign "
             "in again, or remove it with logout",
-            code=1,
+            1,
         )
 
 
@@ -238,17 +240,113 @@ def _run(command: Coroutine[Any, Any, Any]) -> Any:
     try:
         return asyncio.run(command)
     except NoSignIn as error:
-        _fail(str(error))
+        fail(str(error))
     except TimeoutError:
-        _fail(f"the sign-in was not completed within {_MINUTES} minutes", code=1)
+        fail(f"the sign-in was not completed within {_MINUTES} minutes", 1)
     except ProxyError as error:
-        _fail(error.reason or error.message, code=1)
+        fail(error.reason or error.message, 1)
     except OSError as error:
-        _fail(f"cannot listen on the address for the browser: {error.strerror}", code=1)
+        fail(f"cannot listen on the address for the browser: {error.strerror}", 1)
     except FAILURES as error:
-        _fail(str(error), code=1)
+        fail(str(error), 1)
 
 
-def _fail(message: str, *, code: int = USAGE_ERROR) -> NoReturn:
-    echo(f"mcp-tools-proxy: {message}", err=True)
-    raise typer.Exit(code)
+PATH = "/oauth/callback"
+
+MAX_HEAD_BYTES = 16 * 1024
+READ_S = 10.0
+"""Seconds for a browser to send its request."""
+
+_PAGE = (
+    "<!doctype html><meta charset=utf-8><title>MCP Tools Proxy</title>"
+    "<p>{text}</p><p>You can close this window.</p>"
+)
+_HEADERS = (
+    "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"
+    "Referrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\n"
+    "Connection: close\r\n"
+)
+
+
+class LoopbackRedirect:
+    """Listens for the answer of a sign-in; ``uri`` is where the browser is sent."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._path = urlsplit(uri).path
+        self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._state = ""
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+
+    def expect(self, state: str) -> None:
+        """Accept the answer with this state, and no other: before the browser is opened."""
+        self._state = state
+
+    async def wait(self, timeout_s: float) -> Mapping[str, str]:
+        """Return the answer. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            return await self._answer
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request of a browser."""
+        self._open[writer] = asyncio.current_task()
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(READ_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                status, text = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
+                page = _PAGE.format(text=text).encode()
+                answer = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n"
+                writer.write(answer.encode() + page)
+                await writer.drain()
+        finally:
+            del self._open[writer]
+            writer.close()
+
+    async def end(self) -> None:
+        """End every connection: browsers open some that they do not use."""
+        serving = [task for task in self._open.values() if task is not None]
+        for writer in self._open:
+            writer.transport.abort()
+        if serving:
+            await asyncio.wait(serving)
+
+    def _take(self, request_line: str) -> tuple[str, str]:
+        """Keep the answer of a request, and return the status and the text of the response."""
+        method, _, rest = request_line.partition(" ")
+        try:
+            target = urlsplit(rest.partition(" ")[0])
+        except ValueError:
+            return "400 Bad Request", "Invalid address."
+        if method != "GET" or target.path != self._path:
+            return "404 Not Found", "Not found."
+        answer = dict(parse_qsl(target.query))
+        if not self._state or answer.get("state") != self._state or self._answer.done():
+            return "400 Bad Request", "This link belongs to a different or finished sign-in."
+        self._answer.set_result(answer)
+        return "200 OK", "Sign-in finished; the terminal shows the result."
+
+
+@asynccontextmanager
+async def listening(uri: str | None) -> AsyncIterator[LoopbackRedirect]:
+    """Yield a redirect that is listened for, at ``uri`` or on a free port.
+
+    Raises OSError if the port is in use.
+    """
+    wanted = urlsplit(uri or f"http://127.0.0.1:0{PATH}")
+    redirect: LoopbackRedirect | None = None
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if redirect is not None:
+            await redirect.serve(reader, writer)
+
+    server = await asyncio.start_server(
+        serve, wanted.hostname, wanted.port or 0, limit=MAX_HEAD_BYTES
+    )
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        redirect = LoopbackRedirect(uri or f"http://127.0.0.1:{port}{PATH}")
+        try:
+            yield redirect
+        finally:
+            await redirect.end()

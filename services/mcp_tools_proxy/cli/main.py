@@ -1,26 +1,29 @@
-"""The ``mcp-tools-proxy`` command and its sub-commands (contract §8)."""
+"""The ``mcp-tools-proxy`` command and its sub-commands (contract §8).
+
+The help of each has examples and names of values besides its own words.
+"""
 
 import gc
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 from typer.main import get_command
 
 from mcp_tools_proxy.app.start_checks import check_start
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
-from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.cli.gateway_commands import add_console_command, add_gateway_commands
-from mcp_tools_proxy.cli.help_texts import PROGRAM, complete_help
 from mcp_tools_proxy.cli.login_commands import add_login_commands
-from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
-from mcp_tools_proxy.cli.output import AsJson, echo
+from mcp_tools_proxy.cli.options import agent_names, document_list, identifier, identifiers
+from mcp_tools_proxy.cli.output import AsJson, echo, fail
 from mcp_tools_proxy.cli.settings_command import add_settings_command
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
@@ -30,18 +33,13 @@ from mcp_tools_proxy.sandbox.system_calls import hide_memory
 from mcp_tools_proxy.settings.auth import ClientSettings, TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.observability import AuditSettings
-from mcp_tools_proxy.settings.settings import (
-    ConfigDirSettings,
-    Settings,
-    SettingsError,
-    load,
-)
+from mcp_tools_proxy.settings.settings import ConfigDirSettings, Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
 from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
 
-S = TypeVar("S", bound=EnvironmentSettings)
+PROGRAM = "mcp-tools-proxy"
 
-USAGE_ERROR = 2
+S = TypeVar("S", bound=EnvironmentSettings)
 
 
 def _show_version(wanted: bool) -> None:
@@ -187,9 +185,9 @@ def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) 
         server.audit.open()
         listener = listen(settings.host, settings.port)
     except ValueError as error:
-        _fail(str(error))
+        fail(str(error))
     except OSError as error:
-        _fail(
+        fail(
             f"MCP_PROXY_HOST, MCP_PROXY_PORT: cannot listen on {settings.host}:{settings.port}: "
             f"{error.strerror}"
         )
@@ -226,7 +224,7 @@ def stdio_command(
             ),
         )
     except ValueError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @app.command("check")
@@ -251,7 +249,7 @@ def check_configuration(
     if offline and lock:
         raise typer.BadParameter("--lock needs the servers: leave out --offline")
     settings = _load(Settings)
-    from mcp_tools_proxy.cli.check import check_command as command  # noqa: PLC0415 - only checking needs it
+    from mcp_tools_proxy.cli import check_command as command  # noqa: PLC0415 - only checking needs it
 
     options = command.CheckOptions(
         offers=offers,
@@ -265,9 +263,9 @@ def check_configuration(
     try:
         good = command.check(settings, config_dir or settings.config_dir, options)
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
     except ConfigReadOnly as error:
-        _fail(error.message)
+        fail(error.message)
     if not good:
         raise typer.Exit(1)
 
@@ -292,12 +290,7 @@ def _load(kind: type[S]) -> S:
     try:
         return load(kind)
     except SettingsError as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    echo(f"mcp-tools-proxy: {message}", err=True)
-    raise typer.Exit(USAGE_ERROR)
+        fail(str(error))
 
 
 def main() -> None:
@@ -312,6 +305,103 @@ def main() -> None:
     except TyperException as error:
         echo(f"mcp-tools-proxy: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
+
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": (
+        "serve --port 8082",
+        "check",
+        "call read_doc_metadata --tenant acme --arg doc_id=handbook",
+    ),
+    "serve": ("serve", "serve --host 0.0.0.0 --port 8082"),
+    "stdio": ("stdio --tenant acme --user jo",),
+    "check": (
+        "check",
+        "check --offline --json",
+        "check --config-dir examples/agents --agent helpdesk",
+    ),
+    "login": ("login wiki", "login wiki --tenant acme --user jo --device"),
+    "logins": ("logins", "logins --tenant acme --json"),
+    "logout": ("logout wiki --tenant acme --user jo",),
+    "console": ("console", "console --port 8092"),
+    "call": (
+        "call read_doc_metadata --tenant acme --arg doc_id=handbook",
+        "call notes:search_notes --tenant acme --arg 'query=VPN port'",
+    ),
+    "explain": ("explain notes:add_note --tenant acme --agent helpdesk",),
+    "tools": ("tools list --tenant acme",),
+    "tools list": ("tools list --tenant acme", "tools list --tenant acme --agent helpdesk --json"),
+    "servers": ("servers", "servers --url http://127.0.0.1:8092"),
+    "presets": ("presets list", "presets use work"),
+    "presets list": ("presets list",),
+    "presets use": ("presets use work", "presets use work --no-persist"),
+    "limits": (
+        "limits --tenant acme",
+        "limits --tenant acme --document handbook",
+    ),
+    "settings": ("settings", "settings --json"),
+    "version": ("version",),
+    "tokens": ("tokens create --tenant acme --expires 90d", "tokens list"),
+    "tokens create": (
+        "tokens create --tenant acme --expires 90d --note chat",
+        "tokens create --may presets,audit --expires 2027-01-31",
+    ),
+    "tokens list": ("tokens list", "tokens list --json"),
+    "tokens revoke": ("tokens revoke 3f9a2c71d0",),
+    "audit": ("audit tail --follow", "audit find --tenant acme --code ACCESS_DENIED"),
+    "audit tail": ("audit tail --lines 20 --follow",),
+    "audit find": ("audit find --since 2026-11-28T14:00 --code TOOL_TIMEOUT",),
+    "audit verify": ("audit verify", "audit verify audit.jsonl --key-file audit.key"),
+    "config": ("config init",),
+    "config init": ("config init", "config init examples/mine"),
+    "documents": ("documents import handbook.pdf --tenant acme", "documents list --tenant acme"),
+    "documents import": ("documents import handbook.pdf --tenant acme --tag vpn",),
+    "documents list": ("documents list", "documents list --tenant acme --json"),
+    "documents show": ("documents show handbook --tenant acme",),
+    "documents remove": ("documents remove handbook --tenant acme --yes",),
+    "documents rights": ("documents rights handbook --tenant acme --role support",),
+    "documents copy": ("documents copy --from documents --to postgresql://db/docs",),
+    "documents migrate": ("documents migrate",),
+}
+"""Command lines, without the program's name, by the command."""
+
+METAVARS: Mapping[str, str] = {
+    **dict.fromkeys(("config_dir", "documents_path"), "FOLDER"),
+    **dict.fromkeys(("tokens_file", "key_file"), "FILE"),
+    **dict.fromkeys(("since", "until", "expires"), "TIME"),
+    **dict.fromkeys(("lines", "limit"), "COUNT"),
+    **dict.fromkeys(("document", "doc_id"), "DOC_ID"),
+    **dict.fromkeys(("trace", "token"), "ID"),
+    "may": "RIGHT",
+}
+"""Names of values that are not those of their option."""
+
+
+def complete_help(command: object, path: str = "") -> None:
+    """Add examples to the help of a command and of those below it, and name all values alike."""
+    if not isinstance(command, TyperCommand | TyperGroup):
+        return
+    for parameter in command.params:
+        if isinstance(parameter, TyperOption):
+            if not parameter.is_flag and parameter.metavar is None:
+                parameter.metavar = _metavar(parameter)
+        elif isinstance(parameter, TyperArgument):
+            parameter.metavar = parameter.metavar or parameter.name.upper()
+            parameter.display_type_rich = _no_type  # type: ignore[method-assign]
+    lines = "\n".join(f"  {PROGRAM} {line}" for line in EXAMPLES.get(path, ()))
+    command.epilog = f"\b\nExamples:\n{lines}" if lines else None
+    if isinstance(command, TyperGroup):
+        for name, below in command.commands.items():
+            complete_help(below, f"{path} {name}".strip())
+
+
+def _no_type(ctx: object) -> None:
+    """Show no type behind the name of an argument."""
+
+
+def _metavar(option: TyperOption) -> str:
+    name = max(option.opts, key=len).lstrip("-").replace("-", "_")
+    return METAVARS.get(name, name.upper())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ escaped, here and nowhere else. Also counts things in words.
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.cells import cell_len
@@ -18,6 +18,9 @@ from mcp_tools_proxy.wire.hidden_characters import HIDDEN
 from mcp_tools_proxy.wire.text import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+USAGE_ERROR = 2
+"""Exit code where a command cannot work with its options or settings."""
 
 LEAST_WIDTH = 6
 """Least width of a folded column, unless its cells are shorter."""
@@ -71,6 +74,12 @@ def echo(text: str = "", *, err: bool = False) -> None:
     """Print a text to stdout or stderr; its line feeds and tabs stay."""
     lines = ("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
     typer.echo("\n".join(lines), err=err)  # noqa: TID251 - what is printed is escaped
+
+
+def fail(message: str, exit_code: int = USAGE_ERROR) -> NoReturn:
+    """Print an error in one line, and exit."""
+    echo(f"mcp-tools-proxy: {message}", err=True)
+    raise typer.Exit(exit_code)
 
 
 def print_json(value: object, *, indent: int | None = None) -> None:

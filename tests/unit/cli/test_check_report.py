@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli.check.check_report import print_report
+from mcp_tools_proxy.cli.check_report import print_report
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem

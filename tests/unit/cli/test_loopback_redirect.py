@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from mcp_tools_proxy.cli.loopback_redirect import (
+from mcp_tools_proxy.cli.login_commands import (
     MAX_HEAD_BYTES,
     LoopbackRedirect,
     listening,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from mcp_tools_proxy.cli.check.check_command import NOTES, UpgradeNote, upgrade_notes
+from mcp_tools_proxy.cli.check_command import NOTES, UpgradeNote, upgrade_notes
 from mcp_tools_proxy.settings.settings import Settings
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mcp_tools_proxy.cli.completions import document_files
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
@@ -26,7 +25,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     print_removed,
     run_command,
 )
-from mcp_tools_proxy.cli.options import identifier, ocr_languages, parse_languages
+from mcp_tools_proxy.cli.options import document_files, identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (

@@ -1,7 +1,6 @@
 """The ``documents`` command with its sub-commands; ``migrate`` is here."""
 
 import dataclasses
-from typing import NoReturn
 
 import typer
 
@@ -10,7 +9,7 @@ from mcp_tools_proxy.cli.documents.document_files import add_list, add_remove, a
 from mcp_tools_proxy.cli.documents.document_import import add_import
 from mcp_tools_proxy.cli.documents.document_rights import add_rights
 from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, run_command
-from mcp_tools_proxy.cli.output import AsJson, echo, print_json
+from mcp_tools_proxy.cli.output import AsJson, echo, fail, print_json
 
 
 def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -25,7 +24,7 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
         """
         settings = load_settings()
         if settings.documents_owner_url is None:
-            _refuse(
+            fail(
                 "MCP_PROXY_DOCUMENTS_OWNER_URL: is required to migrate; set it to the URL of the "
                 "database with the role of its owner"
             )
@@ -52,11 +51,6 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
             ready = "has the required permissions"
             made = f"was created and {ready}" if done.created_role else ready
             echo(f"the role {done.role} {made}")
-
-
-def _refuse(message: str) -> NoReturn:
-    echo(f"mcp-tools-proxy: {message}", err=True)
-    raise typer.Exit(2)
 
 
 def documents_app(load_settings: LoadSettings) -> typer.Typer:
