@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,10 +51,13 @@ def test_a_console_imports_neither_the_stores_nor_the_issuers_that_it_does_not_u
 
 TOGETHER = """
 import asyncio
-from mcp_tools_proxy.downstream.module_import import import_in_thread
+import importlib
+from functools import partial
+from mcp_tools_proxy.app.optional import Lazy
 
 async def main():
-    await asyncio.gather(*map(import_in_thread, NAMES))
+    opened = [Lazy(partial(importlib.import_module, name)) for name in NAMES]
+    await asyncio.gather(*[it.open() for it in opened])
 
 asyncio.run(main())
 """
@@ -77,8 +81,12 @@ RESTORED = """
 import asyncio
 import sys
 import threading
-from mcp_tools_proxy.downstream.discovery import restore
-from mcp_tools_proxy.downstream.module_import import import_in_thread
+from pathlib import Path
+from pydantic_core import to_json
+from mcp_tools_proxy.app.optional import build_dialer
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions, fingerprint
+from mcp_tools_proxy.settings.settings import Settings
 
 class ImportsOfTheLoop:
     def find_spec(name, path=None, target=None):
@@ -94,17 +102,22 @@ LISTS = {
 
 async def main():
     sys.meta_path.insert(0, ImportsOfTheLoop)
-    restored, _ = await asyncio.gather(restore(LISTS, None), import_in_thread(MODULE))
+    config = ServerConfig(server_id="notes", transport=Transport.STDIO)
+    kept = Path(FOLDER) / f"server-{fingerprint(config)}.json"
+    kept.write_bytes(to_json({"lists": LISTS, "instructions": None}))
+    dialer = build_dialer(Settings())
+    known = KnownDefinitions(Path(FOLDER), dialer.open)
+    restored, _ = await asyncio.gather(known.load(config), dialer.open())
     print(len(restored.tools), len(restored.resources), len(restored.templates))
 
 asyncio.run(main())
 """
 
 
-def test_restored_definitions_import_nothing_beside_the_first_connection() -> None:
+def test_restored_definitions_import_nothing_beside_the_first_connection(tmp_path: Path) -> None:
     """Two threads that import the SDK at once end in a deadlock, which crashes the server."""
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", f"MODULE = {MODULES[0]!r}{RESTORED}"],
+        [sys.executable, "-c", f"FOLDER = {str(tmp_path)!r}{RESTORED}"],
         capture_output=True,
         text=True,
         timeout=BOUND_S,

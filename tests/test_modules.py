@@ -15,7 +15,6 @@ ALLOWED_SMALL = {
     "api.error_handlers",
     "cli.documents.documents_app",
     "console.pages.limits_page",
-    "downstream.lazy_dialer",
     "gateway.check_worker",
     "server.listeners",
     "server.stdio_server",

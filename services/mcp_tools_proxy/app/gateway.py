@@ -13,11 +13,12 @@ import structlog
 from pydantic import SecretStr
 
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
-from mcp_tools_proxy.app.configuration import network_support, open_config_folder
+from mcp_tools_proxy.app.configuration import open_config_folder
 from mcp_tools_proxy.app.logins import OpenLogins, build_login_access
 from mcp_tools_proxy.app.optional import (
     UnconfiguredRetrieval,
     build_audit,
+    build_dialer,
     build_meaning,
     build_record_store,
     build_retrieval_client,
@@ -46,8 +47,8 @@ from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
+from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
-from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.definition_acceptance import DefinitionAcceptance
@@ -174,14 +175,16 @@ class Gateway:
     def _build_servers(self, settings: Settings) -> None:
         """Build what connects to the servers of mcp.json."""
         filler = build_filler(settings)
-        self.dialer = LazyDialer(network_support(settings).networks)
+        self.dialer = build_dialer(settings)
         self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
         self.offer_changes = ChangeSignal()
         self.pool = Pool(
-            self.dialer.dial,
+            self._dial,
             self.metrics,
             on_change=self.offer_changes.report,
-            known_definitions=KnownDefinitions(settings.cache_dir or cache_folder.default_folder()),
+            known_definitions=KnownDefinitions(
+                settings.cache_dir or cache_folder.default_folder(), self.dialer.open
+            ),
             caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
         )
 
@@ -331,6 +334,12 @@ class Gateway:
         if settings.windows_are_local:
             return LocalRetrieval(self.repository)
         return self.retrieval or UnconfiguredRetrieval()
+
+    @asynccontextmanager
+    async def _dial(self, *connecting: Any) -> AsyncIterator[Connection]:
+        """Connect to a server; see Dial."""
+        async with (await self.dialer.open()).dial(*connecting) as connection:
+            yield connection
 
     def embed_document(self, key: Key) -> None:
         """Request the vectors of a document, which are made in the background."""

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
+    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
     from mcp_tools_proxy.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.logins.login_store import LoginStore
     from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 class StoredLoginAccess:
     """The stored logins of the servers that there are, and of those that there were."""
 
-    def __init__(self, oauth: LazyOAuth, configuration: Callable[[], Configuration]) -> None:
+    def __init__(
+        self, oauth: "Lazy[OAuthAccess]", configuration: Callable[[], Configuration]
+    ) -> None:
         self._oauth = oauth
         self._configuration = configuration
 
@@ -49,7 +52,7 @@ class StoredLoginAccess:
 
 
 def build_login_access(
-    logins: "OpenLogins", oauth: LazyOAuth, configuration: Callable[[], Configuration]
+    logins: "OpenLogins", oauth: "Lazy[OAuthAccess]", configuration: Callable[[], Configuration]
 ) -> LoginAccess | None:
     """Build what lists logins and ends them; None where none are kept."""
     return StoredLoginAccess(oauth, configuration) if logins.are_possible else None

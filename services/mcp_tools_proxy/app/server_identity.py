@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.app.configuration import network_support
 from mcp_tools_proxy.app.logins import OpenLogins
+from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.downstream.caller_values import CallerValues
-from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.downstream.secret_files import SecretFiles
 from mcp_tools_proxy.downstream.text_filler import TextFiller
 from mcp_tools_proxy.settings.settings import Settings
@@ -14,6 +14,7 @@ from mcp_tools_proxy.telemetry.request_events import LoginChanges
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.auth.signing_keys import SigningKeyFile
+    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
 
 
 def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
@@ -42,16 +43,30 @@ def build_oauth(
     filler: TextFiller,
     logins: OpenLogins,
     changes: LoginChanges | None = None,
-) -> LazyOAuth:
+) -> "Lazy[OAuthAccess]":
     """Build what has the tokens for servers; ``changes`` records those of logins."""
-    issuer = settings.jwt_issuer if settings.auth_mode == "jwt" else None
-    notice = None if changes is None else changes.noticed
-    network = network_support(settings)
-    return LazyOAuth(filler, issuer, logins.open, notice, network.networks, network.proxies)
+
+    def build() -> "OAuthAccess":
+        from mcp_tools_proxy.downstream.oauth.oauth_access import open_oauth  # noqa: PLC0415 - slow
+
+        network = network_support(settings)
+        return open_oauth(
+            filler.fill_texts,
+            settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+            logins.open(),
+            None if changes is None else changes.noticed,
+            network.networks,
+            network.proxies,
+        )
+
+    return Lazy(build)
 
 
 def build_caller_values(
-    settings: Settings, keys: "SigningKeyFile | None", filler: TextFiller, oauth: LazyOAuth
+    settings: Settings,
+    keys: "SigningKeyFile | None",
+    filler: TextFiller,
+    oauth: "Lazy[OAuthAccess]",
 ) -> CallerValues:
     """Build what fills in the texts of mcp.json for callers, and has their tokens."""
     if keys is None or settings.public_url is None:

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.app.logins import OpenLogins, open_sign_in_store
+from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
-from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.login_pages import LoginPages
 
 if TYPE_CHECKING:
+    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
     from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient
 
 
@@ -35,7 +36,7 @@ class UserSignIns:
 def build_user_sign_ins(
     settings: Settings,
     logins: OpenLogins,
-    oauth: LazyOAuth,
+    oauth: "Lazy[OAuthAccess]",
     authenticator: Authenticator,
     configuration: Callable[[], Configuration],
 ) -> UserSignIns:

@@ -145,7 +145,7 @@ class CircuitBreaker:
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        """Let a call through, and note how it ends. Raises ServerUnavailable while open."""
+        """Admit a call, and record how it ends. Raises ServerUnavailable."""
         admitted = self.enter()
         failure: str | None = ""
         is_lost = False

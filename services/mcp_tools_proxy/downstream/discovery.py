@@ -23,7 +23,6 @@ from mcp_tools_proxy.downstream.connection import (
     Fault,
     reason_of,
 )
-from mcp_tools_proxy.downstream.module_import import import_in_thread
 from mcp_tools_proxy.downstream.offered_items import (
     CATEGORIES,
     Category,
@@ -53,9 +52,6 @@ milliseconds. 20 kB of references took 200 ms."""
 
 MAX_ITEM_BYTES = 1024 * 1024
 """A larger item is unusable."""
-
-_SDK_MODULES = ("mcp.shared.inbound", "mcp.shared.uri_template")
-"""The modules that checks of items import. A connected server has imported them already."""
 
 UNDECLARED_S = 5.0
 """The most that a list takes that the server did not declare."""
@@ -114,9 +110,10 @@ async def discover(
 
 
 async def restore(lists: Mapping[str, list[object]], instructions: str | None) -> Snapshot:
-    """Return what a server listed in an earlier run, each item checked as in ``discover``."""
-    for name in _SDK_MODULES:  # the first connection may import them in its thread at this moment
-        await import_in_thread(name)
+    """Return what a server listed in an earlier run, each item checked as in ``discover``.
+
+    The checks need the SDK, which the caller has imported.
+    """
     found = {c.key: await _partition(c, lists[c.key]) for c in CATEGORIES}
     return replace(_snapshot(found, instructions, Snapshot()), is_remembered=True)
 

@@ -6,7 +6,7 @@ and costs nothing else.
 
 import asyncio
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import sha256
@@ -35,10 +35,17 @@ log = structlog.get_logger()
 
 
 class KnownDefinitions:
-    """The definitions in a folder, which only this user may write to."""
+    """The definitions in a folder, which only this user may write to.
 
-    def __init__(self, folder: Path) -> None:
+    ``import_sdk`` is awaited before definitions are checked, as that would import the SDK while the
+    first connection may do so in its thread.
+    """
+
+    def __init__(
+        self, folder: Path, import_sdk: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
         self._folder = folder
+        self._import_sdk = import_sdk
         self._logged = ""
 
     async def load(self, config: ServerConfig) -> Snapshot | None:
@@ -47,6 +54,8 @@ class KnownDefinitions:
             found = await asyncio.to_thread(self._read, config)
             if found is None:
                 return None
+            if self._import_sdk is not None:
+                await self._import_sdk()
             return await restore(found["lists"], found["instructions"])
         except _FAILURES as error:
             self._log_failure(config, error)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from anyio.abc import AsyncResource
+
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired, ProxyError
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
@@ -50,7 +52,7 @@ def now() -> float:
     return datetime.now(UTC).timestamp()
 
 
-class OAuthAccess:
+class OAuthAccess(AsyncResource):
     """Finds the tokens for a server; those of an entry that changed are forgotten."""
 
     def __init__(self, parts: OAuthParts) -> None:
