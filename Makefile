@@ -21,7 +21,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spen
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
-.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test test-full compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,17 +33,20 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 	$(BIN)/retrieval-service
 
 quick: $(VENV)/.dev  ## run fast in-process tests, for local development
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not e2e and not slow" $(QUICK)
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not e2e and not slow and not full" $(QUICK)
 
 install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## install everything for tests, checks and the documentation
 	$(MAKE) $(VENV)/.docs
 	$(MAKE) $(VENV)/.browser
 
 test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main test suite
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full"
+
+test-full: $(VENV)/.dev  ## run what make test leaves out: more cases of costly tests, and all examples of Hypothesis
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "full or hypothesis" --hypothesis-profile full
 
 compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests with another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal tests/unit tests/api
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full" tests/unit tests/api
 
 # One test runs the whole conformance suite, so its time limits are longer.
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## test with servers and clients from npm and the conformance suite (needs Node)

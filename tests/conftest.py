@@ -88,6 +88,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse to leave a requirement to ``make test-full``."""
+    left = [it.nodeid for it in items if it.get_closest_marker("full")]
+    cited = [it.nodeid for it in items if it.get_closest_marker("requirement")]
+    if both := {*left} & {*cited}:
+        raise pytest.UsageError(f"marked as full, and as the test of a requirement: {both}")
+
+
 def pytest_collection_finish() -> None:
     """Leave what was there before the first test out of later collections of garbage.
 

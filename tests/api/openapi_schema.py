@@ -1,5 +1,7 @@
 """The OpenAPI document of the whole service, as schemathesis reads it."""
 
+import os
+
 import schemathesis
 from hypothesis import HealthCheck, settings
 from starlette.types import Receive, Scope, Send
@@ -31,8 +33,9 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
+schema.config.phases.coverage.enabled = "BOUNDARIES" in os.environ  # noqa: TID251 - of test_openapi.py
 quietly = settings(
-    # beside some hundred cases of boundaries, the same in each run
+    # with BOUNDARIES beside some hundred cases, the same in each run
     max_examples=min(12, settings().max_examples),
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -1,7 +1,7 @@
 """Uploads of large documents leave the event loop to others, and so do reads of them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -58,6 +58,15 @@ OVER: Mapping[str, Callable[[], dict[str, Any]]] = {
 """Documents of twice as many values as the limit."""
 
 
+IN_EACH_RUN = ("large pages", "unknown keys")
+"""Of each kind, a text and many values; ``make test-full`` stores and refuses all of them."""
+
+
+def in_each_run(names: Iterable[str]) -> Sequence[Any]:
+    marks = pytest.mark.full
+    return [it if it in IN_EACH_RUN else pytest.param(it, marks=marks) for it in names]
+
+
 async def put(operator: Operator, content: bytes) -> tuple[int, str | None]:
     return outcome(await operator.send("PUT", CONTENT, BIG, content, **JSON, **NEW))
 
@@ -66,7 +75,7 @@ async def remove(operator: Operator) -> None:
     await operator.send("DELETE", CONTENT, BIG, **{"If-Match": "*"})
 
 
-@pytest.mark.parametrize("name", LARGEST)
+@pytest.mark.parametrize("name", in_each_run(LARGEST))
 async def test_a_large_document_is_stored_and_read_without_a_long_hold(name: str) -> None:
     made = LARGEST[name]()
     content = json.dumps(made).encode()
@@ -85,7 +94,7 @@ async def test_a_large_document_is_stored_and_read_without_a_long_hold(name: str
         await measured_anew(store_and_read)
 
 
-@pytest.mark.parametrize("name", OVER)
+@pytest.mark.parametrize("name", in_each_run(OVER))
 async def test_a_document_of_too_many_values_is_refused_without_a_long_hold(name: str) -> None:
     content = json.dumps(OVER[name]()).encode()
     async with operated() as operator:
@@ -132,7 +141,7 @@ TEXT = b"\f".join(b"a page %d" % n for n in range(150_000))
 FILES = {"markdown": ("text/markdown", MARKDOWN), "text": ("text/plain", TEXT)}
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", ["text", pytest.param("markdown", marks=pytest.mark.full)])
 async def test_a_large_answer_of_an_import_is_taken_without_a_long_hold(kind: str) -> None:
     media_type, content = FILES[kind]
     async with operated() as operator:

@@ -35,16 +35,28 @@ def target(document: Any, part: Any) -> Any:
     return document["components"][kind][name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> None:
-    profile = pytestconfig.getoption("--hypothesis-profile") or "quick"
-    done = subprocess.run(  # noqa: S603 - our own test, no shell
+def run_answers(config: pytest.Config, **variables: str) -> subprocess.CompletedProcess[str]:
+    profile = config.getoption("--hypothesis-profile") or "quick"
+    return subprocess.run(  # noqa: S603 - our own test, no shell
         [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
          "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(ANSWERS)],
         cwd=ROOT, capture_output=True, text=True, timeout=BOUND_S, check=False,
-        env={**os.environ, "PART": f"{part}/{PARTS}"},  # noqa: TID251 - for our own test
+        env={**os.environ, **variables},  # noqa: TID251 - for our own test
     )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_every_answer_is_described(pytestconfig: pytest.Config) -> None:
+    done = run_answers(pytestconfig)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_answer_to_values_at_a_boundary_is_described(
+    part: int, pytestconfig: pytest.Config
+) -> None:
+    done = run_answers(pytestconfig, PART=f"{part}/{PARTS}", BOUNDARIES="")
     assert done.returncode == 0, done.stdout
 
 
