@@ -116,6 +116,14 @@ def json_path(location: Location) -> str:
     return "$" + "".join(_step(step) for step in location)
 
 
+_JSON_PATH_STEP = re.compile(r'\.([^.\[]+)|\[((?:[^"\]]|"(?:[^"\\]|\\.)*")*)\]')
+
+
+def steps_of(path: str) -> list[str]:
+    """Return the steps of a path by ``json_path``, without quotes; a filter is one step."""
+    return [name or inner.strip('"') for name, inner in _JSON_PATH_STEP.findall(path)]
+
+
 def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
     """Convert all errors of a pydantic model to problems, without the values."""
     errors = error.errors(include_url=False, include_input=False)

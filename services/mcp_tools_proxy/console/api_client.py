@@ -3,15 +3,25 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
+from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from mcp_tools_proxy.api.definition_routes import DefinitionsAnswer
+from mcp_tools_proxy.api.document_models import DocumentContent, DocumentRights, DocumentsAnswer
+from mcp_tools_proxy.api.explain_routes import ExplainAnswer
+from mcp_tools_proxy.api.limit_routes import LimitsAnswer
+from mcp_tools_proxy.api.login_routes import LoginsAnswer
+from mcp_tools_proxy.api.openapi.answer_models import ActivePresetAnswer, PresetsAnswer
+from mcp_tools_proxy.api.overview_routes import OverviewAnswer
+from mcp_tools_proxy.api.server_routes import ServersAnswer
+from mcp_tools_proxy.api.token_routes import NewToken, TokensAnswer
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.errors import RouteNotFound
@@ -20,7 +30,31 @@ from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
 TOOLS_PATH = "/internal/mcp/tools"
 EXECUTE_PATH = "/internal/mcp/execute"
 TRIES_PATH = "/internal/mcp/try"
-EXPLAIN_PATH = "/internal/mcp/explain"
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPath(Generic[AnswerT]):
+    """A path of the API, and the model of its answers."""
+
+    path: str
+    answer: type[AnswerT]
+
+
+OVERVIEW = ApiPath("/internal/mcp/overview", OverviewAnswer)
+LIMITS = ApiPath("/internal/mcp/limits", LimitsAnswer)
+SERVERS = ApiPath("/internal/mcp/servers", ServersAnswer)
+DEFINITIONS = ApiPath("/internal/mcp/definitions", DefinitionsAnswer)
+LOGINS = ApiPath("/internal/mcp/logins", LoginsAnswer)
+PRESETS = ApiPath("/internal/mcp/presets", PresetsAnswer)
+ACTIVE_PRESET = ApiPath("/internal/mcp/presets/active", ActivePresetAnswer)
+EXPLAIN = ApiPath("/internal/mcp/explain", ExplainAnswer)
+TOKENS = ApiPath("/internal/mcp/tokens", TokensAnswer)
+NEW_TOKEN = ApiPath("/internal/mcp/tokens", NewToken)
+DOCUMENTS = ApiPath("/internal/documents", DocumentsAnswer)
+DOCUMENT = ApiPath("/internal/documents/content", DocumentContent)
+READERS = ApiPath("/internal/documents/rights", DocumentRights)
 
 Query = Mapping[str, object]
 """Parameters by name; None, "" and () are left out, and a list is one that may be repeated."""
@@ -37,6 +71,21 @@ class ApiRefused(Exception):
         details = error.get("details")
         self.details: Mapping[str, Any] = details if isinstance(details, dict) else {}
         super().__init__(self.message)
+
+    @property
+    def field(self) -> str:
+        """The field of the request that it is about; "" for the request as a whole."""
+        return self._place.partition(".")[0].partition("[")[0]
+
+    @property
+    def sentence(self) -> str:
+        """The message as a sentence, without the field."""
+        return sentence(self.message.removeprefix(f"{self._place}: "))
+
+    @property
+    def _place(self) -> str:
+        place = self.details.get("field")
+        return place if isinstance(place, str) else ""
 
 
 class SessionEnded(Exception):
@@ -80,9 +129,17 @@ class ApiClient:
             raise ApiRefused(422, found["error"])
         return found
 
+    async def read(self, wanted: ApiPath[AnswerT], query: Query | None = None) -> AnswerT:
+        """Return an answer as the API defines it. Raises ApiRefused as ``get``."""
+        return wanted.answer.model_validate(await self.get(wanted.path, query))
+
     async def post(self, path: str, body: object) -> Any:
         """Return the JSON of an answer. Raises ApiRefused."""
         return (await self.send("POST", path, body=body)).json
+
+    async def submit(self, wanted: ApiPath[AnswerT], body: object) -> AnswerT:
+        """Return the answer to a POST. Raises ApiRefused."""
+        return wanted.answer.model_validate(await self.post(wanted.path, body))
 
     async def send(
         self,
@@ -206,7 +263,5 @@ def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
         raise error
     if error.code == "AGENT_REQUIRED" and "agent" in fields:
         return {"agent": "Choose an agent."}
-    name = "agent" if error.code == "AGENT_NOT_FOUND" else error.details.get("field")
-    if not isinstance(name, str) or name not in fields:
-        return {"": sentence(error.message)}
-    return {name: sentence(error.message.removeprefix(f"{name}: "))}
+    name = "agent" if error.code == "AGENT_NOT_FOUND" else error.field
+    return {name: error.sentence} if name in fields else {"": sentence(error.message)}

@@ -138,6 +138,10 @@ class NameDirectory:
         entries = () if self._tokens is None else self._tokens.entries
         return next((it.note for it in entries if it.id == own_id), "")
 
+    def has_server(self, server_id: str) -> bool:
+        """Return whether the configuration has a server."""
+        return server_id in self._titles()
+
     def server_titles(self) -> Mapping[str, str]:
         """Return the names of the servers that have one of their own, by server id."""
         return {server_id: name for server_id, name in self._titles().items() if name != server_id}

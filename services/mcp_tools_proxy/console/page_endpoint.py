@@ -1,5 +1,6 @@
 """Serves pages: finds the session, checks forms, renders, and shows refusals as pages."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -29,6 +30,7 @@ from mcp_tools_proxy.console.page_request import (
     PageRequest,
     PageResult,
     PageView,
+    Site,
     page_address,
 )
 from mcp_tools_proxy.console.sessions import Session, SessionCookie, Sessions
@@ -50,6 +52,9 @@ SIGN_IN_PATH = "/console/sign-in"
 FORM_MARGIN_BYTES = 64 * 1024
 """What a form may have beyond the largest request of the API that it makes."""
 
+MAX_LARGE_READS = 2
+"""Whole documents that are read and parsed at once; a text of one may have 60 MB."""
+
 Identify = Callable[[str], Awaitable[Principal]]
 """Returns whom a bearer token proves. Raises Unauthenticated."""
 
@@ -58,7 +63,6 @@ class Pages:
     """What all pages share; ``routes`` are those of the API.
 
     ``base`` is the path below which a proxy serves the gateway, or "": no link has a host.
-    ``trace_url`` is the address of a trace in a trace viewer, with ``{trace_id}`` for its id.
     """
 
     def __init__(
@@ -84,11 +88,16 @@ class Pages:
         self.identify = identify
         self.names = names
         self.refusals = refusals
-        self.trace_url = trace_url
         self._routes = routes
         self.base = base
         self._dashboard_url = dashboard_url
         self._max_form_bytes = max_form_bytes
+        self._site = Site(
+            render=templates.render,
+            public_url=origin.public_url,
+            trace_url=trace_url,
+            large_reads=asyncio.Semaphore(MAX_LARGE_READS),
+        )
 
     def render(
         self,
@@ -189,6 +198,7 @@ class Pages:
             api=ApiClient(self._routes, request, session.token),
             names=self.names,
             agents=await self.names.agents(operator),
+            site=self._site,
         )
 
     async def own_form(
@@ -215,7 +225,9 @@ class PageEndpoint:
     With ``has_file`` its form comes with a file, which the handler is given to read.
     """
 
-    def __init__(self, pages: Pages, *, has_file: bool = False, **handlers: PageHandler) -> None:
+    def __init__(
+        self, pages: Pages, handlers: Mapping[str, PageHandler], *, has_file: bool = False
+    ) -> None:
         self._pages = pages
         self._has_file = has_file
         self._handlers = handlers

@@ -1,9 +1,10 @@
 """What a page is given and what it returns: the headers of each, and where a form comes from."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
@@ -18,6 +19,21 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What all pages of a gateway share.
+
+    ``public_url`` is the gateway's address, None where it is not known. ``trace_url`` is the
+    address of a trace in a trace viewer, with ``{trace_id}`` for its id. ``large_reads`` is held
+    while a whole document is read and parsed.
+    """
+
+    render: Callable[..., str]
+    public_url: str | None
+    trace_url: str | None
+    large_reads: asyncio.Semaphore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
     """A request of a signed-in browser: who it is, and the API as that person."""
 
@@ -29,6 +45,7 @@ class PageRequest:
     names: NameDirectory
     agents: AgentChoice
     """The agents to choose from."""
+    site: Site
     form: Form = field(default_factory=Form)
 
     def query(self, name: str) -> str:
@@ -74,6 +91,53 @@ def page_address(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+RowT = TypeVar("RowT")
+
+Address = Callable[..., str]
+"""Returns the address of a list with more parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage(Generic[RowT]):
+    """One page of a list, and the addresses of others; None where there are none."""
+
+    rows: Sequence[RowT]
+    total: int = 0
+    first: int = 0
+    """The place of the first row, where the whole list is known."""
+    start: str | None = None
+    """The first page, on any other."""
+    before: str | None = None
+    after: str | None = None
+
+    @classmethod
+    def part(
+        cls, rows: Sequence[RowT], page: PageRequest, size: int, address: Address
+    ) -> "ListPage[RowT]":
+        """Return the page of a whole list that the parameter ``first`` of the address names."""
+        first = page.number("first")
+        first = first - first % size if first < len(rows) else 0
+        end = first + size
+        return cls(
+            rows=rows[first:end],
+            total=len(rows),
+            first=first,
+            before=address(first=first - size) if first else None,
+            after=address(first=end) if end < len(rows) else None,
+        )
+
+    @classmethod
+    def after_cursor(
+        cls, rows: Sequence[RowT], page: PageRequest, following: str | None, address: Address
+    ) -> "ListPage[RowT]":
+        """Return a page of a list of the API, which names the cursor of the ``following`` one."""
+        return cls(
+            rows=rows,
+            start=address() if page.query("cursor") else None,
+            after=None if following is None else address(cursor=following),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
     """A page to render."""
@@ -97,6 +161,9 @@ PageResult = PageView | Done | Response
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResult]]
 """Serves one method of a page; may raise ApiRefused, or ProxyError for a form that is no good."""
+
+Routes = Mapping[str, Mapping[str, PageHandler]]
+"""The handlers of a part of the console, by path and method."""
 
 
 _POLICY = "; ".join(

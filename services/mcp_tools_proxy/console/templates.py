@@ -93,6 +93,7 @@ class Templates:
         self._environment.filters |= {
             "as_json": _as_json,
             "bytes": _bytes,
+            "iso": _iso,
             "milliseconds": _milliseconds,
             "number": _number,
             "seconds": _seconds,
@@ -173,9 +174,14 @@ def _seconds(value: float) -> str:
     return f"{seconds} s"
 
 
-def _until(moment: str) -> str:
-    """Return the time left until an ISO 8601 time: "in 19 s", or "now" if it has passed."""
-    left = (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
+def _iso(moment: datetime | str) -> str:
+    """Return a time as the API writes it."""
+    return moment if isinstance(moment, str) else moment.isoformat().replace("+00:00", "Z")
+
+
+def _until(moment: datetime) -> str:
+    """Return the time left until a time: "in 19 s", or "now" if it has passed."""
+    left = (moment - datetime.now(UTC)).total_seconds()
     return f"in {_seconds(left)}" if left >= 1 else "now"
 
 

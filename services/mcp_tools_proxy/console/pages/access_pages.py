@@ -1,41 +1,50 @@
 """Who sees what: the tools of a caller with a preset, beside those of another, and why not."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from starlette.routing import Route
-
-from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused, problems_of
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
-from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.wire.text import quote
-
-_ADVICE: Sequence[tuple[str, str]] = (
-    (r"preset_.* \$\.\w+", "Add the tool to this preset, or activate another preset."),
-    (r"mcp\.json \$\.defaultPresetId", "No preset is active. Activate one under “Access”."),
-    (r"agents\.json .*\.client_ids", "Add the tool’s server to this list in the agent’s profile."),
-    (r"agents\.json .*\.exclude_components", "Remove this entry from the agent’s profile."),
-    (r"agents\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
-    (r"mcp\.json .*\.exclude", "Remove this entry. “exclude” of a server applies to all callers."),
-    (r"mcp\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
-    (r"definitions\.lock\.json ", "Review and accept the changed definition under “Servers”."),
-    (r"document \$\.readers", "Add the user or one of their roles to the document’s readers."),
-    (r"settings ", "Set it, or specify a tenant in the request."),
+from mcp_tools_proxy.api.explain_routes import ExplainAnswer, ExplainedCheck, RulePlace
+from mcp_tools_proxy.api.openapi.answer_models import PresetAnswer, PresetPreviewAnswer
+from mcp_tools_proxy.config.json_file import steps_of
+from mcp_tools_proxy.console.api_client import (
+    ACTIVE_PRESET,
+    EXPLAIN,
+    PRESETS,
+    TOOLS_PATH,
+    ApiRefused,
+    problems_of,
 )
-"""By the beginning of a rule's file and place."""
+from mcp_tools_proxy.console.page_request import (
+    Done,
+    ListPage,
+    PageRequest,
+    PageResult,
+    PageView,
+    Routes,
+    page_address,
+)
+from mcp_tools_proxy.domain.audit.checks import Check
+from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 
-
-def what_to_change(rule: Mapping[str, str]) -> str:
-    """Return what to do about a rule, "" for one that only its place says."""
-    place = f"{rule['file']} {rule['path']}"
-    return next((advice for pattern, advice in _ADVICE if re.match(pattern, place)), "")
-
+_ADVICE: Mapping[tuple[str, str], str] = {
+    ("preset", ""): "Add the tool to this preset, or activate another preset.",
+    ("mcp.json", "defaultPresetId"): "No preset is active. Activate one under “Access”.",
+    ("mcp.json", "exclude"): "Remove this entry. “exclude” of a server applies to all callers.",
+    ("mcp.json", "bind"): "Bind an argument that the tool has, or remove the entry.",
+    ("agents.json", "bind"): "Bind an argument that the tool has, or remove the entry.",
+    ("agents.json", "client_ids"): "Add the tool’s server to this list in the agent’s profile.",
+    ("agents.json", "exclude_components"): "Remove this entry from the agent’s profile.",
+    (LOCK_FILE, ""): "Review and accept the changed definition under “Servers”.",
+    ("document", "readers"): "Add the user or one of their roles to the document’s readers.",
+    (SETTINGS, ""): "Set it, or specify a tenant in the request.",
+}
+"""What to change, by the file of a rule and the key in it; "" is any key."""
 
 PATH = "/console/visibility"
-ACTIVE = "/internal/mcp/presets/active"
 
 ROWS = 100
 """Tools on one page."""
@@ -71,9 +80,9 @@ class _Preview:
     """What one caller sees with one preset."""
 
     query: Mapping[str, str]
-    preview: Mapping[str, Any]
-    tools: Mapping[str, Mapping[str, Any]]
-    """The lines of the preview by the tool's name, in the order of the list, with definitions."""
+    preview: PresetPreviewAnswer
+    definitions: Mapping[str, object] = field(default_factory=dict)
+    """The definitions of its tools by their names."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why there is nothing to see, by field."""
 
@@ -86,29 +95,23 @@ class _Preview:
         )
 
 
-def visibility_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    return (
-        Route(PATH, PageEndpoint(pages, GET=_show)),
-        Route(f"{PATH}/tool", PageEndpoint(pages, GET=_show_tool)),
-        Route(f"{PATH}/why", PageEndpoint(pages, GET=_explain)),
-        Route(f"{PATH}/switch", PageEndpoint(pages, POST=_switch)),
-    )
+_NOTHING = PresetPreviewAnswer.model_construct(
+    preset=PresetAnswer.model_construct(id="", name=""), missing=[], tokens=0, tools=[], active=True
+)
 
 
 async def _show(page: PageRequest) -> PageResult:
     """Show what a caller sees, and beside it what another one sees."""
-    presets = await page.api.get("/internal/mcp/presets")
-    one = await _preview_of(page, _caller_query(page, "", presets["active"]))
-    other_query = _caller_query(page, "other_", presets["active"])
+    presets = await page.api.read(PRESETS)
+    one = await _preview_of(page, _caller_query(page, "", presets.active))
+    other_query = _caller_query(page, "other_", presets.active)
     others = [key for key in _CALLER[1:] if page.query(f"other_{key}")]
     compares = page.query("compare") == "yes" or bool(others)
     other = await _preview_of(page, other_query) if compares else None
     rows = _rows(one, other, page.query("q").lower(), page.query("differing") == "yes")
-    first = _first_of(page, len(rows))
     context = {
-        "presets": presets["presets"],
-        "active": presets["active"],
+        "presets": presets.presets,
+        "active": presets.active,
         "agents": page.agents,
         "formats": FORMATS,
         "most_missing": MISSING_ROWS,
@@ -116,12 +119,8 @@ async def _show(page: PageRequest) -> PageResult:
         "one": one,
         "other": other,
         "other_query": other_query | {"agent": page.query("other_agent")},
-        "rows": rows[first : first + ROWS],
-        "total": len(rows),
-        "first": first,
-        "before": _query_of(page, first=first - ROWS) if first else None,
-        "after": _query_of(page, first=first + ROWS) if first + ROWS < len(rows) else None,
-        "most_tokens": max((it["tokens"] for it in one.tools.values()), default=0),
+        "tools": ListPage.part(rows, page, ROWS, partial(_address, page)),
+        "most_tokens": max((it.tokens for it in one.preview.tools), default=0),
         "q": page.query("q"),
         "differing": page.query("differing") == "yes",
         "tenant": page.tenant_id,
@@ -140,8 +139,7 @@ async def _show(page: PageRequest) -> PageResult:
 
 async def _show_tool(page: PageRequest) -> PageResult:
     """Show one tool as a model gets it, in each format."""
-    presets = await page.api.get("/internal/mcp/presets")
-    query = _caller_query(page, "", presets["active"])
+    query = _caller_query(page, "", (await page.api.read(PRESETS)).active)
     name = page.query("name")
     shown = []
     for format_ in FORMATS:
@@ -171,12 +169,12 @@ async def _explain(page: PageRequest) -> PageResult:
             **({"agent": agent} if agent else {}),
         }
         try:
-            explanation = await page.api.post(EXPLAIN_PATH, body)
+            explanation = await page.api.submit(EXPLAIN, body)
         except ApiRefused as error:
             problems = problems_of(error, ("tool", "tenant_id", "user_id", "agent"))
     checks = [] if explanation is None else _checks_of_seeing(explanation)
     deciding = _deciding(checks)
-    rule = None if deciding is None else deciding.get("rule")
+    rule = None if deciding is None else deciding.rule
     context = {
         "tool": page.query("tool"),
         "user": user,
@@ -188,11 +186,19 @@ async def _explain(page: PageRequest) -> PageResult:
         "explanation": explanation,
         "checks": checks,
         "deciding": deciding,
-        "server": _server_of(page.query("tool"), deciding),
-        "to_change": "" if rule is None else what_to_change(rule),
+        "server": _server_of(page, deciding),
+        "to_change": "" if rule is None else _what_to_change(rule),
         "this": _query_of(page, tool=None),
     }
     return PageView(template="why_not_seen.html", suggests=True, context=context)
+
+
+def _what_to_change(rule: RulePlace) -> str:
+    """Return what to do about a rule, "" for one that only its place says."""
+    steps = steps_of(rule.path)
+    key = steps[2] if len(steps) > 2 else "".join(steps[:1])
+    file = "preset" if rule.file.startswith("preset_") else rule.file
+    return _ADVICE.get((file, key)) or _ADVICE.get((file, ""), "")
 
 
 def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
@@ -206,7 +212,7 @@ async def _switch(page: PageRequest) -> PageResult:
     preset_id = page.form.text("preset_id")
     await page.api.send(
         "PUT",
-        ACTIVE,
+        ACTIVE_PRESET.path,
         body={"preset_id": preset_id, "persist": page.form.text("persist") == "yes"},
     )
     return Done(path=PATH, message=f"Preset {preset_id} is active.")
@@ -216,14 +222,10 @@ async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
     try:
         found = await page.api.get(TOOLS_PATH, {**query, "format": _format_of(page)})
     except ApiRefused as error:
-        nothing = {"missing": [], "tokens": 0, "active": True}
-        return _Preview(query, nothing, {}, problems_of(error, _CALLER))
-    preview = found["preview"]
-    tools = {
-        line["name"]: {**line, "definition": definition}
-        for line, definition in zip(preview["tools"], found["tools"], strict=True)
-    }
-    return _Preview(query, preview, tools)
+        return _Preview(query, _NOTHING, problems=problems_of(error, _CALLER))
+    preview = PresetPreviewAnswer.model_validate(found["preview"])
+    names = (it.name for it in preview.tools)
+    return _Preview(query, preview, dict(zip(names, found["tools"], strict=True)))
 
 
 def _rows(
@@ -233,11 +235,19 @@ def _rows(
     only_differing: bool,
 ) -> list[dict[str, Any]]:
     """Return a line for each tool that either sees, those of the first look first."""
-    others = {} if other is None else other.tools
-    names = [*one.tools, *(name for name in others if name not in one.tools)]
+    tools = {it.name: it for it in one.preview.tools}
+    others = {} if other is None else {it.name: it for it in other.preview.tools}
     rows = [
-        _row(name, one.tools.get(name), others.get(name))
-        for name in names
+        {
+            "name": name,
+            "one": tools.get(name),
+            "other": others.get(name),
+            "is_changed": other is not None
+            and name in tools
+            and name in others
+            and one.definitions[name] != other.definitions[name],
+        }
+        for name in tools | others
         if wanted in name.lower()
     ]
     if other is not None and only_differing:
@@ -245,39 +255,31 @@ def _rows(
     return rows
 
 
-def _row(
-    name: str, one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    is_changed = False
-    if one is not None and other is not None:
-        is_changed = one["definition"] != other["definition"]
-    return {"name": name, "one": one, "other": other, "is_changed": is_changed}
-
-
-def _checks_of_seeing(explanation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _checks_of_seeing(explanation: ExplainAnswer) -> list[ExplainedCheck]:
     """Return the checks that a tool has to pass to be seen; the others are about a call's input.
 
     Of a server that was never reached no tool is seen: the call fails by the server's check.
     """
-    checks = {it["check"]: it for it in explanation["checks"]}
-    names = [*_SEEN_BY, *(["server"] if checks["visibility"]["verdict"] == "not_reached" else [])]
+    checks = {it.check: it for it in explanation.checks}
+    names = [*_SEEN_BY, *(["server"] if checks["visibility"].verdict == "not_reached" else [])]
     return [checks[name] for name in names if name in checks]
 
 
-def _deciding(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _deciding(checks: Sequence[ExplainedCheck]) -> ExplainedCheck | None:
     """Return the check that keeps a tool from being seen; None if it is seen."""
-    refused = (it for it in checks if it["verdict"] not in ("pass", "not_reached"))
+    refused = (it for it in checks if it.verdict not in ("pass", "not_reached"))
     return next(refused, None)
 
 
-def _server_of(tool: str, deciding: Mapping[str, Any] | None) -> str:
-    """Return the server that a tool is named with, if the reason is about that server."""
-    server_id = tool.partition(":")[0]
-    if deciding is None:
-        return ""
-    reason = f"{deciding.get('message', '')} {deciding.get('reason', '')}"
-    names = (f"server {quote(server_id)} ", f"server {server_id} ")
-    return server_id if server_id and any(it in reason for it in names) else ""
+def _server_of(page: PageRequest, deciding: ExplainedCheck | None) -> str:
+    """Return the server that a tool is named with, if no rule but the server is the reason."""
+    server_id = page.query("tool").partition(":")[0]
+    is_reason = (
+        deciding is not None
+        and deciding.rule is None
+        and deciding.check in (Check.VISIBILITY, Check.SERVER)
+    )
+    return server_id if is_reason and page.names.has_server(server_id) else ""
 
 
 def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]:
@@ -294,9 +296,8 @@ def _format_of(page: PageRequest) -> str:
     return wanted if wanted in FORMATS else "mcp"
 
 
-def _first_of(page: PageRequest, total: int) -> int:
-    first = page.number("first")
-    return first - first % ROWS if first < total else 0
+def _address(page: PageRequest, **changes: object) -> str:
+    return page_address(PATH, _query_of(page, **changes))
 
 
 def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
@@ -307,3 +308,11 @@ def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
     }
     query: dict[str, object] = {**kept, **changes}
     return {name: value for name, value in query.items() if value not in (None, "")}
+
+
+ROUTES: Routes = {
+    PATH: {"GET": _show},
+    f"{PATH}/tool": {"GET": _show_tool},
+    f"{PATH}/why": {"GET": _explain},
+    f"{PATH}/switch": {"POST": _switch},
+}

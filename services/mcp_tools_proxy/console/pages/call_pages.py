@@ -11,17 +11,16 @@ from urllib.parse import quote
 import anyio
 from pydantic_core import from_json
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, problems_of
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import (
     PAGE_HEADERS,
     SECURITY_HEADERS,
     PageRequest,
     PageResult,
     PageView,
+    Routes,
     page_address,
 )
 from mcp_tools_proxy.console.pages.call_record import LABELS, ShownRecord
@@ -38,7 +37,6 @@ from mcp_tools_proxy.console.pages.call_search import (
 )
 from mcp_tools_proxy.console.pages.server_pages import server_path
 from mcp_tools_proxy.console.pages.token_pages import REVOKE_PATH
-from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.errors import (
     InvalidRequest,
@@ -168,16 +166,6 @@ OTHER_CHECKS: Mapping[str, str] = {
 """What can decide besides."""
 
 
-def call_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    return (
-        Route(PATH, PageEndpoint(pages, GET=_list)),
-        Route(f"{PATH}/export", PageEndpoint(pages, GET=_export)),
-        Route(f"{PATH}/stream", PageEndpoint(pages, GET=partial(_stream, pages.templates))),
-        Route(f"{PATH}/{{key:path}}", PageEndpoint(pages, GET=partial(_show_one, pages.trace_url))),
-    )
-
-
 async def _list(page: PageRequest) -> PageResult:
     """List past calls, or show the page that is sent the live ones."""
     wanted = CallFilter.of(page)
@@ -229,17 +217,17 @@ async def _export(page: PageRequest) -> PageResult:
     return StreamingResponse(write(page.api, wanted, first), 200, headers, media_type)
 
 
-async def _stream(templates: Templates, page: PageRequest) -> PageResult:
+async def _stream(page: PageRequest) -> PageResult:
     """Send calls as they come. A HEAD would stay open, and nobody would read it."""
     if page.request.method == "HEAD":
         raise MethodNotAllowed("the live view is a stream; use GET")
     notes = page.names.token_notes(page.operator)
     titles = page.names.server_titles()
-    render = partial(templates.render, "call_event.html", notes=notes, titles=titles)
+    render = partial(page.site.render, "call_event.html", notes=notes, titles=titles)
     return LiveCalls(page, CallFilter.of(page), render)
 
 
-async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
+async def _show_one(page: PageRequest) -> PageResult:
     """Show one record by its number and time, or what is recorded of a trace."""
     key: str = page.request.path_params["key"]
     at = page.query("at")
@@ -254,13 +242,13 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
     if record is None and trace:
         record = next((it for it in trace if it.is_call), trace[0])
     if record is None:
-        missing = {"at": at, "trace_id": trace_id, "viewer": _viewer_address(trace_url, trace_id)}
+        missing = {"at": at, "trace_id": trace_id, "viewer": _viewer_address(page, trace_id)}
         return PageView(template="call_missing.html", context=missing, status=404)
     context = {
         "call": record,
         "is_other": is_other,
         "trace": trace,
-        "viewer": _viewer_address(trace_url, record.viewer_trace_id),
+        "viewer": _viewer_address(page, record.viewer_trace_id),
         "checks": _check_states(record),
         "asks": {**CHECKS, **OTHER_CHECKS}.get(record.check or ""),
         "has_words": record.code == ToolFailed.code,
@@ -272,7 +260,8 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
     return PageView(template="call.html", context=context)
 
 
-def _viewer_address(trace_url: str | None, trace_id: str | None) -> str | None:
+def _viewer_address(page: PageRequest, trace_id: str | None) -> str | None:
+    trace_url = page.site.trace_url
     if trace_url is None or not trace_id:
         return None
     return trace_url.replace("{trace_id}", quote(trace_id, safe=""))
@@ -477,3 +466,11 @@ EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
     "json": (as_json, "application/json"),
 }
 """The formats of exported records: what writes them, and their media type."""
+
+
+ROUTES: Routes = {
+    PATH: {"GET": _list},
+    f"{PATH}/export": {"GET": _export},
+    f"{PATH}/stream": {"GET": _stream},
+    f"{PATH}/{{key:path}}": {"GET": _show_one},
+}

@@ -4,6 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_tools_proxy.api.definition_routes import (
+    DefinitionItem,
+    DefinitionsAnswer,
+    DefinitionWords,
+)
+from mcp_tools_proxy.console.api_client import DEFINITIONS
 from mcp_tools_proxy.console.page_request import PageRequest
 from mcp_tools_proxy.console.page_text import page_cost, page_text
 
@@ -62,18 +68,18 @@ class ShownField:
 Part = Sequence[ShownField]
 
 
-async def definitions_of(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+async def definitions_of(page: PageRequest, server_id: str) -> DefinitionsAnswer:
     """Return the mode and the state of the lock, and what is not as accepted of one server."""
-    answer = await page.api.get("/internal/mcp/definitions")
-    items = [it for it in answer["items"] if it["server_id"] == server_id]
-    return {"mode": answer["mode"], "lock": answer["lock"], "items": items}
+    answer = await page.api.read(DEFINITIONS)
+    items = [it for it in answer.items if it.server_id == server_id]
+    return answer.model_copy(update={"items": items})
 
 
-def listed(definitions: Mapping[str, Any], begin: int) -> list[Mapping[str, Any]]:
-    """Return a page of changes, each with its difference if that is short."""
+def shown_changes(items: Sequence[DefinitionItem]) -> list[Mapping[str, Any]]:
+    """Return the changes of a page, each with its difference if that is short."""
     left = LIST_COST
     shown: list[Mapping[str, Any]] = []
-    for item in definitions["items"][begin : begin + PAGE_CHANGES]:
+    for item in items:
         parts = parts_of(item, PART_COST)
         cost = sum(map(_cost, parts))
         is_inline = len(parts) <= 1 and cost <= min(INLINE_COST, left)
@@ -88,45 +94,44 @@ def listed(definitions: Mapping[str, Any], begin: int) -> list[Mapping[str, Any]
     return shown
 
 
-def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
+def facts(item: DefinitionItem) -> Mapping[str, Any]:
     """Return what a page says of a definition besides its difference."""
-    kind, label = STATUSES.get(item["status"], ("bad", item["status"]))
-    name = item.get("shown_name") or item["name"]
+    kind, label = STATUSES.get(item.status, ("bad", item.status))
+    name = item.shown_name or item.name
     return {
-        "kind": item["kind"],
-        "kind_label": KINDS.get(item["kind"], item["kind"]),
-        "key": item["name"],
+        "kind": item.kind,
+        "kind_label": KINDS.get(item.kind, item.kind),
+        "key": item.name,
         "name": page_text(name, 400),
-        "state_kind": "bad" if item["quarantined"] or item.get("hidden") else kind,
+        "state_kind": "bad" if item.quarantined or item.hidden else kind,
         "state": _state(item, label),
-        "status": item["status"],
-        "sha256": item.get("sha256"),
-        "flags": [(FLAGS.get(it["reason"], it["reason"]), it["field"]) for it in item["flags"]],
+        "status": item.status,
+        "sha256": item.sha256,
+        "flags": [(FLAGS.get(it.reason, it.reason), it.field) for it in item.flags],
         "guards": [
-            f"Guard {it['guard']} ({it['action']}) found: {it['kind']} ({it['count']})"
-            for it in item["guards"]
+            f"Guard {it.guard} ({it.action}) found: {it.kind} ({it.count})" for it in item.guards
         ],
-        "varying": [page_text(it["field"], 400).text for it in item.get("unstable") or ()],
-        "may_accept": item["status"] in ("changed", "new") and item.get("sha256") is not None,
+        "varying": [page_text(it.field, 400).text for it in item.unstable or ()],
+        "may_accept": item.status in ("changed", "new") and item.sha256 is not None,
     }
 
 
-def _state(item: Mapping[str, Any], label: str) -> str:
-    if "unstable" in item:
+def _state(item: DefinitionItem, label: str) -> str:
+    if item.unstable is not None:
         label = f"{label}, unstable"
-    if item["quarantined"]:
+    if item.quarantined:
         return f"{label}, quarantined"
-    return f"{label}, hidden by a guard" if item.get("hidden") else label
+    return f"{label}, hidden by a guard" if item.hidden else label
 
 
-def parts_of(item: Mapping[str, Any], max_cost: int) -> list[Part]:
+def parts_of(item: DefinitionItem, max_cost: int) -> list[Part]:
     """Return the difference in parts that each fit a page; all that has changed is in one."""
     parts: list[list[ShownField]] = []
     left = 0
-    for difference in item["difference"]:
-        name = page_text(difference["field"], 400).text
+    for difference in item.difference:
+        name = page_text(difference.field, 400).text
         pieces: list[ShownPiece] = []
-        for piece in _pieces(difference["words"]):
+        for piece in _pieces(difference.words):
             cost = page_cost(piece.text) + 60
             if cost > left:
                 if pieces:
@@ -149,14 +154,14 @@ def _cost(part: Part) -> int:
     )
 
 
-def _pieces(words: Sequence[Mapping[str, str]]) -> Iterator[ShownPiece]:
+def _pieces(words: Sequence[DefinitionWords]) -> Iterator[ShownPiece]:
     """Yield the words: those that are the same in short, the others whole, in bounded pieces."""
     last = len(words) - 1
     for place, word in enumerate(words):
-        text = word["text"]
-        if word["edit"] != "same":
+        text = word.text
+        if word.edit != "same":
             for begin in range(0, len(text), PIECE_CHARS):
-                yield ShownPiece(word["edit"], text[begin : begin + PIECE_CHARS])
+                yield ShownPiece(word.edit, text[begin : begin + PIECE_CHARS])
             continue
         head = 0 if place == 0 else CONTEXT_CHARS
         tail = 0 if place == last else CONTEXT_CHARS

@@ -1,19 +1,21 @@
 """The documents of a tenant: the list, one with its readers, its removal, and uploads."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.api.document_models import DocumentContent, DocumentsAnswer
+from mcp_tools_proxy.console.api_client import DOCUMENT, DOCUMENTS, READERS, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_request import (
     Done,
+    ListPage,
     PageHandler,
     PageRequest,
     PageResult,
     PageView,
+    Routes,
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
@@ -59,39 +61,20 @@ _FIELD_OF: Mapping[str, str] = {"tag": "tags", "reader_user": "users", "reader_r
 
 DOCUMENTS_PATH = "/console/documents"
 
-DOCUMENTS_REQUEST = "/internal/documents"
-
-CONTENT_REQUEST = "/internal/documents/content"
-
-RIGHTS_REQUEST = "/internal/documents/rights"
-
-MAX_READS = 2
-"""Whole documents that are read and parsed at once; a text of one may have 60 MB."""
-
 
 def address(page_name: str, **query: object) -> str:
     """Return the address of a page of this part; what is empty is left out of its query."""
     return page_address(f"{DOCUMENTS_PATH}/{page_name}".rstrip("/"), query)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownDocument:
+class ShownDocument(DocumentContent):
     """A document with its whole text, and who may read it.
 
     ``rights_tag`` is the ETag that a change of the readers has to name. ``agent`` is the one that
     tools are run with on the pages about it.
     """
 
-    tenant_id: str
-    doc_id: str
     version: str
-    title: str
-    pages: Sequence[str]
-    sections: Sequence[Mapping[str, Any]]
-    tags: Sequence[str]
-    language: str | None
-    ocr: Sequence[int | None]
-    readers: Mapping[str, Sequence[str]] | None
     rights_tag: str
     agent: str
 
@@ -135,31 +118,23 @@ def named_document(page: PageRequest) -> Mapping[str, str]:
     return {"tenant_id": tenant_id, "doc_id": doc_id}
 
 
-class DocumentLoader:
-    """Reads documents, few at a time: the API gives no part of one, and parsing takes its time."""
+async def load_document(page: PageRequest) -> ShownDocument:
+    """Return the document that a request names. Raises ApiRefused, InvalidRequest.
 
-    def __init__(self) -> None:
-        self._places = asyncio.Semaphore(MAX_READS)
-
-    async def load(self, page: PageRequest) -> ShownDocument:
-        """Return the document that a request names. Raises ApiRefused, InvalidRequest."""
-        key = named_document(page)
-        async with self._places:
-            rights = await page.api.send("GET", RIGHTS_REQUEST, key)
-            answer = await page.api.send("GET", CONTENT_REQUEST, key)
-            content = await asyncio.to_thread(lambda: answer.json)
-        return ShownDocument(
-            **key,
-            version=answer.headers["etag"].strip('"'),
-            title=content["title"],
-            pages=content["pages"],
-            sections=content["sections"],
-            tags=content["tags"],
-            language=content.get("language"),
-            ocr=content.get("ocr", ()),
-            readers=rights.json.get("readers"),
-            rights_tag=rights.headers["etag"],
-            agent=page.agent(),
+    Few are read at a time: the API gives no part of one, and parsing takes its time.
+    """
+    key = named_document(page)
+    async with page.site.large_reads:
+        rights = await page.api.send("GET", READERS.path, key)
+        answer = await page.api.send("GET", DOCUMENT.path, key)
+        more = {
+            "version": answer.headers["etag"].strip('"'),
+            "readers": rights.json.get("readers"),
+            "rights_tag": rights.headers["etag"],
+            "agent": page.agent(),
+        }
+        return await asyncio.to_thread(
+            lambda: ShownDocument.model_validate({**answer.json, **more})
         )
 
 
@@ -190,10 +165,10 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
     """
     tenant_id = page.tenant()
     cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
-    answer: Mapping[str, Any] = {"documents": []}
+    answer = DocumentsAnswer(documents=[])
     refusal, needs_tenant = None, False
     try:
-        answer = await page.api.get(DOCUMENTS_REQUEST, {"tenant_id": tenant_id, "cursor": cursor})
+        answer = await page.api.read(DOCUMENTS, {"tenant_id": tenant_id, "cursor": cursor})
     except ApiRefused as error:
         if error.status == 403:
             raise
@@ -202,24 +177,27 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
     tenants = (
         (await page.names.suggested(page.operator, page.agents)).tenants if needs_tenant else ()
     )
-    documents = answer["documents"]
-    next_page = None
+    documents = answer.documents
+    pages = partial(address, "", tenant_id=tenant_id)
+    after = None
     if not is_second_half and len(documents) > ROWS:
-        next_page = address("", tenant_id=tenant_id, cursor=cursor, half="2")
-    elif "next_cursor" in answer:
-        next_page = address("", tenant_id=tenant_id, cursor=answer["next_cursor"])
+        after = pages(cursor=cursor, half="2")
+    elif answer.next_cursor is not None:
+        after = pages(cursor=answer.next_cursor)
     return PageView(
         template="documents.html",
         suggests=True,
         context={
             "tenant_id": tenant_id,
             "own_tenant": page.tenant_id,
-            "documents": documents[ROWS:] if is_second_half else documents[:ROWS],
+            "documents": ListPage(
+                rows=documents[ROWS:] if is_second_half else documents[:ROWS],
+                start=pages() if cursor or is_second_half else None,
+                after=after,
+            ),
             "problem": problem,
             "doc_id": page.query("doc_id"),
-            "problems": answer.get("problems", ()),
-            "is_first_page": not (cursor or is_second_half),
-            "next_page": next_page,
+            "problems": answer.problems or (),
             "refusal": refusal,
             "needs_tenant": needs_tenant,
             "tenants": tenants,
@@ -229,70 +207,69 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
     )
 
 
-class ManagePage:
-    """Shows the facts of a document, and changes its readers or removes it."""
+async def show_document(page: PageRequest) -> PageResult:
+    """Show facts, readers, and what can be done."""
+    return await _document_view(page)
 
-    def __init__(self, loader: DocumentLoader) -> None:
-        self._loader = loader
 
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show facts, readers, and what can be done."""
-        return await self._view(page)
+async def change_document(page: PageRequest) -> PageResult:
+    """Set the readers, or remove the document."""
+    action = _remove if page.form.text("do") == "remove" else _set_readers
+    try:
+        return await action(page)
+    except ApiRefused as error:
+        if error.status == 404:
+            raise
+        problem = CHANGED if error.code == "VERSION_MISMATCH" else sentence(error.message)
+        return await _document_view(page, problem=problem, status=error.status)
 
-    async def change(self, page: PageRequest) -> PageResult:
-        """Set the readers, or remove the document."""
-        action = self._remove if page.form.text("do") == "remove" else self._set_readers
-        try:
-            return await action(page)
-        except ApiRefused as error:
-            if error.status == 404:
-                raise
-            problem = CHANGED if error.code == "VERSION_MISMATCH" else sentence(error.message)
-            return await self._view(page, problem=problem, status=error.status)
 
-    async def _set_readers(self, page: PageRequest) -> PageResult:
-        key, form = named_document(page), page.form
-        users, roles = form.lines("users"), form.lines("roles")
-        readers: Mapping[str, object] = {"all_users": True}
-        match form.text("readers"):
-            case "some" if not (users or roles):
-                problem = "Enter users or roles. To deny access to everyone, choose “No users”."
-                return await self._view(page, readers_problem=problem, status=422)
-            case "some":
-                readers = {"readers": {"users": users, "roles": roles}}
-            case "nobody":
-                readers = {"readers": {}}
-        headers = {"if-match": form.text("rights_tag")}
-        await page.api.send("PUT", RIGHTS_REQUEST, key, body=readers, headers=headers)
-        return Done(
-            path=address("manage", **key),
-            message="Readers saved. All replicas apply them within a second.",
-        )
+async def _set_readers(page: PageRequest) -> PageResult:
+    key, form = named_document(page), page.form
+    users, roles = form.lines("users"), form.lines("roles")
+    readers: Mapping[str, object] = {"all_users": True}
+    match form.text("readers"):
+        case "some" if not (users or roles):
+            problem = "Enter users or roles. To deny access to everyone, choose “No users”."
+            return await _document_view(page, readers_problem=problem, status=422)
+        case "some":
+            readers = {"readers": {"users": users, "roles": roles}}
+        case "nobody":
+            readers = {"readers": {}}
+    headers = {"if-match": form.text("rights_tag")}
+    await page.api.send("PUT", READERS.path, key, body=readers, headers=headers)
+    return Done(
+        path=address("manage", **key),
+        message="Readers saved. All replicas apply them within a second.",
+    )
 
-    async def _remove(self, page: PageRequest) -> PageResult:
-        key = named_document(page)
-        headers = {"if-match": f'"{page.form.text("version")}"'}
-        await page.api.send("DELETE", CONTENT_REQUEST, key, headers=headers)
-        return Done(
-            path=address("", tenant_id=key["tenant_id"]),
-            message=f"Document {key['doc_id']} removed.",
-        )
 
-    async def _view(self, page: PageRequest, *, status: int = 200, **more: str) -> PageView:
-        document = await self._loader.load(page)
-        listed = await page.api.get(DOCUMENTS_REQUEST, document.key)
-        readers = document.readers
-        chosen = "all" if readers is None else "some" if any(readers.values()) else "nobody"
-        context: dict[str, object] = {
-            "document": document,
-            "older": [it for facts in listed["documents"] for it in facts["older_versions"]],
-            "chosen": page.form.text("readers") or chosen,
-            "users": page.form.text("users") or "\n".join((readers or {}).get("users", ())),
-            "roles": page.form.text("roles") or "\n".join((readers or {}).get("roles", ())),
-            "problem": "",
-            "readers_problem": "",
-        }
-        return PageView(template="document_manage.html", context={**context, **more}, status=status)
+async def _remove(page: PageRequest) -> PageResult:
+    key = named_document(page)
+    headers = {"if-match": f'"{page.form.text("version")}"'}
+    await page.api.send("DELETE", DOCUMENT.path, key, headers=headers)
+    return Done(
+        path=address("", tenant_id=key["tenant_id"]),
+        message=f"Document {key['doc_id']} removed.",
+    )
+
+
+async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -> PageView:
+    document = await load_document(page)
+    listed = await page.api.read(DOCUMENTS, document.key)
+    readers = document.readers
+    users, roles = ([], []) if readers is None else (readers.users, readers.roles)
+    chosen = "all" if readers is None else "some" if users or roles else "nobody"
+    context: dict[str, object] = {
+        "document": document,
+        "older": [it for facts in listed.documents for it in facts.older_versions or ()],
+        "chosen": page.form.text("readers") or chosen,
+        "users": page.form.text("users") or "\n".join(users),
+        "roles": page.form.text("roles") or "\n".join(roles),
+        "problem": "",
+        "readers_problem": "",
+    }
+    return PageView(template="document_manage.html", context={**context, **more}, status=status)
 
 
 async def show_upload(page: PageRequest) -> PageResult:
@@ -314,7 +291,7 @@ async def upload(page: PageRequest) -> PageResult:
     try:
         await page.api.send(
             "PUT",
-            CONTENT_REQUEST,
+            DOCUMENT.path,
             {"tenant_id": tenant_id, "doc_id": doc_id, **_facts(form)},
             headers={
                 "content-type": TYPES[suffix],
@@ -360,8 +337,7 @@ def _place_of(error: ApiRefused) -> str:
     """Return beside which field a refusal is shown."""
     if error.code == "VERSION_MISMATCH":
         return "doc_id"
-    named = str(error.details.get("field", "")).partition(".")[0]
-    field = _FIELD_OF.get(named, named)
+    field = _FIELD_OF.get(error.field, error.field)
     return field if field in FIELDS else "file"
 
 
@@ -412,3 +388,9 @@ def _view(
 def _plain_name(name: str) -> str:
     """Return a file's name without the folders that some browsers send with it."""
     return PureWindowsPath(name).name
+
+
+ROUTES: Routes = {
+    DOCUMENTS_PATH: {"GET": show_list},
+    f"{DOCUMENTS_PATH}/manage": {"GET": or_list(show_document), "POST": change_document},
+}

@@ -3,17 +3,25 @@
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.responses import Response
 
+from mcp_tools_proxy.api.document_models import DocumentSection
+from mcp_tools_proxy.console.api_client import READERS
 from mcp_tools_proxy.console.page_endpoint import refusal_view
-from mcp_tools_proxy.console.page_request import PAGE_HEADERS, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    PAGE_HEADERS,
+    PageRequest,
+    PageResult,
+    PageView,
+    Routes,
+)
 from mcp_tools_proxy.console.pages.document_pages import (
-    RIGHTS_REQUEST,
-    DocumentLoader,
+    DOCUMENTS_PATH,
     ShownDocument,
+    load_document,
     named_document,
+    or_list,
 )
 from mcp_tools_proxy.console.pages.tool_calls import reader_of, run_tool
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
@@ -27,7 +35,7 @@ async def show_picture(page: PageRequest) -> PageResult:
     if page.is_from_elsewhere:
         raise Forbidden("this image was requested from another site; open it in the console")
     key = named_document(page)
-    readers = (await page.api.get(RIGHTS_REQUEST, key)).get("readers")
+    readers = (await page.api.read(READERS, key)).readers
     number = page.query("page")
     arguments = {"doc_id": key["doc_id"], "page": int(number[:9]) if number.isdecimal() else 1}
     run = await run_tool(
@@ -70,50 +78,44 @@ class ReadText:
     following: Mapping[str, object] | None
 
 
-class ReadingPage:
-    """Shows documents to be read."""
-
-    def __init__(self, loader: DocumentLoader) -> None:
-        self._loader = loader
-
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show a page, a section, or the picture of a page."""
-        document = await self._loader.load(page)
-        section_id = page.query("section")
-        if section_id:
-            reading = _section(document, section_id)
-        else:
-            reading = _page(document, _number(page, "page", 1, len(document.pages)))
-        marked = _marked(page, document, reading)
-        texts = [document.pages[it.page - 1][it.start : it.end] for it in reading.stretches]
-        text = "\n\n".join(texts)
-        parts = max(1, -(-len(text) // PART_CHARS))
-        first_part = 1 if marked is None else min(parts, marked[0] // PART_CHARS + 1)
-        part = _number(page, "part", first_part, parts)
-        begin = (part - 1) * PART_CHARS
-        shown_page = reading.stretches[0].page
-        view = "" if section_id or page.query("view") not in PICTURE_VIEWS else page.query("view")
-        return PageView(
-            template="document_read.html",
-            context={
-                "document": document,
-                "agents": page.agents,
-                "reading": reading,
-                "pieces": _pieces(text[begin : begin + PART_CHARS], marked, begin),
-                "text_part": part,
-                "text_parts": parts,
-                "page_number": shown_page,
-                "section_id": section_id,
-                "outline": _outline(page, document, shown_page, section_id),
-                "sources": [
-                    document.source(it.page, it.start, it.end) for it in reading.stretches[:20]
-                ],
-                "older_version": _older_version(page, document),
-                "view": view,
-                "as_picture": bool(view),
-                "is_drawn": view == "drawn",
-            },
-        )
+async def show_text(page: PageRequest) -> PageResult:
+    """Show a page, a section, or the picture of a page."""
+    document = await load_document(page)
+    section_id = page.query("section")
+    if section_id:
+        reading = _section(document, section_id)
+    else:
+        reading = _page(document, _number(page, "page", 1, len(document.pages)))
+    marked = _marked(page, document, reading)
+    texts = [document.pages[it.page - 1][it.start : it.end] for it in reading.stretches]
+    text = "\n\n".join(texts)
+    parts = max(1, -(-len(text) // PART_CHARS))
+    first_part = 1 if marked is None else min(parts, marked[0] // PART_CHARS + 1)
+    part = _number(page, "part", first_part, parts)
+    begin = (part - 1) * PART_CHARS
+    shown_page = reading.stretches[0].page
+    view = "" if section_id or page.query("view") not in PICTURE_VIEWS else page.query("view")
+    return PageView(
+        template="document_read.html",
+        context={
+            "document": document,
+            "agents": page.agents,
+            "reading": reading,
+            "pieces": _pieces(text[begin : begin + PART_CHARS], marked, begin),
+            "text_part": part,
+            "text_parts": parts,
+            "page_number": shown_page,
+            "section_id": section_id,
+            "outline": _outline(page, document, shown_page, section_id),
+            "sources": [
+                document.source(it.page, it.start, it.end) for it in reading.stretches[:20]
+            ],
+            "older_version": _older_version(page, document),
+            "view": view,
+            "as_picture": bool(view),
+            "is_drawn": view == "drawn",
+        },
+    )
 
 
 def _page(document: ShownDocument, number: int) -> ReadText:
@@ -129,21 +131,21 @@ def _page(document: ShownDocument, number: int) -> ReadText:
 
 def _section(document: ShownDocument, section_id: str) -> ReadText:
     """Return a section as it is read. Raises InvalidRequest."""
-    places = {it["section_id"]: place for place, it in enumerate(document.sections)}
+    places = {it.section_id: place for place, it in enumerate(document.sections)}
     if section_id not in places:
         raise InvalidRequest(
             "the document no longer has this section; choose one from the list of sections"
         )
     place = places[section_id]
     section = document.sections[place]
-    first, last = section["page_start"], section["page_end"]
+    first, last = section.page_start, section.page_end
     ids = [*places]
     return ReadText(
-        heading=section["title"] or section_id,
+        heading=section.title or section_id,
         stretches=[
             Stretch(
                 page=number,
-                start=section.get("start_char") or 0 if number == first else 0,
+                start=section.start_char or 0 if number == first else 0,
                 end=_end_of(document, section, number, is_last=number == last),
             )
             for number in range(first, last + 1)
@@ -155,9 +157,9 @@ def _section(document: ShownDocument, section_id: str) -> ReadText:
 
 
 def _end_of(
-    document: ShownDocument, section: Mapping[str, Any], number: int, *, is_last: bool
+    document: ShownDocument, section: DocumentSection, number: int, *, is_last: bool
 ) -> int:
-    end = section.get("end_char") if is_last else None
+    end = section.end_char if is_last else None
     return len(document.pages[number - 1]) if end is None else end
 
 
@@ -192,10 +194,10 @@ def _pieces(text: str, marked: tuple[int, int] | None, begin: int) -> Sequence[t
     return [it for it in pieces if it[0]]
 
 
-def _section_at(sections: Sequence[Mapping[str, Any]], page: int) -> int:
+def _section_at(sections: Sequence[DocumentSection], page: int) -> int:
     """Return the place of the first section that begins on a page, or of the last one before it."""
-    begins = [n for n, it in enumerate(sections) if it["page_start"] == page]
-    before = [n for n, it in enumerate(sections) if it["page_start"] < page]
+    begins = [n for n, it in enumerate(sections) if it.page_start == page]
+    before = [n for n, it in enumerate(sections) if it.page_start < page]
     return begins[0] if begins else before[-1] if before else 0
 
 
@@ -204,7 +206,7 @@ def _outline(
 ) -> Mapping[str, object]:
     """Return the sections around what is read, and where those before and after them are."""
     sections = document.sections
-    here = next((n for n, it in enumerate(sections) if it["section_id"] == section_id), None)
+    here = next((n for n, it in enumerate(sections) if it.section_id == section_id), None)
     if here is None:
         here = _section_at(sections, shown_page)
     around = here // OUTLINE_ROWS * OUTLINE_ROWS + 1
@@ -212,9 +214,15 @@ def _outline(
     rows = sections[first : first + OUTLINE_ROWS]
     return {
         "rows": rows,
-        "current": sections[here]["section_id"] if sections else None,
+        "current": sections[here].section_id if sections else None,
         "first": first + 1,
         "last": first + len(rows),
         "before": max(1, first + 1 - OUTLINE_ROWS) if first else None,
         "after": first + 1 + OUTLINE_ROWS if first + len(rows) < len(sections) else None,
     }
+
+
+ROUTES: Routes = {
+    f"{DOCUMENTS_PATH}/read": {"GET": or_list(show_text)},
+    f"{DOCUMENTS_PATH}/picture": {"GET": show_picture},
+}

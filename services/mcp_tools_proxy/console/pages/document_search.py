@@ -9,12 +9,19 @@ from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.navigation import may_run
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    PageRequest,
+    PageResult,
+    PageView,
+    Routes,
+)
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.console.pages.document_pages import (
-    DocumentLoader,
+    DOCUMENTS_PATH,
     ShownDocument,
     address,
+    load_document,
+    or_list,
 )
 from mcp_tools_proxy.console.pages.tool_calls import (
     ToolCaller,
@@ -56,50 +63,44 @@ Words = Sequence[tuple[str, bool]]
 """Words in pieces, each with whether it differs."""
 
 
-class SearchPage:
-    """Searches, for a user whom the person chooses."""
-
-    def __init__(self, loader: DocumentLoader) -> None:
-        self._loader = loader
-
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show the form, and what is found for the question that the address has."""
-        document = await self._loader.load(page) if page.query("doc_id") else None
-        tenant_id = page.tenant()
-        found: ToolRun | None = None
-        refusal = None
-        query = page.query("query")
-        runs = may_run(page.operator) and not page.is_from_elsewhere
-        if query and tenant_id and runs:
-            try:
-                found = await _found(page, document, query)
-            except ApiRefused as error:
-                refusal = without_frames(error)
-        places: Sequence[Mapping[str, object]] = ()
-        if found is not None:
-            places = _places(tenant_id, document, found.result, query, page.agent())
-        return PageView(
-            template="document_search.html",
-            suggests=True,
-            context={
-                "document": document,
-                "tenant_id": tenant_id,
-                "own_tenant": page.tenant_id,
-                "query": query,
-                "user_id": page.query("user_id"),
-                "roles": page.query("roles"),
-                "agent": page.agent(),
-                "agents": page.agents,
-                "tag": page.query("tag"),
-                "may_choose": page.may(OperatorRight.RUN),
-                "found": found,
-                "places": places,
-                "refusal": refusal,
-                "is_from_elsewhere": page.is_from_elsewhere,
-                "advice": "" if refusal is None else advice_on(refusal.code),
-            },
-            status=200 if refusal is None else refusal.status,
-        )
+async def show_search(page: PageRequest) -> PageResult:
+    """Show the form, and what is found for the question that the address has."""
+    document = await load_document(page) if page.query("doc_id") else None
+    tenant_id = page.tenant()
+    found: ToolRun | None = None
+    refusal = None
+    query = page.query("query")
+    runs = may_run(page.operator) and not page.is_from_elsewhere
+    if query and tenant_id and runs:
+        try:
+            found = await _found(page, document, query)
+        except ApiRefused as error:
+            refusal = without_frames(error)
+    places: Sequence[Mapping[str, object]] = ()
+    if found is not None:
+        places = _places(tenant_id, document, found.result, query, page.agent())
+    return PageView(
+        template="document_search.html",
+        suggests=True,
+        context={
+            "document": document,
+            "tenant_id": tenant_id,
+            "own_tenant": page.tenant_id,
+            "query": query,
+            "user_id": page.query("user_id"),
+            "roles": page.query("roles"),
+            "agent": page.agent(),
+            "agents": page.agents,
+            "tag": page.query("tag"),
+            "may_choose": page.may(OperatorRight.RUN),
+            "found": found,
+            "places": places,
+            "refusal": refusal,
+            "is_from_elsewhere": page.is_from_elsewhere,
+            "advice": "" if refusal is None else advice_on(refusal.code),
+        },
+        status=200 if refusal is None else refusal.status,
+    )
 
 
 async def _found(page: PageRequest, document: ShownDocument | None, query: str) -> ToolRun:
@@ -202,48 +203,41 @@ class Verdict:
         return float(self.result["nearest"]["similarity"]) if "nearest" in self.result else 0
 
 
-class QuotationPage:
-    """Verifies quotations, in one document or in those of a tenant that a search finds first."""
+async def show_quotation(page: PageRequest) -> PageResult:
+    """Show the form."""
+    document = await load_document(page) if page.query("doc_id") else None
+    return _view(page, document)
 
-    def __init__(self, loader: DocumentLoader) -> None:
-        self._loader = loader
 
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show the form."""
-        document = await self._loader.load(page) if page.query("doc_id") else None
-        return _view(page, document)
-
-    async def verify(self, page: PageRequest) -> PageResult:
-        """Verify a quotation, and show the form with the verdict."""
-        document = await self._loader.load(page) if page.form.text("doc_id") else None
-        quote = page.form.text("quote")
-        tenant_id = page.tenant_id or page.form.text("tenant_id")
-        missing = "" if quote else "Enter the quoted text."
-        if not (quote and tenant_id):
-            return _view(page, document, problem=missing or "Enter a tenant.", status=422)
-        try:
-            verdicts = await _verdicts(page, document, tenant_id, quote)
-        except ApiRefused as error:
-            return _view(
-                page,
-                document,
-                problem=sentence(error.message),
-                advice=advice_on(error.code),
-                status=error.status,
-            )
-        best = max(verdicts, key=lambda it: it.rank, default=None)
-        verdict = None
-        if best is not None:
-            verdict = await asyncio.to_thread(
-                _shown, best, quote, tenant_id, document, page.agent()
-            )
+async def verify_quotation(page: PageRequest) -> PageResult:
+    """Verify a quotation, and show the form with the verdict."""
+    document = await load_document(page) if page.form.text("doc_id") else None
+    quote = page.form.text("quote")
+    tenant_id = page.tenant_id or page.form.text("tenant_id")
+    missing = "" if quote else "Enter the quoted text."
+    if not (quote and tenant_id):
+        return _view(page, document, problem=missing or "Enter a tenant.", status=422)
+    try:
+        verdicts = await _verdicts(page, document, tenant_id, quote)
+    except ApiRefused as error:
         return _view(
             page,
             document,
-            verdict=verdict,
-            searched=[it.doc_id for it in verdicts],
-            is_checked=True,
+            problem=sentence(error.message),
+            advice=advice_on(error.code),
+            status=error.status,
         )
+    best = max(verdicts, key=lambda it: it.rank, default=None)
+    verdict = None
+    if best is not None:
+        verdict = await asyncio.to_thread(_shown, best, quote, tenant_id, document, page.agent())
+    return _view(
+        page,
+        document,
+        verdict=verdict,
+        searched=[it.doc_id for it in verdicts],
+        is_checked=True,
+    )
 
 
 def _view(
@@ -360,3 +354,12 @@ def differences(quoted: str, standing: str) -> tuple[Words, Words]:
         left.append((" ".join(ours[begin:end]), differs))
         right.append((" ".join(theirs[other_begin:other_end]), differs))
     return [it for it in left if it[0]], [it for it in right if it[0]]
+
+
+ROUTES: Routes = {
+    f"{DOCUMENTS_PATH}/search": {"GET": or_list(show_search, needs_document=False)},
+    f"{DOCUMENTS_PATH}/verify": {
+        "GET": or_list(show_quotation, needs_document=False),
+        "POST": verify_quotation,
+    },
+}

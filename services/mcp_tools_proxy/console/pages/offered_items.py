@@ -10,7 +10,16 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from mcp_tools_proxy.console.page_request import PAGE_HEADERS, PageRequest, PageView
+from mcp_tools_proxy.api.openapi.answer_models import ServerAnswer
+from mcp_tools_proxy.api.server_routes import OfferedItemAnswer, ServerOffersAnswer
+from mcp_tools_proxy.console.api_client import ACTIVE_PRESET, SERVERS
+from mcp_tools_proxy.console.page_request import (
+    PAGE_HEADERS,
+    Address,
+    ListPage,
+    PageRequest,
+    PageView,
+)
 from mcp_tools_proxy.console.page_text import is_longer, page_cost, page_text
 from mcp_tools_proxy.console.schema_forms.schema_reader import (
     LIMITS,
@@ -21,6 +30,7 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
     required_of,
 )
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.policy.item_reasons import Why
 
 MAX_DEPTH = 8
 
@@ -50,6 +60,7 @@ _LIMITS: Mapping[str, str] = {**LIMITS, "default": "default {}"}
 _WORDS = {"array": "list"}
 
 Item = Mapping[str, Any]
+"""A definition as its server has it, which may be anything."""
 
 KINDS: Mapping[str, str] = {
     "tool": "Tools",
@@ -93,6 +104,8 @@ HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
 }
 """Why nobody sees an item: in a word or two, and what to do about it, and in which file."""
 
+_BAD = (Why.INVALID, Why.NEEDS_TASK, Why.QUARANTINED, Why.CANNOT_BIND, Why.GUARDED)
+
 NO_PRESET = "No preset is active. Activate one under “Access”."
 
 WARNS = "may be destructive"
@@ -120,32 +133,32 @@ SCHEMA_COST = 12_000
 JSON_COST = 9_000
 
 
-async def show_offers(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+async def show_offers(page: PageRequest, server_id: str, address: Address) -> Mapping[str, Any]:
     """Return what the list of a server's offers shows."""
     offers = await _page_of(page, server_id)
     groups: dict[str, list[Mapping[str, Any]]] = {}
     left = LIST_COST
-    for item in offers["items"]:
+    for item in offers.items:
         row = _row(item, narrow=left <= 0)
         left -= 350 + sum(page_cost(str(row[key])) for key in ("name", "about", "arguments"))
-        groups.setdefault(item["kind"], []).append(row)
+        groups.setdefault(item.kind, []).append(row)
     return {
-        "total": offers["total"],
+        "total": offers.total,
         "groups": [(KINDS.get(kind, kind), rows) for kind, rows in groups.items()],
-        "next_cursor": offers.get("next_cursor"),
+        "listing": ListPage.after_cursor(offers.items, page, offers.next_cursor, address),
         "cursor": page.query("cursor"),
     }
 
 
-async def show_item(page: PageRequest, server: Item) -> PageView | Response:
+async def show_item(page: PageRequest, server: ServerAnswer) -> PageView | Response:
     """Show one item of a page of the offers, or send its definition as JSON."""
     kind, name = page.query("kind"), page.request.query_params.get("name", "")
-    offers = await _page_of(page, server["server_id"])
-    found = [it for it in offers["items"] if (it["kind"], it["name"]) == (kind, name)]
+    offers = await _page_of(page, server.server_id)
+    found = [it for it in offers.items if (it.kind, it.name) == (kind, name)]
     context: dict[str, Any] = {"server": server, "cursor": page.query("cursor"), "item": None}
     if not found:
         return PageView(template="offered_item.html", context=context, status=HTTPStatus.NOT_FOUND)
-    item, definition = found[0], found[0].get("definition", {})
+    item, definition = found[0], found[0].definition or {}
     if page.query("as") == "json":
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="definition.json"'}
         return Response(to_json(definition, indent=2), 200, headers, "application/json")
@@ -167,45 +180,43 @@ async def show_item(page: PageRequest, server: Item) -> PageView | Response:
     return PageView(template="offered_item.html", context=context)
 
 
-async def _hidden(page: PageRequest, item: Item) -> tuple[str, str] | None:
+async def _hidden(page: PageRequest, item: OfferedItemAnswer) -> tuple[str, str] | None:
     """Return why nobody is shown an item, and what to do in which file."""
-    if item["shown"] or item["hidden_for"] not in HIDDEN_FOR:
+    hidden = None if item.shown else HIDDEN_FOR.get(item.hidden_for or "")
+    if hidden is None:
         return None
-    reason, advice = HIDDEN_FOR[item["hidden_for"]]
+    reason, advice = hidden
     if "{preset_id}" not in advice:
         return reason, advice
-    preset_id = (await page.api.get("/internal/mcp/presets/active"))["preset"]["id"]
+    preset_id = (await page.api.read(ACTIVE_PRESET)).preset.id
     if preset_id == EMPTY_PRESET.preset_id:
         return reason, NO_PRESET
     return reason, advice.format(preset_id=preset_id)
 
 
-async def _page_of(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+async def _page_of(page: PageRequest, server_id: str) -> ServerOffersAnswer:
     query = {"offers": server_id, "cursor": page.query("cursor")}
-    offers: Mapping[str, Any] = (await page.api.get("/internal/mcp/servers", query))["offers"]
+    offers = (await page.api.read(SERVERS, query)).offers
+    assert offers is not None  # noqa: S101 - they were asked for
     return offers
 
 
-def _row(item: Item, *, narrow: bool) -> Mapping[str, Any]:
+def _row(item: OfferedItemAnswer, *, narrow: bool) -> Mapping[str, Any]:
     """Return an item as a line of the list; a narrow one where the page is full."""
-    definition = item.get("definition", {})
-    about = item.get("problem") or definition.get("description") or _title(definition)
+    definition = item.definition or {}
+    about = item.problem or definition.get("description") or _title(definition)
     about = " ".join(about[:400].split()) if isinstance(about, str) else ""
-    hidden = HIDDEN_FOR.get(item.get("hidden_for", ""))
+    hidden = HIDDEN_FOR.get(item.hidden_for or "")
     return {
-        "kind": item["kind"],
-        "key": item["name"],
-        "name": item["name"][:NAME_CHARS] + ("…" if len(item["name"]) > NAME_CHARS else ""),
+        "kind": item.kind,
+        "key": item.name,
+        "name": item.name[:NAME_CHARS] + ("…" if len(item.name) > NAME_CHARS else ""),
         "about": "" if narrow else about[:140] + ("…" if len(about) > 140 else ""),
         "arguments": "" if narrow else _arguments_in_short(definition),
         "destroys": WARNS in _annotations(definition),
-        "shown": item["shown"],
+        "shown": item.shown,
         "hidden": None if hidden is None else hidden[0],
-        "is_bad": item.get("hidden_for")
-        in (
-            *("invalid", "needs_task", "quarantined", "cannot_bind"),
-            "guarded",
-        ),
+        "is_bad": item.hidden_for in _BAD,
     }
 
 

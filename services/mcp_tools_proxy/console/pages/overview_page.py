@@ -1,17 +1,18 @@
 """The first page: whether all is well, and what needs a person."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
-from starlette.routing import Route
-
+from mcp_tools_proxy.api.openapi.answer_models import CheckAnswer
+from mcp_tools_proxy.api.overview_routes import AttentionAnswer, AttentionKind
+from mcp_tools_proxy.config.json_file import steps_of
+from mcp_tools_proxy.console.api_client import OVERVIEW
 from mcp_tools_proxy.console.navigation import parts_for
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import (
     Done,
     PageRequest,
     PageResult,
     PageView,
+    Routes,
     page_address,
 )
 from mcp_tools_proxy.console.pages.server_pages import LIST_PATH, server_path
@@ -34,14 +35,8 @@ _PAGES_OF_CHECKS = {
     "limit_store": LIMITS_PAGE,
 }
 
-Entry = Mapping[str, Any]
-Checks = Mapping[str, Mapping[str, Any]]
+Checks = Mapping[str, CheckAnswer]
 """What readiness says of each dependency."""
-
-
-def overview_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    return (Route("/console", PageEndpoint(pages, GET=_show)),)
 
 
 async def _show(page: PageRequest) -> PageResult:
@@ -49,19 +44,18 @@ async def _show(page: PageRequest) -> PageResult:
     if not page.may(OperatorRight.AUDIT):
         return Done(path=parts_for(page.operator)[0].path, message="")
     tenant = page.tenant()
-    overview = await page.api.get("/internal/mcp/overview", {"tenant_id": tenant})
-    checks = overview["readiness"].get("checks") or {}
+    overview = await page.api.read(OVERVIEW, {"tenant_id": tenant})
+    checks = overview.readiness.checks
     parts = {part.path for part in parts_for(page.operator)}
-    budgets = overview.get("budgets", ())
+    budgets = overview.budgets or ()
     context = {
         "overview": overview,
         "attention": [
-            {**it, "message": _message_of(it, checks), "link": _link_of(it, checks, parts)}
-            for it in overview["attention"]
+            (it, _message_of(it, checks), _link_of(it, checks, parts)) for it in overview.attention
         ],
         "servers": [
-            {**it, "has_calls": _has_calls(it.get("server_id"), checks)}
-            for it in overview.get("calls", {}).get("by_server", ())
+            (it, _has_calls(it.server_id, checks))
+            for it in (overview.calls.by_server if overview.calls else ())
         ],
         "budgets": budgets[:MAX_BUDGETS],
         "budgets_left_out": len(budgets[MAX_BUDGETS:]),
@@ -72,40 +66,40 @@ async def _show(page: PageRequest) -> PageResult:
     return PageView(template="overview.html", suggests=True, context=context)
 
 
-def _message_of(entry: Entry, checks: Checks) -> str:
+def _message_of(entry: AttentionAnswer, checks: Checks) -> str:
     """Return what is wrong; of documents how many files, which the API has in the check alone."""
-    message: str = entry["message"]
-    files = checks.get(entry["subject"], {}).get("files_ignored")
-    if entry["kind"] != "dependency_degraded" or not files:
-        return message
+    check = checks.get(entry.subject)
+    files = None if check is None else (check.model_extra or {}).get("files_ignored")
+    if entry.kind != AttentionKind.DEPENDENCY_DEGRADED or not files:
+        return entry.message
     return "1 file is invalid" if files == 1 else f"{files} files are invalid"
 
 
-def _link_of(entry: Entry, checks: Checks, parts: Container[str]) -> str | None:
+def _link_of(entry: AttentionAnswer, checks: Checks, parts: Container[str]) -> str | None:
     """Return the page where somebody can do something about an entry, or at least see more."""
-    server_id = entry.get("server_id")
-    match entry["kind"]:
-        case "server_failing" | "login_waiting" if server_id:
+    server_id, kinds = entry.server_id, AttentionKind
+    match entry.kind:
+        case kinds.SERVER_FAILING | kinds.LOGIN_WAITING if server_id:
             return server_path(server_id)
-        case "item_quarantined" | "item_guarded" | "item_changed" if server_id:
+        case kinds.ITEM_QUARANTINED | kinds.ITEM_GUARDED | kinds.ITEM_CHANGED if server_id:
             return server_path(server_id, tab="changes")
-        case "item_missing":
+        case kinds.ITEM_MISSING:
             return VISIBILITY_PAGE
-        case "records_lost":
+        case kinds.RECORDS_LOST:
             return page_address("/console/calls", {"event": "all"})
-        case "file_problem":
-            return _page_of_file(entry["file"], entry.get("path", ""), checks)
-        case "dependency_degraded":
-            path = _PAGES_OF_CHECKS.get(entry["subject"])
+        case kinds.FILE_PROBLEM:
+            return _page_of_file(entry.file or "", steps_of(entry.path or ""), checks)
+        case kinds.DEPENDENCY_DEGRADED:
+            path = _PAGES_OF_CHECKS.get(entry.subject)
             return path if path in parts else None
         case _:
             return None
 
 
-def _page_of_file(name: str, place: str, checks: Checks) -> str | None:
+def _page_of_file(name: str, steps: Sequence[str], checks: Checks) -> str | None:
     """Return the page that shows what a file of the configuration sets up."""
     if name == "mcp.json":
-        server_id = place.removeprefix("$.mcpServers.").partition(".")[0]
+        server_id = steps[1] if len(steps) > 1 else ""
         return server_path(server_id) if f"server:{server_id}" in checks else LIST_PATH
     if name.startswith("preset_"):
         return VISIBILITY_PAGE
@@ -120,6 +114,9 @@ def _has_calls(server_id: str | None, checks: Checks) -> bool:
     return server_id is not None and (server_id != OTHER_SERVERS or f"server:{server_id}" in checks)
 
 
-def _dependencies(checks: Checks) -> list[tuple[str, Mapping[str, Any]]]:
+def _dependencies(checks: Checks) -> list[tuple[str, CheckAnswer]]:
     """Return the checks of readiness by name, those that are not well first."""
-    return sorted(checks.items(), key=lambda it: (it[1].get("status") == "ok", it[0]))
+    return sorted(checks.items(), key=lambda it: (it[1].status == "ok", it[0]))
+
+
+ROUTES: Routes = {"/console": {"GET": _show}}

@@ -3,20 +3,22 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
 
-from starlette.routing import Route
-
-from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.api.openapi.answer_models import ServerAnswer
+from mcp_tools_proxy.api.overview_routes import ServerCallsAnswer
+from mcp_tools_proxy.console.api_client import DEFINITIONS, LOGINS, OVERVIEW, SERVERS, ApiRefused
 from mcp_tools_proxy.console.page_request import (
     Done,
+    ListPage,
     PageRequest,
     PageResult,
     PageView,
+    Routes,
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
@@ -25,12 +27,14 @@ from mcp_tools_proxy.console.pages.definition_changes import (
     PART_COST,
     definitions_of,
     facts,
-    listed,
     parts_of,
+    shown_changes,
 )
 from mcp_tools_proxy.console.pages.offered_items import show_item, show_offers
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 
 MAX_POLLS = 5
 """Times that a page looks again by itself, every 2 s, while a server is being connected to."""
@@ -43,9 +47,10 @@ SORTED_BY = ("total", "errors", "not_sent", "p99_ms")
 
 LIST_PATH = "/console/servers"
 
-Server = Mapping[str, Any]
+Server = ServerAnswer
 
-API_PATH = "/internal/mcp/logins"
+_TO_REVIEW = (DefinitionStatus.CHANGED, DefinitionStatus.NEW, DefinitionStatus.UNLOCKED)
+
 
 PAGE_LOGINS = 40
 
@@ -100,42 +105,28 @@ _OF_ERRORS: Sequence[tuple[str, str]] = (
 
 _COMMAND = re.compile(r"sign in with: (mcp-tools-proxy login .{1,300})$")
 
-Calls = Mapping[str, Any]
-"""Calls of one server in the last hour: total, errors, p50_ms, p99_ms."""
-
-
-def server_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    return (
-        Route(LIST_PATH, PageEndpoint(pages, GET=list_servers)),
-        Route(f"{LIST_PATH}/{{server_id:path}}", PageEndpoint(pages, GET=_show, POST=_act)),
-    )
-
 
 def server_path(server_id: str, **query: object) -> str:
     """Return the address of a server's page."""
     return page_address(f"{LIST_PATH}/{quote(server_id, safe='')}", query)
 
 
+def _list_path(**query: object) -> str:
+    return page_address(LIST_PATH, query)
+
+
 async def list_servers(page: PageRequest) -> PageResult:
     """List the servers with their state."""
-    servers: Sequence[Server] = (await page.api.get("/internal/mcp/servers"))["servers"]
+    servers = (await page.api.read(SERVERS)).servers
     calls = await calls_of_servers(page)
     sort = page.query("sort")
-    rows = [(server, (calls or {}).get(server["server_id"], {})) for server in servers]
+    rows = [(server, (calls or {}).get(server.server_id)) for server in servers]
     sort = sort if sort in SORTED_BY else ""
     if sort:
-        rows.sort(key=lambda row: row[1].get(sort) or 0, reverse=True)
-    slowest = max((it.get("p99_ms") or 0 for _, it in rows), default=0)
-    first = page.number("first")
-    first = first - first % PAGE_SERVERS if first < len(rows) else 0
-    end = first + PAGE_SERVERS
+        rows.sort(key=lambda row: getattr(row[1], sort, None) or 0, reverse=True)
+    slowest = max((it.p99_ms or 0 for _, it in rows if it is not None), default=0)
     context = {
-        "rows": rows[first:end],
-        "first": first,
-        "total": len(rows),
-        "before": page_address(LIST_PATH, {"sort": sort, "first": first - PAGE_SERVERS}),
-        "after": page_address(LIST_PATH, {"sort": sort, "first": end}),
+        "servers": ListPage.part(rows, page, PAGE_SERVERS, partial(_list_path, sort=sort)),
         "shows_calls": calls is not None,
         "slowest_ms": slowest,
         "sort": sort,
@@ -148,12 +139,10 @@ async def _changed(page: PageRequest) -> Mapping[str, int]:
     """Return how many definitions of each server are not as accepted, for who may accept them."""
     if not is_for_all(page, OperatorRight.DEFINITIONS):
         return {}
-    answer = await page.api.get("/internal/mcp/definitions")
-    if answer["mode"] == "open":
+    answer = await page.api.read(DEFINITIONS)
+    if answer.mode is DefinitionsMode.OPEN:
         return {}
-    return Counter(
-        it["server_id"] for it in answer["items"] if it["status"] in ("changed", "new", "unlocked")
-    )
+    return Counter(it.server_id for it in answer.items if it.status in _TO_REVIEW)
 
 
 async def _show(page: PageRequest) -> PageResult:
@@ -177,13 +166,13 @@ async def _act(page: PageRequest) -> PageResult:
     if action == "accept":
         return await _accept(page, server)
     if action == "end_login":
-        message = await end_login(page, server["server_id"])
-        return Done(path=server_path(server["server_id"], tab="logins"), message=message)
+        message = await end_login(page, server.server_id)
+        return Done(path=server_path(server.server_id, tab="logins"), message=message)
     raise InvalidRequest("action: unknown action of a server page; reload the page")
 
 
 async def _reconnect(page: PageRequest, server: Server) -> PageResult:
-    server_id = server["server_id"]
+    server_id = server.server_id
     await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
     return Done(
         path=server_path(server_id, polls=MAX_POLLS),
@@ -193,11 +182,11 @@ async def _reconnect(page: PageRequest, server: Server) -> PageResult:
 
 async def _accept(page: PageRequest, server: Server) -> PageResult:
     """Accept the definition that was shown; if it is another one by now, show that instead."""
-    form, server_id = page.form, server["server_id"]
+    form, server_id = page.form, server.server_id
     kind, name = form.text("kind"), unquote(form.text("name"))
     body = {"server_id": server_id, "kind": kind, "name": name, "sha256": form.text("sha256")}
     try:
-        await page.api.send("PUT", "/internal/mcp/definitions", body=body)
+        await page.api.send("PUT", DEFINITIONS.path, body=body)
     except ApiRefused as error:
         if error.code not in ("VERSION_MISMATCH", "CONFIG_READ_ONLY", "INVALID_REQUEST"):
             raise
@@ -218,10 +207,9 @@ async def _accept(page: PageRequest, server: Server) -> PageResult:
 async def _server_of(page: PageRequest) -> Server:
     """Return the server that the address names. Raises RouteNotFound."""
     wanted: str = page.request.path_params["server_id"]
-    for server in (await page.api.get("/internal/mcp/servers"))["servers"]:
-        if server["server_id"] == wanted:
-            found: Server = server
-            return found
+    for server in (await page.api.read(SERVERS)).servers:
+        if server.server_id == wanted:
+            return server
     raise RouteNotFound("mcp.json has no server with this ID; choose one from the list of servers")
 
 
@@ -238,24 +226,26 @@ async def _show_tab(
     calls = await calls_of_servers(page)
     context: dict[str, Any] = {
         **_state_of(page, server),
-        "calls": None if calls is None else calls.get(server["server_id"], {"total": 0}),
+        "calls": None if calls is None else calls.get(server.server_id, {"total": 0}),
         "tabs": tabs,
         "tab": current,
         "problem": problem,
     }
     match current:
         case "offers":
-            context |= await show_offers(page, server["server_id"])
+            context |= await show_offers(
+                page, server.server_id, partial(server_path, server.server_id, tab="offers")
+            )
         case "changes":
             context |= await _changes(page, server)
         case "logins":
-            context |= await show_logins(page, server["server_id"])
+            context |= await show_logins(page, server.server_id)
     return PageView(template="server.html", suggests=True, context=context, status=status)
 
 
 def _state_of(page: PageRequest, server: Server) -> dict[str, Any]:
     """Return what is shown of a server's state; nothing of it is recorded as a look."""
-    state = server["state"]
+    state = server.state
     is_on = state not in ("disabled", "invalid")
     is_polled = "polls" in page.request.query_params
     polls = MAX_POLLS if state in ("connecting", "reconnecting") else 0
@@ -283,16 +273,13 @@ def _tabs(page: PageRequest) -> list[tuple[str, str]]:
 
 
 async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
-    definitions = await definitions_of(page, server["server_id"])
-    begin = page.number("begin")
-    end = begin + PAGE_CHANGES
+    definitions = await definitions_of(page, server.server_id)
+    address = partial(server_path, server.server_id, tab="changes")
     return {
-        "mode": definitions["mode"],
-        "lock": definitions["lock"],
-        "changes": listed(definitions, begin),
-        "count": len(definitions["items"]),
-        "begin": begin,
-        "end": end if end < len(definitions["items"]) else None,
+        "mode": definitions.mode,
+        "lock": definitions.lock,
+        "listing": (listing := ListPage.part(definitions.items, page, PAGE_CHANGES, address)),
+        "changes": shown_changes(listing.rows),
     }
 
 
@@ -301,9 +288,9 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
 
     A part belongs to one definition: where that is another one by now, the first is shown.
     """
-    definitions = await definitions_of(page, server["server_id"])
+    definitions = await definitions_of(page, server.server_id)
     kind, name = page.query("change"), page.request.query_params.get("name", "")
-    found = [it for it in definitions["items"] if (it["kind"], it["name"]) == (kind, name)]
+    found = [it for it in definitions.items if (it.kind, it.name) == (kind, name)]
     parts = parts_of(found[0], PART_COST) if found else []
     change = facts(found[0]) if found else None
     is_another = change is not None and page.query("sha256") not in ("", change["sha256"])
@@ -311,7 +298,7 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     part = min(max(part, 1), max(len(parts), 1))
     context = {
         "server": server,
-        "mode": definitions["mode"],
+        "mode": definitions.mode,
         "change": change,
         "is_another": is_another,
         "fields": parts[part - 1] if parts else [],
@@ -322,31 +309,31 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     return PageView(template="definition_change.html", context=context, status=status)
 
 
-def advice_on(server: Mapping[str, Any]) -> list[str]:
+def advice_on(server: Server) -> list[str]:
     """Return what its state means and what to do, in sentences; nothing for one that works."""
-    advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
-    if server.get("stale"):
+    advice = [_OF_STATES[server.state]] if server.state in _OF_STATES else []
+    if server.stale:
         advice.append("Its lists could not be refreshed and may be out of date.")
-    error = server.get("last_error")
-    if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
+    error = server.last_error
+    if error is not None and server.state not in ("ready", "disabled", "login_required"):
         found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))
         advice += islice(found, 1)
     return advice
 
 
-def sign_in_command(server: Mapping[str, Any]) -> str | None:
+def sign_in_command(server: Server) -> str | None:
     """Return the command that signs in to a server which waits for it; None for any other."""
-    if server["state"] != "login_required":
+    if server.state != "login_required":
         return None
-    found = _COMMAND.search(server.get("last_error") or "")
-    return found[1] if found else f"mcp-tools-proxy login {server['server_id']}"
+    found = _COMMAND.search(server.last_error or "")
+    return found[1] if found else f"mcp-tools-proxy login {server.server_id}"
 
 
 async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
     """Return what the tab shows: the logins, or why there are none to be shown here."""
     shown = {"tenant_id": page.tenant(), "user_id": page.query("user_id")}
     try:
-        answer = await page.api.get(API_PATH, {"server_id": server_id, **shown})
+        logins = (await page.api.read(LOGINS, {"server_id": server_id, **shown})).logins
     except ApiRefused as error:
         if error.status == HTTPStatus.FORBIDDEN and page.may(OperatorRight.LOGINS):
             return {**shown, "logins_elsewhere": error.message}
@@ -358,7 +345,6 @@ async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
                 "logins_left_out": 0,
             }
         raise
-    logins = answer["logins"]
     return {
         **shown,
         "logins": logins[:PAGE_LOGINS],
@@ -375,7 +361,7 @@ async def end_login(page: PageRequest, server_id: str) -> str:
         "tenant_id": page.tenant_id or unquote(form.text("tenant_id")),
         "user_id": unquote(form.text("user_id")),
     }
-    answer = await page.api.send("DELETE", API_PATH, query)
+    answer = await page.api.send("DELETE", LOGINS.path, query)
     if answer.json["removed"]:
         return "Login ended: revoked at its issuer and deleted here."
     return "The login had already ended."
@@ -386,10 +372,16 @@ def is_for_all(page: PageRequest, right: OperatorRight) -> bool:
     return page.may(right) and page.tenant_id is None
 
 
-async def calls_of_servers(page: PageRequest) -> Mapping[str, Calls] | None:
+async def calls_of_servers(page: PageRequest) -> Mapping[str, ServerCallsAnswer] | None:
     """Return the calls of the last hour by server; None for who may not see them."""
     if not page.may(OperatorRight.AUDIT):
         return None
-    overview = await page.api.get("/internal/mcp/overview", {"tenant_id": page.tenant_id})
-    by_server = overview.get("calls", {}).get("by_server", ())
-    return {it["server_id"]: it for it in by_server if "server_id" in it}
+    calls = (await page.api.read(OVERVIEW, {"tenant_id": page.tenant_id})).calls
+    by_server = () if calls is None else calls.by_server
+    return {it.server_id: it for it in by_server if it.server_id is not None}
+
+
+ROUTES: Routes = {
+    LIST_PATH: {"GET": list_servers},
+    f"{LIST_PATH}/{{server_id:path}}": {"GET": _show, "POST": _act},
+}

@@ -1,21 +1,22 @@
 """Lists tokens, shows one, makes one, and revokes one."""
 
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from pydantic_core import to_json
-from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.api.token_routes import NewToken, TokenItem
+from mcp_tools_proxy.console.api_client import NEW_TOKEN, TOKENS, ApiRefused
 from mcp_tools_proxy.console.forms import Form
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import (
     Done,
+    ListPage,
+    PageHandler,
     PageRequest,
     PageResult,
     PageView,
+    Routes,
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
@@ -45,16 +46,6 @@ RIGHTS: Mapping[OperatorRight, str] = {
     OperatorRight.CONFIG: "reconnect servers, change the log level",
 }
 
-_PLACE = re.compile(r"[.\[]")
-
-
-class FieldProblems(Exception):
-    """What is wrong with a form, by the name of the field; "" is the form as a whole."""
-
-    def __init__(self, problems: Mapping[str, str]) -> None:
-        super().__init__("; ".join(problems.values()))
-        self.problems = problems
-
 
 def choices_of(maker: Principal) -> Mapping[str, Any]:
     """Return what the form offers: nobody gives away more than the own token may."""
@@ -69,20 +60,23 @@ def choices_of(maker: Principal) -> Mapping[str, Any]:
     }
 
 
-def request_of(form: Form, maker: Principal) -> dict[str, object]:
-    """Return the body of the request that a form means. Raises FieldProblems."""
-    users = form.text("users")
+def problems_in(form: Form, maker: Principal) -> Mapping[str, str]:
+    """Return what is missing in a form, by field."""
     problems: dict[str, str] = {}
     if not (maker.tenant_id or form.text("tenant_id") or form.texts("rights")):
         problems["tenant_id"] = "Enter a tenant. Only tokens with operator rights can omit it."
-    if users == "one" and not form.text("user_id"):
+    if form.text("users") == "one" and not form.text("user_id"):
         problems["user_id"] = "Enter the user, or choose another option."
     if form.text("for_documents") == "some" and not _names(form, "documents"):
         problems["documents"] = "Enter at least one document, or choose another option."
     if form.text("expires") == "other" and not form.text("expires_at"):
         problems["expires"] = "Enter a duration or time, such as 12h, 2w or 2027-01-31T12:00:00Z."
-    if problems:
-        raise FieldProblems(problems)
+    return problems
+
+
+def request_of(form: Form, maker: Principal) -> dict[str, object]:
+    """Return the body of the request that a form means."""
+    users = form.text("users")
     wanted = {
         "tenant_id": maker.tenant_id or form.text("tenant_id"),
         "user_id": maker.user_id or (form.text("user_id") if users == "one" else ""),
@@ -102,15 +96,6 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
     return body
 
 
-def problem_by_field(message: str, details: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return what the API has against a request, by the field of the form that it is about."""
-    place = details.get("field")
-    if not isinstance(place, str):
-        return {"": sentence(message)}
-    field = _PLACE.split(place)[0]
-    return {field: sentence(message.removeprefix(f"{place}: "))}
-
-
 def _names(form: Form, field: str) -> list[str]:
     """Return the names of a text, and those chosen of the maker's own."""
     return [*form.texts(f"own_{field}"), *form.lines(field)]
@@ -123,7 +108,6 @@ def _expiry(form: Form) -> str:
     return form.text("expires_at") if chosen == "other" else chosen or DEFAULT_EXPIRY
 
 
-API_PATH = "/internal/mcp/tokens"
 LIST_PATH = "/console/tokens"
 NEW_PATH = f"{LIST_PATH}/new"
 REVOKE_PATH = f"{LIST_PATH}/revoke"
@@ -133,68 +117,59 @@ PAGE_TOKENS = 25
 _DEFAULTS = (("users", "any"), ("for_documents", "any"), ("expires", DEFAULT_EXPIRY))
 
 
-def token_page_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    made = _TokenMaker(pages.origin.public_url)
-    return (
-        Route(LIST_PATH, PageEndpoint(pages, GET=_list)),
-        Route(NEW_PATH, PageEndpoint(pages, GET=made.show, POST=made.make)),
-        Route(REVOKE_PATH, PageEndpoint(pages, GET=_show, POST=_revoke)),
-    )
+def _or_elsewhere(show: PageHandler) -> PageHandler:
+    """Return a handler that says why tokens are not managed here, where they are not."""
 
-
-class _TokenMaker:
-    """Makes tokens; examples of their use are to ``public_url``, if it is known."""
-
-    def __init__(self, public_url: str | None) -> None:
-        self._base = (public_url or PLACEHOLDER_URL).rstrip("/")
-
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show the form; asks for one token, to find out whether any can be made here."""
+    async def shown(page: PageRequest) -> PageResult:
         try:
-            await page.api.get(API_PATH, {"limit": 1})
+            return await show(page)
         except ApiRefused as error:
             return _not_here(page, error)
-        form = Form([*_DEFAULTS, ("tenant_id", page.query("tenant_id"))])
-        return _form(page, form, {})
 
-    async def make(self, page: PageRequest) -> PageResult:
-        """Create a token and show it, this once; or show the form again, with what is wrong."""
-        try:
-            body = request_of(page.form, page.operator)
-        except FieldProblems as error:
-            return _form(page, page.form, error.problems, HTTPStatus.BAD_REQUEST)
-        try:
-            token = await page.api.post(API_PATH, body)
-        except ApiRefused as error:
-            problems = problem_by_field(error.message, error.details)
-            return _form(page, page.form, problems, error.status)
-        context = {
-            "token": _shown(token),
-            "secret": token["token"],
-            "base_url": self._base,
-            "is_base_known": self._base != PLACEHOLDER_URL,
-            "names_users": "user_id" not in token,
-            "example": _example(token),
-        }
-        return PageView(template="token_made.html", context=context)
+    return shown
+
+
+async def _show_form(page: PageRequest) -> PageResult:
+    """Show the form; asks for one token, to find out whether any can be made here."""
+    await page.api.read(TOKENS, {"limit": 1})
+    return _form(page, Form([*_DEFAULTS, ("tenant_id", page.query("tenant_id"))]), {})
+
+
+async def _create(page: PageRequest) -> PageResult:
+    """Create a token and show it, this once; or show the form again, with what is wrong."""
+    if problems := problems_in(page.form, page.operator):
+        return _form(page, page.form, problems, HTTPStatus.BAD_REQUEST)
+    try:
+        token = await page.api.submit(NEW_TOKEN, request_of(page.form, page.operator))
+    except ApiRefused as error:
+        return _form(page, page.form, {error.field: error.sentence}, error.status)
+    base_url = page.site.public_url or PLACEHOLDER_URL
+    context = {
+        "token": token,
+        "base_url": base_url.rstrip("/"),
+        "is_base_known": base_url != PLACEHOLDER_URL,
+        "names_users": token.user_id is None,
+        "example": _example(token),
+    }
+    return PageView(template="token_made.html", context=context)
 
 
 async def _list(page: PageRequest) -> PageResult:
     """List the tokens that the person may revoke, the newest first."""
-    try:
-        answer = await _page_of(page)
-    except ApiRefused as error:
-        return _not_here(page, error)
+    query = {"tenant_id": page.tenant(), "cursor": page.query("cursor"), "limit": PAGE_TOKENS}
+
+    def address(**more: object) -> str:
+        return page_address(LIST_PATH, {"tenant_id": page.query("tenant_id"), **more})
+
+    answer = await page.api.read(TOKENS, query)
     return PageView(
         template="tokens.html",
         suggests=True,
         context={
-            "tokens": [_shown(it) for it in answer["tokens"]],
-            "problems": answer.get("problems", [])[:20],
+            "tokens": ListPage.after_cursor(answer.tokens, page, answer.next_cursor, address),
+            "problems": (answer.problems or [])[:20],
             "tenant_id": page.tenant(),
-            "cursor": page.query("cursor"),
-            "next": _address(LIST_PATH, page, cursor=answer.get("next_cursor")),
+            "state_of": _state,
             "own_id": page.operator.token_log_fields.get("token_id"),
         },
     )
@@ -202,14 +177,12 @@ async def _list(page: PageRequest) -> PageResult:
 
 async def _show(page: PageRequest) -> PageResult:
     """Show one token, and what its revocation ends."""
-    try:
-        wanted = page.query("token_id")
-        answer = await page.api.get(API_PATH, {"token_id": wanted, "limit": 1})
-    except ApiRefused as error:
-        return _not_here(page, error)
-    found = [it for it in answer["tokens"] if it["id"] == wanted]
+    wanted = page.query("token_id")
+    tokens = (await page.api.read(TOKENS, {"token_id": wanted, "limit": 1})).tokens
+    found = next((it for it in tokens if it.id == wanted), None)
     context = {
-        "token": _shown(found[0]) if found else None,
+        "token": found,
+        "state_of": _state,
         "is_own": wanted == page.operator.token_log_fields.get("token_id"),
         "revoking": page.query("revoke") == "1",
         "may_see_calls": page.may(OperatorRight.AUDIT),
@@ -221,18 +194,8 @@ async def _show(page: PageRequest) -> PageResult:
 async def _revoke(page: PageRequest) -> PageResult:
     """Revoke one token."""
     token_id = page.form.text("token_id")
-    try:
-        await page.api.send("DELETE", API_PATH, {"token_id": token_id})
-    except ApiRefused as error:
-        return _not_here(page, error)
+    await page.api.send("DELETE", TOKENS.path, {"token_id": token_id})
     return Done(path=LIST_PATH, message=f"Token {token_id} revoked.")
-
-
-async def _page_of(page: PageRequest) -> Mapping[str, Any]:
-    """Return the page of the list that the address names. Raises ApiRefused."""
-    query = {"tenant_id": page.tenant(), "cursor": page.query("cursor"), "limit": PAGE_TOKENS}
-    answer: Mapping[str, Any] = await page.api.get(API_PATH, query)
-    return answer
 
 
 def _not_here(page: PageRequest, error: ApiRefused) -> PageView:
@@ -267,31 +230,27 @@ def _form(
     )
 
 
-def _example(token: Mapping[str, Any]) -> str:
+def _example(token: NewToken) -> str:
     """Return the body of a call as the holder of a token sends it."""
     body: dict[str, object] = {"tool_name": "list_available_tools", "arguments": {}}
-    if "user_id" not in token:
+    if token.user_id is None:
         body["user"] = {"user_id": "ann"}
-    if len(token.get("agents") or ()) > 1:
-        body["agent"] = token["agents"][0]
+    if token.agents and len(token.agents) > 1:
+        body["agent"] = token.agents[0]
     return to_json(body).decode().replace("'", "\\u0027")
 
 
-def _shown(token: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a token with how near its end is: ok, warn, bad, or idle for none."""
-    if token.get("expires") is None:
-        kind, label = "idle", "never expires"
-    elif token["is_expired"]:
-        kind, label = "bad", "expired"
-    elif token["expires_soon"]:
-        kind, label = "warn", "expires soon"
-    else:
-        kind, label = "ok", "active"
-    return {**token, "kind": kind, "label": label}
+def _state(token: TokenItem) -> tuple[str, str]:
+    """Return how near the end of a token is: ok, warn, bad, or idle for none; and in words."""
+    if token.expires is None:
+        return "idle", "never expires"
+    if token.is_expired:
+        return "bad", "expired"
+    return ("warn", "expires soon") if token.expires_soon else ("ok", "active")
 
 
-def _address(path: str, page: PageRequest, *, cursor: str | None) -> str | None:
-    """Return a page of the list for the tenant of this one; None without a cursor for another."""
-    if cursor is None:
-        return None
-    return page_address(path, {"tenant_id": page.query("tenant_id"), "cursor": cursor})
+ROUTES: Routes = {
+    LIST_PATH: {"GET": _or_elsewhere(_list)},
+    NEW_PATH: {"GET": _or_elsewhere(_show_form), "POST": _create},
+    REVOKE_PATH: {"GET": _or_elsewhere(_show), "POST": _or_elsewhere(_revoke)},
+}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from mcp_tools_proxy.api.document_models import DocumentReaders
 from mcp_tools_proxy.console.api_client import EXECUTE_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH
@@ -318,11 +319,9 @@ def user_of_tenant(
     )
 
 
-def reader_of(
-    page: PageRequest, tenant_id: str, readers: Mapping[str, Sequence[str]] | None
-) -> ToolCaller:
+def reader_of(page: PageRequest, tenant_id: str, readers: DocumentReaders | None) -> ToolCaller:
     """Return somebody who may read a document of these readers, if anybody may."""
-    users, roles = (() if readers is None else readers[it] for it in ("users", "roles"))
+    users, roles = ([], []) if readers is None else (readers.users, readers.roles)
     return user_of_tenant(page, tenant_id, users[0] if users else "", roles[:1])
 
 

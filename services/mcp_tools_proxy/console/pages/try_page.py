@@ -9,13 +9,17 @@ from time import perf_counter
 from typing import Any
 
 from pydantic_core import from_json
-from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, TRIES_PATH, ApiRefused
+from mcp_tools_proxy.console.api_client import (
+    ACTIVE_PRESET,
+    EXPLAIN,
+    TOOLS_PATH,
+    TRIES_PATH,
+    ApiRefused,
+)
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH, may_run
-from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView, Routes
 from mcp_tools_proxy.console.page_text import visible, visible_json
 from mcp_tools_proxy.console.pages.tool_calls import (
     ToolCaller,
@@ -141,12 +145,6 @@ class TryOutcome:
     trace_id: str = ""
 
 
-def try_routes(pages: Pages) -> Sequence[Route]:
-    """Return the routes of this part."""
-    page = _TryPage(pages.origin.public_url)
-    return (Route(TRY_PATH, PageEndpoint(pages, GET=page.show, POST=page.act)),)
-
-
 @dataclass(slots=True, kw_only=True)
 class _Typed:
     """What is in the form of the arguments; ``raw`` is their JSON text, None for fields."""
@@ -176,93 +174,87 @@ class _Typed:
         return build_form(schema, self.draft, needs_values=True).has_problem
 
 
-class _TryPage:
-    """The page; ``public_url`` is the address of the gateway, None where it is not known."""
+async def _show(page: PageRequest) -> PageResult:
+    """Show the tools to choose from, or the form of the one that the address names."""
+    _check_may_try(page)
+    form, typed = Form(page.request.query_params.multi_items()), _Typed()
+    if again := page.query("again"):
+        kept = await _kept_try(page, again)
+        form = form_of(kept)
+        if isinstance(kept.get("arguments"), dict):
+            typed.draft = kept["arguments"]
+    caller = caller_of(page, form)
+    if name := form.raw("tool"):
+        return await _form(page, caller, await find_tool(page, caller, name), typed)
+    context = {"tools": await page_of_tools(page, caller), "q": page.query("q")}
+    return await _view(page, caller, context)
 
-    def __init__(self, public_url: str | None) -> None:
-        self._public_url = public_url
 
-    async def show(self, page: PageRequest) -> PageResult:
-        """Show the tools to choose from, or the form of the one that the address names."""
-        _check_may_try(page)
-        form, typed = Form(page.request.query_params.multi_items()), _Typed()
-        if again := page.query("again"):
-            kept = await _kept_try(page, again)
-            form = form_of(kept)
-            if isinstance(kept.get("arguments"), dict):
-                typed.draft = kept["arguments"]
-        caller = caller_of(page, form)
-        if name := form.raw("tool"):
-            return await self._form(page, caller, await find_tool(page, caller, name), typed)
-        context = {"tools": await page_of_tools(page, caller), "q": page.query("q")}
-        return await self._view(page, caller, context)
+async def _act(page: PageRequest) -> PageResult:
+    """Run or explain the call, or change the form; what was typed stays in any case."""
+    _check_may_try(page)
+    form = page.form
+    caller = caller_of(page, form)
+    tool = await find_tool(page, caller, form.raw("tool"))
+    typed = _typed_in(form)
+    action, _, key = (form.raw("do") or "check").partition(".")
+    _change(typed, action, path_of(key))
+    if action not in ("run", "explain"):
+        return await _form(page, caller, tool, typed)
+    typed.needs_values = action == "run"
+    if caller.problems or not typed.is_readable or typed.lacks_values(tool.schema):
+        return await _form(page, caller, tool, typed, {"is_refused_here": True})
+    body = {"tool_name": tool.name, "arguments": typed.arguments, **caller.context}
+    if action == "explain":
+        result = await _explained(page, body)
+    else:
+        result = await _tried(page, caller, body)
+    return await _form(page, caller, tool, typed, result)
 
-    async def act(self, page: PageRequest) -> PageResult:
-        """Run or explain the call, or change the form; what was typed stays in any case."""
-        _check_may_try(page)
-        form = page.form
-        caller = caller_of(page, form)
-        tool = await find_tool(page, caller, form.raw("tool"))
-        typed = _typed_in(form)
-        action, _, key = (form.raw("do") or "check").partition(".")
-        _change(typed, action, path_of(key))
-        if action not in ("run", "explain"):
-            return await self._form(page, caller, tool, typed)
-        typed.needs_values = action == "run"
-        if caller.problems or not typed.is_readable or typed.lacks_values(tool.schema):
-            return await self._form(page, caller, tool, typed, {"is_refused_here": True})
-        body = {"tool_name": tool.name, "arguments": typed.arguments, **caller.context}
-        if action == "explain":
-            result = await _explained(page, body)
-        else:
-            result = await _tried(page, caller, body)
-        return await self._form(page, caller, tool, typed, result)
 
-    async def _form(
-        self,
-        page: PageRequest,
-        caller: ToolCaller,
-        tool: ChosenTool,
-        typed: _Typed,
-        result: Mapping[str, Any] | None = None,
-    ) -> PageView:
-        outcome = (result or {}).get("outcome")
-        context: dict[str, Any] = {"tool": tool, "typed": typed, **(result or {})}
-        if typed.raw is None and tool.definition is None and typed.draft is ABSENT:
-            typed.raw = "{}"
-        if typed.raw is None:
-            problems = _argument_problems(outcome)
-            context["fields"] = build_form(
-                tool.schema,
-                typed.draft,
-                focus=typed.focus,
-                problems=problems,
-                needs_values=typed.needs_values,
-            )
-        if result is not None and "is_refused_here" not in result:
-            context["samples"] = samples_of(self._public_url, caller, tool.name, typed.arguments)
-            context["has_samples"] = True
-        return await self._view(page, caller, context)
-
-    async def _view(
-        self, page: PageRequest, caller: ToolCaller, context: dict[str, Any]
-    ) -> PageView:
-        is_blank = not page.form.names()
-        return PageView(
-            template="try.html",
-            suggests=True,
-            context={
-                "who": caller,
-                "agents": page.agents,
-                "is_own": is_own(page, caller),
-                "problems": {} if is_blank else caller.problems,
-                "tries": await _kept_tries(page),
-                "may_run_as": page.may(OperatorRight.RUN),
-                "may_explain": page.may(OperatorRight.AUDIT),
-                "tenant_is_fixed": page.tenant_id is not None,
-                **context,
-            },
+async def _form(
+    page: PageRequest,
+    caller: ToolCaller,
+    tool: ChosenTool,
+    typed: _Typed,
+    result: Mapping[str, Any] | None = None,
+) -> PageView:
+    outcome = (result or {}).get("outcome")
+    context: dict[str, Any] = {"tool": tool, "typed": typed, **(result or {})}
+    if typed.raw is None and tool.definition is None and typed.draft is ABSENT:
+        typed.raw = "{}"
+    if typed.raw is None:
+        problems = _argument_problems(outcome)
+        context["fields"] = build_form(
+            tool.schema,
+            typed.draft,
+            focus=typed.focus,
+            problems=problems,
+            needs_values=typed.needs_values,
         )
+    if result is not None and "is_refused_here" not in result:
+        context["samples"] = samples_of(page.site.public_url, caller, tool.name, typed.arguments)
+        context["has_samples"] = True
+    return await _view(page, caller, context)
+
+
+async def _view(page: PageRequest, caller: ToolCaller, context: dict[str, Any]) -> PageView:
+    is_blank = not page.form.names()
+    return PageView(
+        template="try.html",
+        suggests=True,
+        context={
+            "who": caller,
+            "agents": page.agents,
+            "is_own": is_own(page, caller),
+            "problems": {} if is_blank else caller.problems,
+            "tries": await _kept_tries(page),
+            "may_run_as": page.may(OperatorRight.RUN),
+            "may_explain": page.may(OperatorRight.AUDIT),
+            "tenant_is_fixed": page.tenant_id is not None,
+            **context,
+        },
+    )
 
 
 def _check_may_try(page: PageRequest) -> None:
@@ -304,7 +296,7 @@ def _change(typed: _Typed, action: str, path: Path | None) -> None:
 
 async def _explained(page: PageRequest, body: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"explanation": await page.api.post(EXPLAIN_PATH, body)}
+        return {"explanation": await page.api.submit(EXPLAIN, body)}
     except ApiRefused as refused:
         return {"outcome": refusal_of(refused, 0.0)}
 
@@ -414,8 +406,7 @@ async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object
     """
     query = {**caller.query, **more}
     if page.may(OperatorRight.AUDIT) and not is_own(page, caller):
-        active = await page.api.get("/internal/mcp/presets/active")
-        query["preset_id"] = active["preset"]["id"]
+        query["preset_id"] = (await page.api.read(ACTIVE_PRESET)).preset.id
     return await page.api.get(TOOLS_PATH, query)
 
 
@@ -514,3 +505,6 @@ class _Beginning:
 
 def _extract(text: str) -> Extract:
     return Extract(text=text[:MAX_SHOWN_CHARS], length=len(text))
+
+
+ROUTES: Routes = {TRY_PATH: {"GET": _show, "POST": _act}}

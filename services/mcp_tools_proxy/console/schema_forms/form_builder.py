@@ -247,8 +247,6 @@ class _FormBuilder:
         return FormField(
             kind=FieldKind.OBJECT,
             name=name_of(letter, place.path),
-            number=0,
-            label="",
             parts=parts,
             others=self._others(schema, members, place.path),
             is_open=place.is_sent or value_of(value, keep_texts=True) is not ABSENT,
@@ -296,8 +294,6 @@ class _FormBuilder:
         return FormField(
             kind=FieldKind.ARRAY,
             name=name_of(letter, place.path),
-            number=0,
-            label="",
             parts=[_as_row(it) for it in parts],
         )
 

@@ -48,9 +48,9 @@ class FormField:
 
     kind: FieldKind
     name: str
-    number: int
+    number: int = 0
     """Tells the fields of a page apart."""
-    label: str
+    label: str = ""
     """The name of a member, "" for a row and for the arguments as a whole."""
     row: int | None = None
     """The number of a row, from 0."""
@@ -131,8 +131,6 @@ def text_field(
     return FormField(
         kind=FieldKind.TEXT,
         name=name_of(Letter.TEXT, path),
-        number=0,
-        label="",
         text=shown,
         problem=problem,
         placeholder=_default_of(schema),
@@ -166,8 +164,6 @@ def number_field(
     return FormField(
         kind=FieldKind.NUMBER,
         name=name_of(Letter.INTEGER if is_whole else Letter.NUMBER, path),
-        number=0,
-        label="",
         text=text,
         problem=problem,
         placeholder=_default_of(schema),
@@ -225,8 +221,6 @@ def choice_field(
     return FormField(
         kind=FieldKind.FIXED if is_only and len(options) == 1 else FieldKind.CHOICE,
         name=name_of(Letter.CHOICE, path),
-        number=0,
-        label="",
         options=options,
         text=chosen,
         placeholder=_none_label(default, is_sent=is_sent),
@@ -247,8 +241,6 @@ def json_field(path: Path, draft: object, hint: str) -> FormField:
     return FormField(
         kind=FieldKind.JSON,
         name=name_of(Letter.JSON, path),
-        number=0,
-        label="",
         text=text,
         problem=problem,
         hint=hint,

@@ -3,7 +3,7 @@
 ``ConsoleFlow`` signs people in to the console at the issuer of callers' tokens and is an OwnSignIn.
 It keeps nothing meanwhile: what the trip needs is sealed in the browser's cookie, so nobody can use
 up the sign-ins that there may be at once. No web framework here: pages and cookies are in
-``login_pages``.
+``web.login_pages``.
 """
 
 import hmac
