@@ -15,7 +15,6 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.http.event_streams import check_tenant_streams
 from mcp_tools_proxy.mcp_server.list_changes import (
     Delivery,
     ListChangeMonitor,
@@ -25,6 +24,7 @@ from mcp_tools_proxy.mcp_server.list_changes import (
 )
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
+from mcp_tools_proxy.policy.tenant_share import check_tenant_streams
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, SUBSCRIPTION_ID_META_KEY
 

@@ -1,6 +1,6 @@
 """Fair shares of a common limit: what one tenant may use, and which idle session ends for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -55,3 +55,17 @@ def select_session_to_evict(
             f"{limit} sessions are open and in use, which is the limit; try again later"
         )
     return max(found, key=lambda it: (tenants[it.tenant_id], -it.ends_at)).session
+
+
+def check_tenant_streams(tenants: Collection[str | None], tenant_id: str, *, limit: int) -> None:
+    """Raise CapacityExceeded if ``limit`` of the open streams are a tenant's own.
+
+    ``tenants`` has the tenant of each open stream.
+    """
+    if len(tenants) < limit:  # the usual case costs no count
+        return
+    if sum(tenant == tenant_id for tenant in tenants) >= limit:
+        raise CapacityExceeded(
+            f"your tenant has {limit} streams open, which is the limit for one tenant; "
+            "close one, or try again later"
+        )

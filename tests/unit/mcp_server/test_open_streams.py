@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES
 from mcp_tools_proxy.mcp_server.http.event_streams import CHECK_S, OpenStreams
+from mcp_tools_proxy.mcp_server.http.http_request import HttpRequest
 from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND
 
@@ -22,7 +25,7 @@ def anyio_backend() -> tuple[str, Mapping[str, object]]:
     return BACKEND
 
 
-async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+async def endless(send: Send) -> None:
     await send(BEGIN)
     await asyncio.Event().wait()
 
@@ -54,9 +57,15 @@ async def open_streams(
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(streams.run())]
         for tenant_id in tenants:
-            serving = streams.serve(
-                endless, {}, nothing, send, check=check or Access(), session_tenant=tenant_id
+            request = HttpRequest(
+                {},
+                Caller(tenant_id=tenant_id, user_id="u"),
+                SERVER_NAMES,
+                check or Access(),
+                nothing,
+                send,
             )
+            serving = streams.serve(endless, request, session_tenant=tenant_id)
             running.append(tasks.create_task(serving))
         await asyncio.sleep(0)
         yield streams, sent

@@ -18,15 +18,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.domain.list_options import ALIASES, LEGACY_SSE, ListOptions
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.http.event_streams import CallerCheck, OpenStreams
+from mcp_tools_proxy.mcp_server.http.event_streams import OpenStreams
+from mcp_tools_proxy.mcp_server.http.http_request import HeaderParameters, HttpRequest
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.live_sessions import LiveSessions
-from mcp_tools_proxy.mcp_server.http.post_headers import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource
 from mcp_tools_proxy.mcp_server.http.session_ids import SessionIds
 from mcp_tools_proxy.mcp_server.http.session_records import SessionRecords
@@ -55,8 +54,7 @@ _STREAM_HEADERS = frozenset({VERSION_HEADER, SESSION_HEADER, b"last-event-id"})
 _SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
-Handle = Callable[[Scope, Caller, ListOptions, CallerCheck, Receive, Send], Awaitable[None]]
-"""Serves an authenticated request, whose check is repeated while the response is a stream."""
+Handle = Callable[[HttpRequest], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,34 +190,28 @@ class HttpEndpoints:
             asserted = asserted_by_path(scope)
             caller = await self._callers.resolve(scope, asserted)
             check = partial(self._callers.revalidate, scope, asserted, caller)
-            await handle(scope, caller, list_options_of(scope, entry), check, receive, send)
+            options = list_options_of(scope, entry)
+            await handle(HttpRequest(scope, caller, options, check, receive, send))
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
 
-    async def _streamable(
-        self,
-        scope: Scope,
-        caller: Caller,
-        options: ListOptions,
-        check: CallerCheck,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _streamable(self, request: HttpRequest) -> None:
         """Serve streamable HTTP, and legacy HTTP+SSE at the same address (seed 001)."""
-        if self._is_legacy_sse(scope, caller, options):
-            options = LEGACY_SSE.in_session(options)
-            await self._legacy(scope, caller, options, check, receive, send)
-            return
-        serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
-        await serve(scope, caller, options, check, receive, send)
+        if self._is_legacy_sse(request):
+            request.options = LEGACY_SSE.in_session(request.options)
+            await self._legacy(request)
+        elif _is_modern(request.scope):
+            await self._stateless.serve(request)
+        else:
+            await self._stateful.serve(request)
 
-    def _is_legacy_sse(self, scope: Scope, caller: Caller, options: ListOptions) -> bool:
+    def _is_legacy_sse(self, request: HttpRequest) -> bool:
         """Return whether a request is of legacy HTTP+SSE, at the address of streamable HTTP.
 
         Its clients send none of the newer headers, but the version of the handshake once they know
         it (the TypeScript SDK): then the message has to be of an open stream of this caller.
         """
-        method = scope["method"]
+        scope, method = request.scope, request.method
         if method == "GET":
             names = {name for name, _ in scope["headers"]}
             return names.isdisjoint(_STREAM_HEADERS) and _requests_events(scope)
@@ -230,37 +222,25 @@ class HttpEndpoints:
             return False
         if VERSION_HEADER not in names:
             return True
-        return not _is_modern(scope) and self._sse.has_session(caller, options, scope)
+        return not _is_modern(scope) and self._sse.has_session(request)
 
-    async def _legacy(
-        self,
-        scope: Scope,
-        caller: Caller,
-        options: ListOptions,
-        check: CallerCheck,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _legacy(self, request: HttpRequest) -> None:
         """Serve legacy HTTP+SSE."""
-        match scope["method"]:
+        match request.method:
             case "POST":
-                await self._sse.post(caller, options, scope, receive, send)
+                await self._sse.post(request)
             case "GET":
-                self._streams.check_capacity(caller.tenant_id)
-                self._live.make_space(caller)
+                self._streams.check_capacity(request.caller.tenant_id)
+                self._live.make_space(request.caller)
                 await self._streams.serve(
-                    partial(self._sse.stream, caller, options),
-                    scope,
-                    receive,
-                    send,
-                    check=check,
+                    partial(self._sse.stream, request),
+                    request,
                     is_session=True,
-                    session_tenant=caller.tenant_id,
+                    session_tenant=request.caller.tenant_id,
                     sends_last_message=True,
                 )
             case _:
-                refused = Response(status_code=405, headers={"Allow": "GET, POST"})
-                await refused(scope, receive, send)
+                await request.refuse_method("GET", "POST")
 
     def _refuse(self, error: ProxyError, scope: Scope) -> Response:
         """Build the response to a refused request, and count and log the refusal."""

@@ -6,17 +6,18 @@ hours after its request was authenticated, so that is repeated.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 import structlog
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
-from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.mcp_server.http.http_request import CallerCheck, HttpRequest
 from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.policy.tenant_share import check_tenant_streams
 from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.wire.encoded_list import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
@@ -176,9 +177,6 @@ CHECK_S = 15.0
 LAST_RESPONSE_GRACE_S = 1.0
 """Seconds that a stream may take to send its last response when the service stops."""
 
-CallerCheck = Callable[[], Awaitable[None]]
-"""Raises ProxyError if the caller may no longer have the stream."""
-
 log = structlog.get_logger()
 
 
@@ -221,28 +219,25 @@ class OpenStreams:
 
     async def serve(
         self,
-        app: ASGIApp,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
+        respond: Callable[[Send], Awaitable[None]],
+        request: HttpRequest,
         *,
-        check: CallerCheck,
         is_session: bool = False,
         session_tenant: str | None = None,
         sends_last_message: bool = False,
     ) -> None:
-        """Serve a response of ``app`` as a stream until it ends, or ``check`` fails, or ``end``.
+        """Serve the response to ``request`` until it ends, its check fails, or ``end``.
 
         ``session_tenant`` is the tenant whose session the stream keeps in use; with ``is_session``
         the stream is that session, as in legacy HTTP+SSE. A stream that ``sends_last_message``
         ends by itself when the service stops, with a message of its own.
         """
-        sent = _Sent(send)
+        sent = _Sent(request.send)
         with anyio.CancelScope() as cancel:
-            stream = _OpenStream(cancel, check, is_session, sends_last_message)
+            stream = _OpenStream(cancel, request.check, is_session, sends_last_message)
             self._open[stream] = session_tenant
             try:
-                await app(scope, receive, sent)
+                await respond(sent)
             finally:
                 del self._open[stream]
                 self._closed.set()
@@ -274,20 +269,6 @@ class OpenStreams:
                 await self._closed.wait()
         for stream in tuple(self._open):
             stream.scope.cancel()
-
-
-def check_tenant_streams(tenants: Collection[str | None], tenant_id: str, *, limit: int) -> None:
-    """Raise CapacityExceeded if ``limit`` of the open streams are a tenant's own.
-
-    ``tenants`` has the tenant of each open stream.
-    """
-    if len(tenants) < limit:  # the usual case costs no count
-        return
-    if sum(tenant == tenant_id for tenant in tenants) >= limit:
-        raise CapacityExceeded(
-            f"your tenant has {limit} streams open, which is the limit for one tenant; "
-            "close one, or try again later"
-        )
 
 
 class _Sent:

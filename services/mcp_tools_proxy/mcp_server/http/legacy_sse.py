@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl, quote
 from uuid import UUID, uuid4
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.http.event_streams import EventStream, event_frame
+from mcp_tools_proxy.mcp_server.http.http_request import HttpRequest
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
@@ -121,15 +122,9 @@ class LegacySse:
         self._limits = limits
         self._sessions: dict[str, _SseSession] = {}
 
-    async def stream(
-        self,
-        caller: Caller,
-        options: ListOptions,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def stream(self, request: HttpRequest, send: Send) -> None:
         """Serve one session for as long as its stream is open."""
+        caller, options = request.caller, request.options
         events, unread, session_id = EventStream(send), UnreadMessages(), uuid4().hex
 
         async def send_message(message: Mapping[str, object]) -> None:
@@ -137,7 +132,7 @@ class LegacySse:
             with unread.sending(message, len(frame)):
                 await events.send_frame(frame)
 
-        address = f"{quote(scope['path'])}?sessionId={session_id}"
+        address = f"{quote(request.scope['path'])}?sessionId={session_id}"
         address += query_of(options)
         async with events.pings(), asyncio.TaskGroup() as tasks:
             # its open requests are bounded by what waits, see UnreadMessages
@@ -152,7 +147,10 @@ class LegacySse:
             self._sessions[session_id] = _SseSession(caller, options, session, unread)
             enders = [
                 tasks.create_task(end)
-                for end in (disconnected(receive, session.close), self._end_on_shutdown(session))
+                for end in (
+                    disconnected(request.receive, session.close),
+                    self._end_on_shutdown(session),
+                )
             ]
             try:
                 await events.send_frame(b"event: endpoint\r\ndata: %b\r\n\r\n" % address.encode())
@@ -163,38 +161,35 @@ class LegacySse:
                     ender.cancel()
         await events.end()
 
-    def has_session(self, caller: Caller, options: ListOptions, scope: Scope) -> bool:
+    def has_session(self, request: HttpRequest) -> bool:
         """Return whether a message belongs to an open stream of its caller."""
         try:
-            session = self._sessions.get(_session_id_of(scope["query_string"]))
+            return self._session_of(request) is not None
         except ValueError:
             return False
-        return session is not None and session.is_of(caller, options)
 
-    async def post(
-        self,
-        caller: Caller,
-        options: ListOptions,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def post(self, request: HttpRequest) -> None:
         """Receive one message of a session; in another style of names than its own it is unknown.
 
         Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded while too much of
         the session waits.
         """
-        body = await read_body(receive, self._limits.max_bytes)
+        body = await read_body(request.receive, self._limits.max_bytes)
         message = check_message(await parse_body(body, self._limits))
         try:
-            session = self._sessions.get(_session_id_of(scope["query_string"]))
+            session = self._session_of(request)
         except ValueError as error:
             response = Response(str(error), status_code=400)
         else:
-            is_found = session is not None and session.is_of(caller, options)
-            session = session if is_found else None
-            response = await self._receive(session, message, caller, len(body))
-        await response(scope, receive, send)
+            response = await self._receive(session, message, request.caller, len(body))
+        await request.respond(response)
+
+    def _session_of(self, request: HttpRequest) -> _SseSession | None:
+        """Return the session that a message names. Raises ValueError if it names none."""
+        session = self._sessions.get(_session_id_of(request.scope["query_string"]))
+        if session is None or not session.is_of(request.caller, request.options):
+            return None
+        return session
 
     async def _receive(
         self,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from operator import sub
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.list_options import ListOptions
@@ -83,7 +83,6 @@ class LiveSession:
         self,
         lists: ListChangeMonitor,
         options: ListOptions,
-        _scope: Scope,
         receive: Receive,
         send: Send,
         *,

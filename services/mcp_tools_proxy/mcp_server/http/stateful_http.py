@@ -5,19 +5,16 @@ client has open or has set in its session is held by the process that it asked.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
-from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
-from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES
 from mcp_tools_proxy.mcp_server.handshake_session import (
     INITIALIZE,
     Declared,
@@ -25,15 +22,14 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
     initialize_result,
 )
 from mcp_tools_proxy.mcp_server.http.event_streams import (
-    CallerCheck,
     EventStream,
     Header,
     OpenStreams,
     send_event,
     send_json,
 )
+from mcp_tools_proxy.mcp_server.http.http_request import HttpRequest, accepts_json
 from mcp_tools_proxy.mcp_server.http.live_sessions import FIRST_STREAM_S, LiveSession, LiveSessions
-from mcp_tools_proxy.mcp_server.http.post_headers import accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.http.session_ids import (
     SessionClaims,
     SessionIds,
@@ -94,56 +90,6 @@ class _RefusedRequest(Exception):
         self.message = message
 
 
-class _HttpRequest:
-    """One HTTP request and where its response is sent."""
-
-    __slots__ = ("accept", "caller", "headers", "options", "path", "receive", "scope", "send")
-
-    def __init__(
-        self,
-        scope: Scope,
-        caller: Caller,
-        options: ListOptions,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        self.scope = scope
-        self.caller = caller
-        self.options = options
-        self.path: str = scope["path"].rstrip("/")
-        self.receive = receive
-        self.send = send
-        self.headers: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
-        """The headers; of a repeated one the first."""
-        accept = [value for name, value in scope["headers"] if name == b"accept"]
-        self.accept = b",".join(accept).decode("latin-1")
-
-    @property
-    def all_headers(self) -> Headers:
-        """The headers, of a repeated one all."""
-        return Headers(scope=self.scope)
-
-    @property
-    def accepts_events(self) -> bool:
-        """Whether the response may be an event stream."""
-        return accepts_events(self.accept)
-
-    async def respond(self, response: Json, headers: Sequence[Header] = ()) -> None:
-        """Send the response that nothing comes before, as an event or as a body."""
-        if self.accepts_events:
-            await send_event(response, self.send, headers=headers)
-        else:
-            await send_json(response, self.send, status=200, headers=headers)
-
-    def check_media_types(self) -> None:
-        """Raise _RefusedRequest for a POST that is no JSON, or that does not accept JSON."""
-        content_type = self.headers.get(b"content-type", b"").strip(b" \t").lower()
-        if not content_type.startswith(b"application/json"):
-            raise _RefusedRequest(400, "Invalid Content-Type header")
-        if not accepts_json(self.accept):
-            raise _RefusedRequest(406, "Not Acceptable: Client must accept application/json")
-
-
 class StatefulHttp:
     """Serves the sessions of the older eras."""
 
@@ -167,40 +113,30 @@ class StatefulHttp:
         self._max_batch_calls = max_batch_calls
         self._client_names: dict[SessionName, str] = {}
 
-    async def serve(
-        self,
-        scope: Scope,
-        caller: Caller,
-        options: ListOptions,
-        check: CallerCheck,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def serve(self, request: HttpRequest) -> None:
         """Serve one HTTP request. Raises ProxyError, ClientDisconnect."""
-        request = _HttpRequest(scope, caller, options, receive, send)
         try:
-            match scope["method"]:
+            match request.method:
                 case "POST":
                     await self._post(request)
                 case "GET":
-                    await self._get(request, check)
+                    await self._get(request)
                 case "DELETE":
                     await self._delete(request)
                 case _:
-                    refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
-                    await refused(scope, receive, send)
+                    await request.refuse_method("GET", "POST", "DELETE")
         except _RefusedRequest as refusal:
             error = self._refuse(request, refusal.message)
-            await send_json(error_response(None, error), send, status=refusal.status)
+            await send_json(error_response(None, error), request.send, status=refusal.status)
 
-    async def _post(self, request: _HttpRequest) -> None:
+    async def _post(self, request: HttpRequest) -> None:
         body = await read_body(request.receive, self._limits.max_bytes)
         content = await parse_body(body, self._limits)
         if isinstance(content, list):
             await self._receive_batch(request, content)
             return
         message = check_message(content)
-        request.check_media_types()
+        _check_media_types(request)
         if request_id_of(message) is None:
             claims, record = await self._session_of(request)
             with self._live.use(claims, record, request.caller) as live:
@@ -217,13 +153,13 @@ class StatefulHttp:
                 else:
                     await self._answer(live, request, message)
 
-    async def _receive_batch(self, request: _HttpRequest, batch: list[Any]) -> None:
+    async def _receive_batch(self, request: HttpRequest, batch: list[Any]) -> None:
         """Serve the messages of a batch, each as if it had come alone.
 
         A batch that breaks a rule is refused before any of it runs: an error for one of two
         requests with the same id would pass for the response to the other.
         """
-        if not request.headers.get(SESSION_HEADER):
+        if not request.first_headers.get(SESSION_HEADER):
             raise InvalidRequest(_NO_BATCH)
         claims, record = await self._session_of(request)
         if claims.declared.version != BATCH_VERSION:
@@ -232,13 +168,13 @@ class StatefulHttp:
             raise InvalidRequest(
                 f"a batch has 1 to {self._max_batch_calls} messages, and {len(batch)} were sent"
             )
-        request.check_media_types()
+        _check_media_types(request)
         with self._live.use(claims, record, request.caller) as live:
             _check_requests(batch, live)
             await self._answer_batch(live, request, batch)
 
     async def _answer_batch(
-        self, live: LiveSession, request: _HttpRequest, batch: list[Any]
+        self, live: LiveSession, request: HttpRequest, batch: list[Any]
     ) -> None:
         """Run the requests at the same time; send their responses in order, or 202 without any."""
         stream = EventStream(request.send)
@@ -265,7 +201,7 @@ class StatefulHttp:
             await _send_empty(request.send, status=202)
 
     async def _answer_part(
-        self, live: LiveSession, request: _HttpRequest, message: Json, notify: SendMessage | None
+        self, live: LiveSession, request: HttpRequest, message: Json, notify: SendMessage | None
     ) -> Json:
         """Return the response to a request of a batch; what refuses it is in the response."""
         try:
@@ -275,19 +211,19 @@ class StatefulHttp:
         except ProxyError as error:
             return refused_request(message["id"], error)
 
-    def _refuse(self, request: _HttpRequest, message: str) -> JsonRpcError:
+    def _refuse(self, request: HttpRequest, message: str) -> JsonRpcError:
         """Return the error for an invalid request, or for an invalid part of a batch; record it."""
         error = JsonRpcError(INVALID_REQUEST, message)
-        facts = RequestFacts(route_of(request.scope), trace_id_from(None, request.all_headers))
+        facts = RequestFacts(route_of(request.scope), trace_id_from(None, request.headers))
         self._server.record_refusal(request.caller, error, facts)
         return error
 
-    async def _initialize(self, request: _HttpRequest, message: Json) -> None:
+    async def _initialize(self, request: HttpRequest, message: Json) -> None:
         """Begin a session; one that the client may have is left alone."""
         try:
             declared = Declared.read(message.get("params") or {})
         except JsonRpcError as error:
-            await request.respond(error_response(message["id"], error))
+            await _respond(request, error_response(message["id"], error))
             return
         caller, options = request.caller, request.options
         versions = await self._server.list_changes.snapshot_or_empty(caller, options)
@@ -298,29 +234,27 @@ class StatefulHttp:
         self._remember_client(name, declared.client_name)
         result = initialize_result(self._server, declared, caller)
         response = result_response(message["id"], result)
-        await request.respond(response, [(SESSION_HEADER, session_id)])
+        await _respond(request, response, [(SESSION_HEADER, session_id)])
 
-    async def _answer(self, live: LiveSession, request: _HttpRequest, message: Json) -> None:
+    async def _answer(self, live: LiveSession, request: HttpRequest, message: Json) -> None:
         """Send the response to a request of a session."""
         if message["method"] in LIST_METHODS:
             # one body: as an event of over 1 MiB the Python SDK 2.x would refuse the list
             await send_json(await _response_to(live, request, message), request.send, status=200)
             return
         if not request.accepts_events:
-            await request.respond(await _response_to(live, request, message))
+            await _respond(request, await _response_to(live, request, message))
             return
         stream = EventStream(request.send, send_event)
         async with stream.pings():
             response = await _response_to(live, request, message, stream.notify)
         await stream.complete(response)
 
-    async def _answer_setting(
-        self, live: LiveSession, request: _HttpRequest, message: Json
-    ) -> None:
+    async def _answer_setting(self, live: LiveSession, request: HttpRequest, message: Json) -> None:
         """Send the response to a request by which something of a session is set."""
-        await request.respond(await self._set(live, request, message))
+        await _respond(request, await self._set(live, request, message))
 
-    async def _set(self, live: LiveSession, request: _HttpRequest, message: Json) -> Json:
+    async def _set(self, live: LiveSession, request: HttpRequest, message: Json) -> Json:
         """Return the response to a request by which something is set. Raises CapacityExceeded."""
         if message["method"] != "resources/unsubscribe":
             self._live.make_space_for(live)
@@ -329,7 +263,7 @@ class StatefulHttp:
             await self._live.share(live, message)
         return response
 
-    async def _get(self, request: _HttpRequest, check: CallerCheck) -> None:
+    async def _get(self, request: HttpRequest) -> None:
         """Serve the stream of a session."""
         if not request.accepts_events:
             raise _RefusedRequest(406, "Not Acceptable: Client must accept text/event-stream")
@@ -344,31 +278,25 @@ class StatefulHttp:
                 live.serve_stream,
                 lists,
                 request.options,
+                request.receive,
                 seen=_lists_seen(claims, request),
                 primed=claims.declared.version >= PRIMING_VERSION,
                 is_alone=self._records.is_alone,
             )
-            await self._streams.serve(
-                serve,
-                request.scope,
-                request.receive,
-                request.send,
-                check=check,
-                session_tenant=caller.tenant_id,
-            )
+            await self._streams.serve(serve, request, session_tenant=caller.tenant_id)
 
-    async def _delete(self, request: _HttpRequest) -> None:
+    async def _delete(self, request: HttpRequest) -> None:
         claims, _ = await self._session_of(request)
         await self._live.end(claims.name)
         await _send_empty(request.send, status=204)
 
-    async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:
+    async def _session_of(self, request: HttpRequest) -> tuple[SessionClaims, SessionRecord]:
         """Return what a session id says, and its session's record. Raises _RefusedRequest.
 
         The request gets the session's list options. If it names others, the session is unknown, as
         it is at another path.
         """
-        session_id = request.headers.get(SESSION_HEADER)
+        session_id = request.first_headers.get(SESSION_HEADER)
         if not session_id:
             raise _RefusedRequest(400, "Bad Request: Missing session ID")
         claims = self._ids.read(session_id.strip(b" \t"), request.caller, request.path)
@@ -391,11 +319,28 @@ class StatefulHttp:
             self._client_names[name] = cut(client_name)
 
 
+def _check_media_types(request: HttpRequest) -> None:
+    """Raise _RefusedRequest for a POST that is no JSON, or that does not accept JSON."""
+    content_type = request.first_headers.get(b"content-type", b"").strip(b" \t").lower()
+    if not content_type.startswith(b"application/json"):
+        raise _RefusedRequest(400, "Invalid Content-Type header")
+    if not accepts_json(request.accept):
+        raise _RefusedRequest(406, "Not Acceptable: Client must accept application/json")
+
+
+async def _respond(request: HttpRequest, response: Json, headers: Sequence[Header] = ()) -> None:
+    """Send the response that nothing comes before, as an event or as a body."""
+    if request.accepts_events:
+        await send_event(response, request.send, headers=headers)
+    else:
+        await send_json(response, request.send, status=200, headers=headers)
+
+
 async def _response_to(
-    live: LiveSession, request: _HttpRequest, message: Json, send: SendMessage | None = None
+    live: LiveSession, request: HttpRequest, message: Json, send: SendMessage | None = None
 ) -> Json:
     """Return the response to a request; to one that was cancelled an error that says so."""
-    headers, options = request.all_headers, request.options
+    headers, options = request.headers, request.options
     try:
         return await live.handshake.answer(
             message, request.caller, send, headers=headers, options=options
@@ -419,9 +364,9 @@ def _check_requests(batch: list[Any], live: LiveSession) -> None:
         live.handshake.check_id(id_)
 
 
-def _lists_seen(claims: SessionClaims, request: _HttpRequest) -> str | None:
+def _lists_seen(claims: SessionClaims, request: HttpRequest) -> str | None:
     """Return the digest of the lists that the client of a new stream knows; None if unknown."""
-    last_event = request.headers.get(b"last-event-id")
+    last_event = request.first_headers.get(b"last-event-id")
     if last_event is not None:
         return last_event.decode("latin-1")
     return claims.lists.hex() if claims.age_s < FIRST_STREAM_S else None

@@ -8,20 +8,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.http.event_streams import (
-    CallerCheck,
     EventStream,
     OpenStreams,
     send_json,
 )
-from mcp_tools_proxy.mcp_server.http.post_headers import (
+from mcp_tools_proxy.mcp_server.http.http_request import (
     HeaderParameters,
+    HttpRequest,
     PostHeaders,
     accepts_events,
     accepts_json,
@@ -62,53 +60,44 @@ class StatelessHttp:
         self._streams = streams
         self._limits = limits
 
-    async def serve(
-        self,
-        scope: Scope,
-        caller: Caller,
-        options: ListOptions,
-        check: CallerCheck,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def serve(self, request: HttpRequest) -> None:
         """Serve one HTTP request. Raises ProxyError for its body, ClientDisconnect."""
-        if scope["method"] != "POST":
-            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+        if request.method != "POST":
+            await request.refuse_method("POST")
             return
+        caller, receive, send = request.caller, request.receive, request.send
         body = await read_body(receive, self._limits.max_bytes)
         content = await parse_body(body, self._limits)
-        headers = PostHeaders.read(scope["headers"])
+        headers = PostHeaders.read(request.scope["headers"])
         as_events = wants_stream(content)
         refusal = _refuse_media_types(headers, as_events=as_events)
         if refusal is not None:
-            await refusal(scope, receive, send)
+            await request.respond(refusal)
             return
         request_id = request_id_of(content)
         if request_id is None or not isinstance(content, dict):
-            await _answer_no_request(content, headers, scope, receive, send)
+            await _answer_no_request(content, headers, request)
             return
         try:
-            request = self._parse(content, headers, caller)
+            parsed = self._parse(content, headers, caller)
         except JsonRpcError as error:
-            facts = facts_of(content["method"], trace_id_from(None, Headers(scope=scope)))
+            facts = facts_of(content["method"], trace_id_from(None, request.headers))
             self._server.record_refusal(caller, error, facts)
             await send_json(error_response(request_id, error), send)
             return
         handle = partial(
             handle_stateless,
             self._server,
-            request,
+            parsed,
             caller,
-            headers=Headers(scope=scope),
-            options=options,
+            headers=request.headers,
+            options=request.options,
         )
-        if request.method == LISTEN:
-            app = partial(_respond_as_events, handle)
-            await self._streams.serve(
-                app, scope, receive, send, check=check, sends_last_message=True
-            )
+        if parsed.method == LISTEN:
+            respond = partial(_respond_as_events, handle, receive)
+            await self._streams.serve(respond, request, sends_last_message=True)
         elif as_events:
-            await _respond_as_events(handle, scope, receive, send)
+            await _respond_as_events(handle, receive, send)
         else:
             await send_json(await cancel_on_disconnect(receive, handle()), send)
 
@@ -124,9 +113,7 @@ class StatelessHttp:
         return request
 
 
-async def _respond_as_events(
-    handle: BuildResponse, _scope: Scope, receive: Receive, send: Send
-) -> None:
+async def _respond_as_events(handle: BuildResponse, receive: Receive, send: Send) -> None:
     """Send the response to a request, and before it the notifications. Raises ClientDisconnect."""
     stream = EventStream(send)
 
@@ -149,16 +136,14 @@ def _refuse_media_types(headers: PostHeaders, *, as_events: bool) -> Response | 
     return None
 
 
-async def _answer_no_request(
-    content: object, headers: PostHeaders, scope: Scope, receive: Receive, send: Send
-) -> None:
+async def _answer_no_request(content: object, headers: PostHeaders, request: HttpRequest) -> None:
     """Answer a POST that is a notification, which has no effect in this era, or no message."""
     try:
         _check_notification(content, headers.values.get("mcp-protocol-version", ""))
     except JsonRpcError as error:
-        await send_json(error_response(None, error), send)
+        await send_json(error_response(None, error), request.send)
     else:
-        await Response(status_code=202)(scope, receive, send)
+        await request.respond(Response(status_code=202))
 
 
 def _check_notification(content: object, version: str) -> None:

@@ -1,19 +1,22 @@
-"""The HTTP headers of a stateless request: those that route it, and arguments that it repeats.
+"""A request of streamable HTTP: who sends it, what its headers say, and where its response goes.
 
-Proxies route by ``x-mcp-header`` of the input schema, so a call whose headers and arguments differ
-is refused.
+Some headers of a stateless request repeat what routes it, and arguments: proxies route by
+``x-mcp-header`` of the input schema, so a call whose headers and arguments differ is refused.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
 from typing import Self
 
 from pydantic_core import to_json
 from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest
 from mcp_tools_proxy.registry.registry import RegistryHolder
@@ -28,6 +31,74 @@ MAX_CACHED_CHARS = 256
 """A longer ``Accept`` header is read each time: a cache of headers of 64 kB took 32 MB."""
 
 
+CallerCheck = Callable[[], Awaitable[None]]
+"""Raises ProxyError if the caller may no longer have the stream."""
+
+
+class HttpRequest:
+    """One authenticated request and where its response is sent.
+
+    ``check`` is repeated while the response is a stream.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        caller: Caller,
+        options: ListOptions,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self.scope = scope
+        self.caller = caller
+        self.options = options
+        self.check = check
+        self.receive = receive
+        self.send = send
+
+    @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        method: str = self.scope["method"]
+        return method
+
+    @property
+    def path(self) -> str:
+        """The path, without a slash at its end."""
+        path: str = self.scope["path"]
+        return path.rstrip("/")
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, of a repeated one all."""
+        return Headers(scope=self.scope)
+
+    @cached_property
+    def first_headers(self) -> Mapping[bytes, bytes]:
+        """The headers, of a repeated one the first."""
+        return dict(reversed(self.scope["headers"]))
+
+    @cached_property
+    def accept(self) -> str:
+        """The media types of the response that the client names."""
+        values = [value for name, value in self.scope["headers"] if name == b"accept"]
+        return b",".join(values).decode("latin-1")
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the response may be an event stream."""
+        return accepts_events(self.accept)
+
+    async def respond(self, response: Response) -> None:
+        """Send a response that is not of JSON-RPC."""
+        await response(self.scope, self.receive, self.send)
+
+    async def refuse_method(self, *allowed: str) -> None:
+        """Send the response to a method of HTTP that is not served here."""
+        await self.respond(Response(status_code=405, headers={"Allow": ", ".join(allowed)}))
+
+
 @dataclass(frozen=True, slots=True)
 class PostHeaders:
     """The headers of one POST; white space around values is removed, see RFC 9110 §5.5."""
@@ -37,7 +108,7 @@ class PostHeaders:
     repeated: str | None
     """The routing header that came twice, None if none did."""
     parameters: Headers
-    """The ``Mcp-Param-`` headers, see header_parameters.py."""
+    """The ``Mcp-Param-`` headers, see HeaderParameters."""
 
     @classmethod
     def read(cls, raw: Iterable[tuple[bytes, bytes]]) -> Self:

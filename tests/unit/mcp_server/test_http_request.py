@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
-from mcp_tools_proxy.mcp_server.http.post_headers import HeaderParameters
+from mcp_tools_proxy.mcp_server.http.http_request import HeaderParameters
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
