@@ -5,7 +5,8 @@ part of the OpenAPI document: callers read them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated
 
@@ -24,13 +25,16 @@ from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
+from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerStatus, SessionCounts
-from mcp_tools_proxy.gateway.server_offers import OfferedItem, OfferedItems, ServerOffers
-from mcp_tools_proxy.policy.visibility import Why
+from mcp_tools_proxy.policy.visibility import Offers, Why
+from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
@@ -38,6 +42,66 @@ from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedItem:
+    """An item as its server defines it; of an invalid one there is only its name and problem."""
+
+    kind: DefinitionKind
+    name: str
+    definition: JsonObject | None = None
+    problem: str | None = None
+    hidden_for: Why | None = None
+    """Why the active preset does not show it, None if it does."""
+
+
+class OfferedItems:
+    """All that one server offers, by kind, in its order; empty while that is unknown.
+
+    Why an item is hidden is looked up when it is read.
+    """
+
+    def __init__(self, server_id: str, offers: Offers) -> None:
+        snapshot = offers.snapshots.get(server_id, EMPTY_SNAPSHOT)
+        self._server_id = server_id
+        self._usable = tuple(_usable(snapshot))
+        self._dropped = snapshot.dropped
+        self._offers = offers
+
+    def __len__(self) -> int:
+        return len(self._usable) + len(self._dropped)
+
+    def __getitem__(self, place: int) -> OfferedItem:
+        """Return the item at a place from 0. Raises IndexError."""
+        if place >= len(self._usable):
+            return _dropped(self._dropped[place - len(self._usable)])
+        kind, name, definition = self._usable[place]
+        item_kind = kind.item_kind or Kind.RESOURCE
+        reason = self._offers.reason(item_kind, self._server_id, name)
+        hidden_for = None if reason is None else reason.why
+        return OfferedItem(kind=kind, name=name, definition=definition, hidden_for=hidden_for)
+
+
+def _usable(snapshot: Snapshot) -> Iterator[tuple[DefinitionKind, str, JsonObject]]:
+    for kind, items in (
+        (DefinitionKind.TOOL, snapshot.tools),
+        (DefinitionKind.PROMPT, snapshot.prompts),
+        (DefinitionKind.RESOURCE, snapshot.resources),
+        (DefinitionKind.RESOURCE_TEMPLATE, snapshot.templates),
+    ):
+        for name, item in items.items():
+            yield kind, name, item
+
+
+def _dropped(item: InvalidItem) -> OfferedItem:
+    return OfferedItem(
+        kind=DefinitionKind(item.kind.value),
+        name=item.name,
+        problem=item.reason,
+        hidden_for=Why.NEEDS_TASK if item.needs_task else Why.INVALID,
+    )
+
 
 PAGE_ITEMS = 100
 PAGE_BYTES = 1_048_576
@@ -198,13 +262,13 @@ class ServerHandlers:
         gate: OperatorGate,
         *,
         servers: Callable[[], Iterable[ServerStatus]],
-        offers: ServerOffers,
+        registry: RegistryHolder,
         reconnect: Callable[[str], bool],
     ) -> None:
         self._authenticator = authenticator
         self._gate = gate
         self._servers = servers
-        self._offers = offers
+        self._registry = registry
         self._reconnect = reconnect
 
     async def list_servers(self, parsed: ParsedRequest[None]) -> Response:
@@ -243,7 +307,7 @@ class ServerHandlers:
         await self._gate.check(parsed, OperatorRight.AUDIT)
         add_to_operation(parsed.request.scope, server_id=cut(server_id))
         self._status_of(server_id)
-        items = self._offers.items_of(server_id)
+        items = OfferedItems(server_id, self._registry.current.offers)
         return {"server_id": server_id, **page_of(items, query.cursor)}
 
     def _status_of(self, server_id: str) -> ServerStatus:

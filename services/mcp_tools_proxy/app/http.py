@@ -56,7 +56,6 @@ from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
 from mcp_tools_proxy.gateway.health import Health
-from mcp_tools_proxy.gateway.server_offers import ServerOffers
 from mcp_tools_proxy.mcp_server.http.endpoints import (
     HttpEndpoints,
     HttpLimits,
@@ -253,7 +252,7 @@ def _api_routes(
                 authenticator,
                 gate,
                 servers=gateway.statuses,
-                offers=ServerOffers(gateway.registry),
+                registry=gateway.registry,
                 reconnect=gateway.pool.reconnect,
             ),
         ),

@@ -1,6 +1,6 @@
 """The registry: the frozen tables of everything callable now, and the holder that replaces them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -39,7 +39,7 @@ from mcp_tools_proxy.registry.mcp_lists import (
     NameStyles,
 )
 from mcp_tools_proxy.registry.refusals import Refusals, ambiguous
-from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools, narrowed
+from mcp_tools_proxy.registry.shown_tools import NOTHING_BOUND, BoundAgents, ShownTools, narrowed
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList
 
@@ -90,15 +90,15 @@ class Registry:
         name_styles: NameStyles = SERVER_STYLE,
         offers: Offers = NO_OFFERS,
         version: RegistryVersion = NO_REGISTRY,
-        bind_by_agent: Mapping[str, BindTool] | None = None,
+        bound_agents: BoundAgents = NOTHING_BOUND,
         guards: GuardSet | None = None,
         instructions: InstructionTexts = NO_TEXTS,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
         ``name_styles`` are the styles in which lists name tools, ``offers`` is what the servers
-        offer, with the active preset, ``bind_by_agent`` fills in arguments of tools for the agents
-        that have some, ``instructions`` are the servers' and presets' texts.
+        offer, with the active preset, ``bound_agents`` has the tools of agents whose profiles fill
+        in arguments, ``instructions`` are the servers' and presets' texts.
         Raises ValueError if two tools share a name or alias, or two other items of a kind share
         server and name.
         """
@@ -127,7 +127,7 @@ class Registry:
         snapshots = offers.snapshots.items()
         return cls(
             tools=tool_table,
-            shown_tools=ShownTools(tool_table, offers, bind_by_agent),
+            shown_tools=ShownTools(tool_table, offers, bound_agents),
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,

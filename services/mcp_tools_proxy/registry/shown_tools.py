@@ -1,8 +1,8 @@
 """The tools as a caller sees them, where arguments are filled in for it: those are not shown."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self, cast, runtime_checkable
 
 from mcp_tools_proxy.domain.caller import Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
@@ -14,7 +14,10 @@ from mcp_tools_proxy.domain.components import (
     Tool,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.errors import DocumentRefused
+from mcp_tools_proxy.domain.offers.bindings import Binding, Path
+from mcp_tools_proxy.json_schema.bound_offers import NamedElsewhere
 from mcp_tools_proxy.policy.visibility import NO_OFFERS, Offers, Permissions, Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpToolLists
@@ -24,9 +27,6 @@ from mcp_tools_proxy.registry.tool_lists import ToolLists
 MAX_VARIANTS = 16
 """How many variants of the lists are kept: one for callers with one document, and of each agent
 with arguments of its own two. A variant costs as much as the lists themselves."""
-
-BindTool = Callable[[Tool], Tool]
-"""Returns a tool with arguments filled in, or the tool itself if it has none of them."""
 
 
 class ToolVariant:
@@ -43,10 +43,58 @@ class ToolVariant:
         self.mcp = McpToolLists(table, specs)
 
 
+@dataclass(frozen=True, slots=True)
+class BoundAgents:
+    """What the profiles of agents bind: the tools that change, and those that cannot be used."""
+
+    tools: Mapping[str, Mapping[int, Tool]] = field(default_factory=dict)
+    """Agent → the tools with the arguments filled in, by the ``id()`` of the tools without."""
+    hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Agent → full names of tools without the bound argument, or bound to two values."""
+
+    @classmethod
+    def of(cls, profiles: Mapping[str, AgentProfile], tools: Iterable[Tool]) -> Self:
+        """Bind the tools for each agent whose profile binds any."""
+        binding = {name: profile for name, profile in profiles.items() if profile.bindings}
+        if not binding:
+            return cls()
+        by_name = {tool.spec.name: tool for tool in tools}
+        found = {name: _bind(profile, by_name) for name, profile in binding.items()}
+        return cls(
+            tools={name: bound for name, (bound, _) in found.items()},
+            hidden={name: refused for name, (_, refused) in found.items()},
+        )
+
+    def tool_for(self, agent: str, tool: Tool) -> Tool:
+        """Return a tool with the arguments filled in that the agent's profile binds, if any."""
+        bound = self.tools.get(agent)
+        return tool if bound is None else bound.get(id(tool), tool)
+
+    def narrowed(self, visibilities: Mapping[str, Visibility]) -> Mapping[str, Visibility]:
+        """Return what agents may use, without the tools that are hidden from them."""
+        if not any(self.hidden.values()):
+            return visibilities
+        return {
+            name: replace(visibility, unbound=frozenset(self.hidden[name]))
+            if self.hidden.get(name)
+            else visibility
+            for name, visibility in visibilities.items()
+        }
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield each agent and tool that is hidden from it."""
+        for agent, tools in self.hidden.items():
+            for tool in tools:
+                yield agent, tool
+
+
+NOTHING_BOUND = BoundAgents()
+
+
 class ShownTools:
     """The tools of one registry, in the variants that its callers see.
 
-    ``bind_by_agent`` has a function for each agent whose profile fills in arguments. Variants are
+    ``bound_agents`` has the tools of each agent whose profile fills in arguments. Variants are
     built when they are first requested.
     """
 
@@ -54,17 +102,17 @@ class ShownTools:
         self,
         table: ComponentTable[Tool],
         offers: Offers = NO_OFFERS,
-        bind_by_agent: Mapping[str, BindTool] | None = None,
+        bound_agents: BoundAgents = NOTHING_BOUND,
     ) -> None:
         self._table = table
         self._offers = offers
-        self._bind_by_agent = bind_by_agent or {}
+        self._bound_agents = bound_agents
         self._plain = ToolVariant(table, offers)
         self._variants: dict[tuple[str | None, bool], ToolVariant] = {}
 
     def variant_for(self, permissions: Permissions) -> ToolVariant:
         """Return the lists for a caller."""
-        agent = permissions.agent if permissions.agent in self._bind_by_agent else None
+        agent = permissions.agent if permissions.agent in self._bound_agents.tools else None
         if agent is None and not permissions.has_one_document:
             return self._plain
         key = (agent, permissions.has_one_document)
@@ -86,14 +134,10 @@ class ShownTools:
         agent = permissions.agent
         if agent is None:
             return tool
-        bound = self._bound_tool(tool, agent)
+        bound = self._bound_agents.tool_for(agent, tool)
         if _is_narrowed(tool.spec, permissions):
             return NarrowedTool(bound, permissions.visibility)
         return bound
-
-    def _bound_tool(self, tool: Tool, agent: str) -> Tool:
-        bind = self._bind_by_agent.get(agent)
-        return tool if bind is None else bind(tool)
 
     def spec_for(self, tool: Tool, permissions: Permissions) -> ToolSpec:
         """Return the description of a tool as the caller sees it."""
@@ -194,3 +238,59 @@ def without_document(spec: ToolSpec) -> ToolSpec:
             "required": [name for name in required if name != DOCUMENT_ARGUMENT],
         },
     )
+
+
+@runtime_checkable
+class Bindable(Protocol):
+    """A tool whose arguments can be bound; those of ``bindings`` are."""
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """What is bound already, by its server's entry."""
+        ...
+
+    def bound_to(self, bindings: Sequence[Binding]) -> Tool:
+        """Return the tool with these arguments bound as well. Raises NamedElsewhere."""
+        ...
+
+
+def _bind(
+    profile: AgentProfile, by_name: Mapping[str, Tool]
+) -> tuple[Mapping[int, Tool], Sequence[str]]:
+    """Return the bound tools by the ``id()`` of the unbound ones, and the names of the refused."""
+    bound: dict[int, Tool] = {}
+    refused: list[str] = []
+    for name, bindings in profile.bindings.items():
+        tool = by_name.get(name)
+        if tool is None:
+            continue
+        found = _bound_to(tool, bindings)
+        if found is None:
+            refused.append(name)
+        else:
+            bound[id(tool)] = found
+    return bound, refused
+
+
+def _bound_to(tool: Tool, bindings: Sequence[Binding]) -> Tool | None:
+    """Return a tool with all bindings applied; None if one of them cannot be."""
+    if not isinstance(tool, Bindable):
+        return None
+    known = {binding.path: binding for binding in tool.bindings}
+    if any(known.get(it.path, it) != it for it in bindings):
+        return None
+    if any(_is_within(one, it.path) for one in known for it in bindings):
+        return None
+    new = [it for it in bindings if it.path not in known]
+    try:
+        changed = tool.bound_to(new)
+    except NamedElsewhere:
+        return None
+    is_bound = isinstance(changed, Bindable) and len(changed.bindings) == len(known) + len(new)
+    return changed if is_bound else None
+
+
+def _is_within(one: Path, other: Path) -> bool:
+    """Return whether one of two different paths leads through the other."""
+    shorter, longer = sorted((one, other), key=len)
+    return one != other and longer[: len(shorter)] == shorter

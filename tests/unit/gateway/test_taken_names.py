@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.gateway.server_offers import ServerOffers
 from mcp_tools_proxy.policy.visibility import Why
 from tests.support.fakes import FakeComponents, FakeTool
 from tests.unit.gateway.reloader_fixture import Reloading
@@ -17,6 +17,6 @@ async def test_a_tool_whose_name_is_taken_says_so(folder: Path) -> None:
 
     it = Reloading(folder, build=build)
     await it.reloader.load()
-    items = ServerOffers(it.holder).items_of("alpha")
-    found = {items[place].name: items[place].hidden_for for place in range(len(items))}
-    assert found["search"] is Why.NAME_TAKEN
+    reason = it.holder.current.offers.reason(Kind.TOOL, "alpha", "search")
+    assert reason is not None
+    assert reason.why is Why.NAME_TAKEN

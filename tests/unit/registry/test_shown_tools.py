@@ -1,6 +1,6 @@
 """Lists in which the arguments are left out that are filled in for the caller."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
@@ -8,7 +8,7 @@ from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import ListShape
-from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools
+from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BoundAgents, ShownTools
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row
 
@@ -18,15 +18,12 @@ BOUND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("tex
 ONE_DOCUMENT = Permissions(documents=frozenset({"d"}))
 
 
-def shown_tools(bind_by_agent: Mapping[str, BindTool] | None = None) -> ShownTools:
+def shown_tools(*agents: str) -> ShownTools:
     table: ComponentTable[Tool] = ComponentTable(
         (READ, FIND), names_of=lambda tool: (tool.spec.name, tool.spec.alias), first_shadows=False
     )
-    return ShownTools(table, bind_by_agent=bind_by_agent)
-
-
-def bind(tool: Tool) -> Tool:
-    return BOUND if tool is FIND else tool
+    bound = BoundAgents(tools={it: {id(FIND): BOUND} for it in agents})
+    return ShownTools(table, bound_agents=bound)
 
 
 async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> list[list[str]]:
@@ -54,7 +51,7 @@ async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> lis
 async def test_what_is_filled_in_is_not_listed(
     permissions: Permissions, expected: Sequence[Sequence[str]]
 ) -> None:
-    shown = shown_tools({"a": bind})
+    shown = shown_tools("a")
     assert await arguments_in_lists(shown, permissions) == expected
     assert await arguments_in_lists(shown, WITHOUT_AGENT) == [
         ["doc_id", "page"],
@@ -63,7 +60,7 @@ async def test_what_is_filled_in_is_not_listed(
 
 
 def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
-    shown = shown_tools({"a": bind})
+    shown = shown_tools("a")
     assert shown.variant_for(Permissions("b")) is shown.variant_for(WITHOUT_AGENT)
     assert shown.variant_for(ONE_DOCUMENT) is shown.variant_for(
         Permissions("b", documents=frozenset({"d"}))
@@ -72,7 +69,7 @@ def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
 
 
 def test_an_agent_calls_the_tool_that_its_profile_binds() -> None:
-    shown = shown_tools({"a": bind})
+    shown = shown_tools("a")
     assert shown.tool_for(FIND, Permissions("a")) is BOUND
     assert shown.tool_for(FIND, Permissions("b")) is FIND
     assert shown.tool_for(READ, Permissions("a")) is READ
@@ -80,7 +77,7 @@ def test_an_agent_calls_the_tool_that_its_profile_binds() -> None:
 
 def test_any_number_of_agents_keeps_as_many_lists_as_fit() -> None:
     agents = [f"a{n}" for n in range(3 * MAX_VARIANTS)]
-    shown = shown_tools(dict.fromkeys(agents, bind))
+    shown = shown_tools(*agents)
     first, second = (shown.variant_for(Permissions(agent)) for agent in agents[:2])
     for agent in agents:
         shown.variant_for(Permissions(agent))

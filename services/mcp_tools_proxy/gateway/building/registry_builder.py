@@ -14,7 +14,6 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_ite
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
 from mcp_tools_proxy.gateway.screening import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
@@ -31,6 +30,7 @@ from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.instructions import InstructionTexts
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.registry.shown_tools import BoundAgents
 
 BuildComponents = Callable[[View, Mapping[str, ServerBindings]], RemoteComponents]
 Examine = Callable[[View, Mapping[str, Snapshot], ActiveConfig], Findings]
@@ -129,7 +129,7 @@ class RegistryBuilder:
             name_styles=NameStyles(by_agent=wanted.list_options, default=self._list_options),
             offers=offers,
             version=RegistryVersion(wanted.preset.preset_id, generation),
-            bind_by_agent=bound_agents.bind_by_agent,
+            bound_agents=bound_agents,
             guards=None if guards is None else with_shown_hosts(guards, view),
             instructions=_instructions(wanted, findings, snapshots),
         )

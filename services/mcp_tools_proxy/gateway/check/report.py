@@ -23,7 +23,6 @@ from mcp_tools_proxy.domain.offers.definitions import without_items
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.check.agents import (
     AgentReport,
     AgentView,
@@ -47,6 +46,7 @@ from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.registry.shown_tools import BoundAgents
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 

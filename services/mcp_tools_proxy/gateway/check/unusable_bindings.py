@@ -11,8 +11,8 @@ from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.server_names import at_names
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, unmatched_bindings
+from mcp_tools_proxy.registry.shown_tools import BoundAgents
 from mcp_tools_proxy.wire.text import quote
 
 
