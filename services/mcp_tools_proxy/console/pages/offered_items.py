@@ -30,7 +30,7 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
     required_of,
 )
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
-from mcp_tools_proxy.policy.item_reasons import Why
+from mcp_tools_proxy.policy.visibility import Why
 
 MAX_DEPTH = 8
 
