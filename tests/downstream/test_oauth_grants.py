@@ -427,3 +427,16 @@ async def test_calls_at_once_share_one_request_for_a_token() -> None:
             answers = await asyncio.gather(*(call(service) for _ in range(20)))
     assert {sent_token(it) for it in answers} == {"token-2"}
     assert len(issuer.token_requests) == 2
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_the_token_of_a_call_is_looked_up_once(transport: str) -> None:
+    era = "modern" if transport == "http" else "legacy"
+    async with protected(transport, era=era) as (server, issuer, _):
+        issuer.expires_in = 0  # each look-up is a request to the issuer
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            before = len(issuer.token_requests)
+            assert code(await call(service)) == "OK"
+            assert len(issuer.token_requests) == before + 1

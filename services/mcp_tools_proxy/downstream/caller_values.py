@@ -125,9 +125,10 @@ class CallerValues:
         ServerUnavailable if an issuer is not reachable: nothing of the call was sent then.
         """
         headers = await self._for_call(config, caller)
-        if config.auth is not None and self._oauth is not None:
-            await (await self._oauth()).of(config, config.auth).prepare(caller)
-        return headers
+        if config.auth is None or self._oauth is None:
+            return headers
+        token = await (await self._oauth()).of(config, config.auth).header_for(caller)
+        return replace(headers, token=token)
 
     async def _for_call(self, config: ServerConfig, caller: Caller) -> CallHeaders:
         headers: Mapping[str, str] = {}

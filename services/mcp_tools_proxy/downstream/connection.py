@@ -94,14 +94,23 @@ class CallHeaders:
     Raises CredentialsMissing.
     """
 
+    token: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The header with the token of the call's session, which goes with each request, too."""
+
     def of_request(self, *, modern: bool) -> Mapping[str, str]:
         """Return the headers of one request. Raises as ``sign``."""
         headers = self.filled if modern else {}
-        return headers if self.sign is None else {**headers, **self.sign()}
+        if self.sign is not None:
+            headers = {**headers, **self.sign()}
+        return {**headers, **self.token} if self.token else headers
+
+
+AUTHORIZATION = "Authorization"
+"""The header that a token goes in."""
 
 
 class SessionAccess(Protocol):
-    """Gives each request of one session its token."""
+    """Gives each request of one session its token, unless its call has looked it up already."""
 
     async def header(self) -> Mapping[str, str]:
         """Return the header of a request. Raises AccessRefused."""
@@ -302,7 +311,7 @@ class Relay(Protocol):
         ...
 
 
-class Subscriptions(Protocol):
+class SubscribedResources(Protocol):
     """The resources with listeners, as a connection that has to subscribe to them sees them."""
 
     changed: asyncio.Event
@@ -385,7 +394,7 @@ class Connection(Protocol):
         """
         ...
 
-    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: SubscribedResources) -> None:
         """Keep ``subscriptions`` subscribed and dispatch their updates, until cancelled."""
         ...
 

@@ -15,7 +15,7 @@ from mcp_tools_proxy.downstream.connection import (
     Relay,
     ServerOutput,
     SessionAccess,
-    Subscriptions,
+    SubscribedResources,
 )
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
@@ -154,7 +154,7 @@ class FakeConnection:
             raise ConnectionFailure(self._down.result())
         await self._within(self._server.ping(), timeout_s)
 
-    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: SubscribedResources) -> None:
         await asyncio.Event().wait()
 
     async def wait_lost(self) -> str:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import (
+    AUTHORIZATION,
     AccessRefused,
     ClosedUnanswered,
     ConnectionFailure,
@@ -126,6 +128,7 @@ class HttpEndpoint:
                         allow_redirects=False,
                     )
                 ),
+                headers,
             )
         except PydanticSerializationError:
             raise ConnectionFailure("the request has text that is not valid Unicode") from None
@@ -162,7 +165,7 @@ class HttpEndpoint:
         headers = self._headers | self.session_headers
         with suppress(*HTTP_ERRORS, Refused, AccessRefused):
             async with asyncio.timeout(_END_SESSION_GRACE_S):
-                token = {} if self._access is None else await self._access.header()
+                token = await token_for(self._access, {})
                 send = partial(
                     self._http.delete, headers={**headers, **token}, allow_redirects=False
                 )
@@ -215,18 +218,31 @@ CHALLENGE = "WWW-Authenticate"
 _REFUSED = (401, 403)
 
 
+async def token_for(access: SessionAccess | None, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the header with a request's token: that of its call's ``headers``, or the session's.
+
+    Raises AccessRefused.
+    """
+    if access is None:
+        return {}
+    given = headers.get(AUTHORIZATION)
+    return await access.header() if given is None else {AUTHORIZATION: given}
+
+
 async def send_authorized(
     access: SessionAccess | None,
     send: Callable[[Mapping[str, str]], Awaitable[aiohttp.ClientResponse]],
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> aiohttp.ClientResponse:
-    """Send a request by ``send``, which is given the header with the token.
+    """Send a request by ``send``, which is given the header with the token; ``headers`` are those
+    of the call.
 
     A 401 was answered before anything was carried out, so the request may be sent again. Raises
     AccessRefused where there is no token that the server accepts.
     """
     if access is None:
         return await send({})
-    header = await access.header()
+    header = await token_for(access, headers)
     response = await send(header)
     if response.status not in _REFUSED or not await access.renewed(
         header, response.status, response.headers.getall(CHALLENGE, ())

@@ -27,6 +27,7 @@ from mcp_tools_proxy.downstream.mcp_client.http_endpoint import (
     headers_of,
     send_authorized,
     send_following,
+    token_for,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.downstream.mcp_client.response_body import (
@@ -194,7 +195,7 @@ class LegacySseTransport:
             post.done.set()
 
     async def _post(self, post: _Post) -> None:
-        token = {} if self._access is None else await self._access.header()
+        token = await token_for(self._access, post.headers)
         headers = {**self._headers, **post.headers, **token}
         send = partial(self._http.post, data=post.data, headers=headers, allow_redirects=False)
         async with await self._endpoint.send(send) as response:

@@ -47,7 +47,7 @@ from mcp_tools_proxy.downstream.connection import (
     OnListChanged,
     Relay,
     ResultNotAnObject,
-    Subscriptions,
+    SubscribedResources,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
@@ -241,7 +241,7 @@ class McpConnection:
         """Send ``ping``, or ``server/discover`` in the modern era, which has no ping."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
-    async def sync_subscriptions(self, subscriptions: Subscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: SubscribedResources) -> None:
         """Keep ``subscriptions`` subscribed, by requests or by a stream as the era requires."""
         self._dispatcher.set_update_listener(subscriptions.on_updated)
         if self.modern:
@@ -360,7 +360,7 @@ _NOT_ACCEPTED = JsonRpcError(
 )
 
 
-async def sync_by_requests(connection: Connection, subscriptions: Subscriptions) -> None:
+async def sync_by_requests(connection: Connection, subscriptions: SubscribedResources) -> None:
     """Subscribe and unsubscribe by one request each (up to 2025-11-25), until cancelled."""
     missed = subscriptions.confirmed()
     subscribed: set[str] = set()
@@ -390,7 +390,7 @@ async def sync_by_requests(connection: Connection, subscriptions: Subscriptions)
                 await change.wait()
 
 
-async def sync_by_stream(session: ClientSession, subscriptions: Subscriptions) -> None:
+async def sync_by_stream(session: ClientSession, subscriptions: SubscribedResources) -> None:
     """Keep one stream of updates open (2026-07-28), replaced at each change; until cancelled.
 
     The next stream is open before the previous one is closed, so that no update is missed.
@@ -419,7 +419,7 @@ class _UpdateStream:
     """A stream of the updates of ``uris``; ``on_answer`` is called once the server has answered."""
 
     session: ClientSession
-    subscriptions: Subscriptions
+    subscriptions: SubscribedResources
     uris: list[str]
     scope: anyio.CancelScope
     on_answer: Callable[[], None]

@@ -11,10 +11,11 @@ from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
-from mcp_tools_proxy.downstream.connection import AccessRefused, SessionAccess
+from mcp_tools_proxy.downstream.connection import AUTHORIZATION, AccessRefused, SessionAccess
 from mcp_tools_proxy.downstream.oauth.discovery import read_challenge
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.server_access import (
+    BEARER,
     FillTexts,
     OAuthParts,
     ServerAccess,
@@ -116,9 +117,6 @@ def _discovery_advice(auth: ServerAuth) -> str:
     return advice
 
 
-_SCHEME = "Bearer "
-
-
 class SessionTokens:
     """The tokens of the session of ``caller``; None is for the deployment's.
 
@@ -139,14 +137,13 @@ class SessionTokens:
     async def header(self) -> Mapping[str, str]:
         """Return the header of a request. Raises AccessRefused."""
         try:
-            token = await self._access.token(self._owner(), self._caller)
+            return await self._access.header(self._owner(), self._caller)
         except LoginRequired as error:
             if self._is_discovery:
                 error = of_operator(error, self._access.config.server_id)
             raise AccessRefused(error) from None
         except ProxyError as error:
             raise AccessRefused(error) from None
-        return {"Authorization": f"{_SCHEME}{token.access}"}
 
     async def renewed(
         self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
@@ -156,7 +153,7 @@ class SessionTokens:
         if challenge is None:
             return False  # a refusal that has nothing to do with tokens
         self._access.note_challenge(challenge)
-        access = sent.get("Authorization", "").removeprefix(_SCHEME)
+        access = sent.get(AUTHORIZATION, "").removeprefix(BEARER)
         if status == 401:
             self._access.drop(self._owner(), access)
             return True

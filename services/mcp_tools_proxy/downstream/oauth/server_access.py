@@ -31,6 +31,7 @@ from mcp_tools_proxy.domain.server_auth import (
     ServerAuth,
     is_same_issuer,
 )
+from mcp_tools_proxy.downstream.connection import AUTHORIZATION
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Challenge,
     Discovered,
@@ -55,6 +56,8 @@ MAX_OWNERS = 10_000
 
 MAX_TOKENS_OF_USER = 16
 """Tokens of one user that are kept: one for each set of claims that the user's JWTs have."""
+
+BEARER = "Bearer "
 
 _NO_KEY = "MCP_PROXY_CREDENTIALS_KEY is not set, so logins cannot be stored"
 
@@ -153,17 +156,21 @@ class ServerAccess:
             await self._check_stored(owner, caller)
         return self._auth.login_for is LoginFor.USER
 
-    async def prepare(self, caller: Caller) -> None:
-        """Get the token of a call before anything of it is sent.
+    async def header_for(self, caller: Caller) -> Mapping[str, str]:
+        """Return the header with the token of a call, before anything of it is sent.
 
-        Raises IdentityRequired, CredentialsMissing, CredentialsInsufficient, ServerUnavailable.
+        Raises IdentityRequired, and as ``header``.
         """
-        await self.token(self.offer(caller), caller)
+        return await self.header(self.offer(caller), caller)
 
-    async def token(self, owner: Owner, caller: Caller | None) -> AccessToken:
-        """Return the owner's token. Raises as ``prepare``, and LoginsUnavailable."""
+    async def header(self, owner: Owner, caller: Caller | None) -> Mapping[str, str]:
+        """Return the header with the owner's token.
+
+        Raises CredentialsMissing, CredentialsInsufficient, LoginRequired, LoginsUnavailable,
+        ServerUnavailable.
+        """
         try:
-            return await self._tokens_of(owner, caller).current()
+            token = await self._tokens_of(owner, caller).current()
         except LoginNeeded as error:
             raise self._login_required(owner, str(error), error.scopes) from None
         except OAuthRefused as error:
@@ -171,6 +178,7 @@ class ServerAccess:
             raise insufficient(str(error)) from None
         except IssuerUnavailable as error:
             raise self._unavailable(str(error)) from None
+        return {AUTHORIZATION: f"{BEARER}{token.access}"}
 
     def drop(self, owner: Owner, access: str) -> None:
         """Forget a token that the server refused, and what was found out of its issuer."""
