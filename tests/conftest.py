@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mcp_tools_proxy.documents import cache_folder
+from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.downstream.mcp_client import dialer, stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
 from mcp_tools_proxy.redis_client import connection_pool
 from mcp_tools_proxy.server.garbage_collector import THRESHOLDS
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
-from retrieval_service.settings import RetrievalSettings
+from retrieval_service.app import RetrievalSettings
 from tests.support.assertion_cache import fill_assertion_cache
 from tests.support.bounds import BOUND_S
 from tests.support.examples import ALL_EXAMPLES, QUICK_EXAMPLES

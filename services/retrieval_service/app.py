@@ -1,23 +1,26 @@
-"""The HTTP application: one endpoint, its checks, and its errors as JSON (README.md, T-03)."""
+"""The HTTP application: one endpoint, its checks, and its errors as JSON (README.md, T-03).
+
+Its settings are ``RETRIEVAL_*`` and ``.env``, read once at start.
+"""
 
 import asyncio
 import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Literal
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 from starlette.exceptions import HTTPException as RoutingError
 
+from mcp_tools_proxy.documents.chunk_windows import LocalRetrieval, WantedWindow
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
-from mcp_tools_proxy.documents.open_documents import build_documents
-from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
-from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.documents.open_documents import build_documents, seed_documents
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ChunkNotFound,
@@ -30,7 +33,55 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import parse_strict
-from retrieval_service.settings import RetrievalSettings
+
+ENV_PREFIX = "RETRIEVAL_"
+
+
+class SettingsError(Exception):
+    """A setting has a bad value; one line that names the variable and never the value."""
+
+
+class RetrievalSettings(BaseSettings):
+    """Everything that an operator can set; an empty variable counts as unset."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    documents_path: Path = Path("./documents")
+    """Folder of document files, the same as the gateway's (contract §5); it may not exist yet."""
+    documents_url: SecretStr | None = None
+    """PostgreSQL that holds the documents in place of the folder, the same as the gateway's."""
+    documents_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    """Seconds that one request may wait for the database in all."""
+    documents_stale_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """Seconds that cached documents are served while the database is not reachable; 0 is never."""
+    cache_dir: Path | None = None
+    """Folder for what is known of document files; unset, one in the system's temporary folder."""
+    documents_cache_bytes: Annotated[int, Field(ge=1)] = 67_108_864
+    """Bytes of memory for the texts of the documents used last."""
+    token: SecretStr | None = None
+    """Bearer token that callers must send; unset, only loopback may be listened on."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8083
+    """Port to listen on; 0 takes a free one."""
+    mock_mode: bool = True
+    """Hold the seed document ``doc_1`` of ``tenant_1`` (T-05)."""
+    max_window: Annotated[int, Field(ge=1)] = 101
+    """Largest window served, in chunks: window_before + window_after + 1."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level to log."""
+
+
+def load_settings() -> RetrievalSettings:
+    """Read the environment. Raises SettingsError naming each bad variable, in one line."""
+    try:
+        return RetrievalSettings()
+    except ValidationError as error:
+        problems = (f"{ENV_PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        raise SettingsError("; ".join(problems)) from None
+
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"
 """Path of the endpoint; the gateway's ``retrieval_window_url`` ends in it."""
@@ -80,10 +131,17 @@ class WindowRequest(BaseModel, strict=True):
         """Whether the request says who asks."""
         return self.user_id is not None or self.roles is not None
 
-    def caller(self) -> Caller:
-        """Return who asks, as far as the request says it."""
-        return Caller(
-            tenant_id=self.tenant_id, user_id=self.user_id or "", roles=tuple(self.roles or ())
+    def window(self) -> WantedWindow:
+        """Return the wanted window, of who asks as far as the request says it."""
+        return WantedWindow(
+            caller=Caller(
+                tenant_id=self.tenant_id, user_id=self.user_id or "", roles=tuple(self.roles or ())
+            ),
+            doc_id=self.doc_id,
+            anchor_chunk_id=self.anchor_chunk_id,
+            before=self.window_before,
+            after=self.window_after,
+            trace_id=self.trace_id or "",
         )
 
 
@@ -154,14 +212,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
         _check_token(request, settings.token)
         wanted = _parse(await _read_body(request), settings.max_window)
         retrieval = of_caller if wanted.names_caller else of_tenant
-        chunks = await retrieval.window(
-            caller=wanted.caller(),
-            doc_id=wanted.doc_id,
-            anchor_chunk_id=wanted.anchor_chunk_id,
-            before=wanted.window_before,
-            after=wanted.window_after,
-            trace_id=wanted.trace_id or "",
-        )
+        chunks = await retrieval.window(wanted.window())
         log.info(
             "retrieval.window",
             trace_id=wanted.trace_id,
@@ -169,7 +220,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
             doc_id=wanted.doc_id,
             chunks=len(chunks),
         )
-        return WindowAnswer(chunks=[_entry(chunk) for chunk in chunks])
+        return WindowAnswer.model_validate({"chunks": chunks}, from_attributes=True)
 
     async def health() -> Health:
         return Health()
@@ -212,19 +263,6 @@ def _parse(body: bytes, max_window: int) -> WindowRequest:
     if size > max_window:
         raise InvalidRequest(f"a window holds at most {max_window} chunks, {size} were asked for")
     return wanted
-
-
-def _entry(chunk: RetrievedChunk) -> ChunkEntry:
-    return ChunkEntry(
-        chunk_id=chunk.chunk_id,
-        page=chunk.page,
-        chunk_index=chunk.chunk_index,
-        text=chunk.text,
-        start_char=chunk.start_char,
-        end_char=chunk.end_char,
-        version=chunk.version,
-        ocr=chunk.ocr,
-    )
 
 
 async def _show_error(_: Request, error: Exception) -> JSONResponse:

@@ -18,8 +18,7 @@ from mcp_tools_proxy.server.connection_limit import (
 )
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.wire.identifiers import is_loopback
-from retrieval_service.app import create_app
-from retrieval_service.settings import ENV_PREFIX, SettingsError, load_settings
+from retrieval_service.app import ENV_PREFIX, SettingsError, create_app, load_settings
 
 USAGE_ERROR = 2
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.app.http import create_app
-from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.documents.open_documents import seed_documents
 from mcp_tools_proxy.settings.settings import Settings
 
 UNLIMITED = {

@@ -10,8 +10,7 @@ import pytest
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.domain.document import Chunk
-from retrieval_service.app import WINDOW_PATH, create_app
-from retrieval_service.settings import RetrievalSettings
+from retrieval_service.app import WINDOW_PATH, RetrievalSettings, create_app
 from tests.support.builders import make_document
 from tests.support.service import READY, TOOLS, Service, running
 

@@ -11,8 +11,14 @@ import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document
-from retrieval_service.app import MAX_REQUEST_BYTES, WINDOW_PATH, create_app
-from retrieval_service.settings import RetrievalSettings, SettingsError, load_settings
+from retrieval_service.app import (
+    MAX_REQUEST_BYTES,
+    WINDOW_PATH,
+    RetrievalSettings,
+    SettingsError,
+    create_app,
+    load_settings,
+)
 from tests.support.bounds import BOUND_S
 
 SEED = {"tenant_id": "tenant_1", "doc_id": "doc_1", "anchor_chunk_id": "p3-c1"}

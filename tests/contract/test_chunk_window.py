@@ -8,9 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mcp_tools_proxy.documents.chunk_windows import WantedWindow
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.layout import chunks_of
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
@@ -20,8 +21,7 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from retrieval_service.app import WINDOW_PATH, create_app
-from retrieval_service.settings import RetrievalSettings
+from retrieval_service.app import WINDOW_PATH, RetrievalSettings, create_app
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
 
@@ -92,12 +92,14 @@ async def find(
     after: int = 0,
 ) -> tuple[RetrievedChunk, ...]:
     return await client.window(
-        caller=make_caller(tenant_id=tenant),
-        doc_id=document.doc_id,
-        anchor_chunk_id=anchor,
-        before=before,
-        after=after,
-        trace_id="trace-1",
+        WantedWindow(
+            caller=make_caller(tenant_id=tenant),
+            doc_id=document.doc_id,
+            anchor_chunk_id=anchor,
+            before=before,
+            after=after,
+            trace_id="trace-1",
+        )
     )
 
 

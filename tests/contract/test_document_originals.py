@@ -7,9 +7,9 @@ import pytest
 
 from mcp_tools_proxy.documents.document_store import DocumentStore
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, WriteFailed
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.builders import make_document

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.documents.document_store import StoredVectors
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache, VectorFile
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.folder.vector_file import VectorFile
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from tests.support.bounds import BOUND_S

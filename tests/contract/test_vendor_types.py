@@ -14,8 +14,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from mcp_tools_proxy.app.optional import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.telemetry.metrics import Metrics

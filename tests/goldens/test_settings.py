@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings
 from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
-from retrieval_service.settings import RetrievalSettings
+from retrieval_service.app import RetrievalSettings
 from tests.support.goldens import Golden, schema_lines
 from tests.support.source_files import ROOT
 

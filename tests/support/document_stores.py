@@ -5,8 +5,8 @@ from typing import Protocol
 
 from mcp_tools_proxy.documents.document_file import document_path, write_document
 from mcp_tools_proxy.documents.document_store import DocumentStore, Key
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Document
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieval_client
+from mcp_tools_proxy.documents.chunk_windows import WantedWindow
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
 from mcp_tools_proxy.settings.settings import Settings
@@ -136,12 +137,14 @@ async def _retrieval(settings: Settings) -> str | None:
         return None
     try:
         await client.window(
-            caller=Caller(tenant_id=_UNKNOWN, user_id=_UNKNOWN),
-            doc_id=_UNKNOWN,
-            anchor_chunk_id=_UNKNOWN,
-            before=0,
-            after=0,
-            trace_id=new_trace_id(),
+            WantedWindow(
+                caller=Caller(tenant_id=_UNKNOWN, user_id=_UNKNOWN),
+                doc_id=_UNKNOWN,
+                anchor_chunk_id=_UNKNOWN,
+                before=0,
+                after=0,
+                trace_id=new_trace_id(),
+            )
         )
     except RetrievalUnavailable as error:
         return client.failure or error.message

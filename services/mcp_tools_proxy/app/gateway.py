@@ -33,15 +33,12 @@ from mcp_tools_proxy.app.server_identity import (
 from mcp_tools_proxy.app.sign_in_pages import build_user_sign_ins
 from mcp_tools_proxy.app.start_checks import process_warnings
 from mcp_tools_proxy.config.loader import process_environment
-from mcp_tools_proxy.documents import cache_folder
+from mcp_tools_proxy.documents.chunk_windows import LocalRetrieval, Retrieval
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
-from mcp_tools_proxy.documents.open_documents import build_documents
-from mcp_tools_proxy.documents.page_image_cache import PageImages
-from mcp_tools_proxy.documents.page_renderer import PageRenderer
-from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
+from mcp_tools_proxy.documents.open_documents import build_documents, seed_documents
+from mcp_tools_proxy.documents.page_images import PageImages, PageRenderer
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
-from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.outcome import CallRecord
@@ -50,6 +47,7 @@ from mcp_tools_proxy.downstream.components.build_components import build_compone
 from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
@@ -77,12 +75,12 @@ from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
 from mcp_tools_proxy.tools.list_documents import documents_tool
-from mcp_tools_proxy.tools.local_search import search_tool
+from mcp_tools_proxy.tools.search import search_tool
 from mcp_tools_proxy.tools.local_tool import LocalTool
-from mcp_tools_proxy.tools.read_metadata import metadata_tool
-from mcp_tools_proxy.tools.read_pages import pages_tool
-from mcp_tools_proxy.tools.read_section import section_tool
-from mcp_tools_proxy.tools.search_documents import documents_search_tool
+from mcp_tools_proxy.tools.read_document import metadata_tool
+from mcp_tools_proxy.tools.read_document import pages_tool
+from mcp_tools_proxy.tools.read_document import section_tool
+from mcp_tools_proxy.tools.search import documents_search_tool
 from mcp_tools_proxy.tools.verify_quote import quote_tool
 from mcp_tools_proxy.tools.view_page import view_tool
 

@@ -21,7 +21,7 @@ from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+    from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 
 PROBLEMS_SHOWN = 20
 """Configuration problems listed in a readiness report."""

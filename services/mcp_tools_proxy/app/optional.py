@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
     from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
-    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+    from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
     from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 
 OpenedT = TypeVar("OpenedT", bound=AsyncResource)
@@ -143,7 +143,7 @@ def build_tracer(settings: Settings, metrics: Metrics) -> Tracer:
 class UnconfiguredRetrieval:
     """Refuses every chunk window."""
 
-    async def window(self, **_wanted: object) -> Never:
+    async def window(self, _wanted: object) -> Never:
         """Raise RetrievalNotConfigured."""
         raise RetrievalNotConfigured(
             "reading chunk windows is not configured here (retrieval_window_url is not set); use "
@@ -158,7 +158,7 @@ def build_retrieval_client(
     url, token = settings.retrieval_window_url, settings.retrieval_token
     if url is None or settings.windows_are_local:
         return None
-    from mcp_tools_proxy.documents.retrieval.retrieval_client import (  # noqa: PLC0415
+    from mcp_tools_proxy.documents.retrieval_client import (  # noqa: PLC0415
         RetrievalClient,
     )
 

@@ -28,7 +28,7 @@ from mcp_tools_proxy.cli.gateway_client import (
     text_of,
 )
 from mcp_tools_proxy.cli.output import counted, echo, fail, folded, print_json, print_table, whole
-from mcp_tools_proxy.documents.cache_folder import default_folder
+from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings
 
 Port = Annotated[

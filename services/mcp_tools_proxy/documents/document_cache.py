@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.layout import ChunkTable
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument
-from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -21,8 +21,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
-from mcp_tools_proxy.documents.paced_json import TooLargePart, parse_paced
-from mcp_tools_proxy.documents.pacing import paced, pause
+from mcp_tools_proxy.documents.pacing import TooLargePart, paced, parse_paced, pause
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag

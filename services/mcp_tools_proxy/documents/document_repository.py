@@ -9,25 +9,23 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
-from mcp_tools_proxy.documents.catalog_query import (
+from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
     SEPARATOR,
     CatalogEntry,
     CatalogPage,
     CatalogQuery,
-    folded_names,
-)
-from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
-from mcp_tools_proxy.documents.document_store import (
-    HEAD_ONLY,
     ChangeListener,
     DocumentStore,
     Key,
     Reading,
     Wanted,
+    folded_names,
     in_time,
 )
+from mcp_tools_proxy.documents.layout import ChunkTable, build_table
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument, QuoteCheck
-from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource

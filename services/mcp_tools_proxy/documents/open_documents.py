@@ -1,20 +1,28 @@
-"""Opens the documents: in a folder (store, cache on disk, watch) or in PostgreSQL."""
+"""Opens the documents: in a folder (store, cache on disk, watch) or in PostgreSQL.
+
+For ``mock_mode`` there is a document that ships with the service (contract T-05).
+"""
 
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
-from mcp_tools_proxy.documents import cache_folder
+from mcp_tools_proxy.documents.document_file import read_document
 from mcp_tools_proxy.documents.document_store import DocumentStore
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
 from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES
-from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
-from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache, VectorFile
+from mcp_tools_proxy.documents.folder.folder_store import (
+    FolderReport,
+    FolderStore,
+    log_cache_failure,
+)
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.folder.vector_file import VectorFile
+from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.quota import Quota
+from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -141,3 +149,10 @@ async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s
         await prepare_database(url, owner_url, timeout_s=timeout_s)
     except WrongRole as error:
         raise ValueError(f"MCP_PROXY_DOCUMENTS_URL: {error}") from error
+
+
+def seed_documents() -> tuple[Document, ...]:
+    """Return the built-in documents: ``doc_1`` of ``tenant_1``, twelve pages on LDAP."""
+    resource = resources.files("mcp_tools_proxy.documents") / "seed" / "doc_1.json"
+    with resources.as_file(resource) as path:
+        return (read_document(path),)

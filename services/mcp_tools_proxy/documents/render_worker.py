@@ -1,6 +1,6 @@
 """Renders one page of a PDF in a process of its own: from stdin to stdout, within limits.
 
-Started by ``page_renderer``. What a file can do to its parser, it does to this process only.
+Started by ``page_images``. What a file can do to its parser, it does to this process only.
 """
 
 import json

@@ -1,22 +1,30 @@
-"""What clients of HTTP services behind the documents share: bounds, trust, no redirects.
+"""Requests to an HTTP service behind the documents: bounds, trust, no redirects.
 
 For Retrieval and embeddings. The environment's proxies are not used, and cookies not stored.
 """
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import anyio
 import httpx
 
+from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
+from mcp_tools_proxy.telemetry.tracing.spans import Attributes, child_span, set_on_span
+
 T = TypeVar("T")
 
-CONNECTIONS = 256  # counted by the clients: the time of httpcore's own queue is quadratic
+CONNECTIONS = 256  # counted by ServiceHttp: the time of httpcore's own queue is quadratic
 _LIMITS = httpx.Limits(
     max_keepalive_connections=CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
     keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
 )
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class BadAnswer(Exception):
@@ -27,7 +35,72 @@ class BadAnswer(Exception):
         self.reason = reason
 
 
-def parse_url(url: str, variable: str) -> httpx.URL:
+class ServiceHttp:
+    """Posts JSON to one service over one pool of keep-alive connections, ``most`` at once.
+
+    ``variable`` is the setting of the ``url``, and ``token`` is sent as a bearer token.
+    ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not http or
+    https.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        variable: str,
+        token: str | None,
+        transport: httpx.AsyncBaseTransport | None,
+        most: int = CONNECTIONS,
+    ) -> None:
+        self._url = _parse_url(url, variable)
+        self._headers = _headers_of(token)
+        self._attributes: Attributes = {
+            "http.request.method": "POST",
+            "server.address": self._url.host,
+            "server.port": self._url.port or DEFAULT_PORTS[self._url.scheme],
+        }
+        self._transport = transport or _open_transport(self._url.scheme)
+        self._slots = anyio.Semaphore(most)
+
+    def span(self) -> AbstractContextManager[object]:
+        """Return the span of one request, for its block."""
+        return child_span("POST", self._attributes, is_client=True)
+
+    async def post(
+        self,
+        body: Mapping[str, object],
+        read: Callable[[httpx.Response], Awaitable[T]],
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> T:
+        """Return what ``read`` returns of the response.
+
+        ``timeout_s`` bounds it in total: the wait for a connection, the retry and the body. Raises
+        TimeoutError, httpx.HTTPError, and what ``read`` raises.
+        """
+        request = httpx.Request(
+            "POST",
+            self._url,
+            headers={**self._headers, **headers},
+            json=body,
+            extensions=_request_extensions(self._url),
+        )
+        return await _within(timeout_s, partial(self._exchange, request, read))
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    async def _exchange(
+        self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[T]]
+    ) -> T:
+        async with self._slots, aclosing(await _send(self._transport, request)) as response:
+            set_on_span({"http.response.status_code": response.status_code})
+            return await read(response)
+
+
+def _parse_url(url: str, variable: str) -> httpx.URL:
     """Parse the URL of a setting; raises ValueError, which does not quote the address."""
     try:
         parsed = httpx.URL(url)
@@ -39,7 +112,7 @@ def parse_url(url: str, variable: str) -> httpx.URL:
     return parsed
 
 
-def headers_of(token: str | None) -> dict[str, str]:
+def _headers_of(token: str | None) -> dict[str, str]:
     """Return the headers of each request; ``token`` is sent as a bearer token."""
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see read_body
     if token is not None:
@@ -47,7 +120,7 @@ def headers_of(token: str | None) -> dict[str, str]:
     return headers
 
 
-def open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
+def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
     """Create the pool. Loading certificates takes tens of milliseconds, so only https does."""
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
     if scheme == "https":
@@ -56,7 +129,7 @@ def open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
 
 
-def request_extensions(url: httpx.URL) -> dict[str, Any]:
+def _request_extensions(url: httpx.URL) -> dict[str, Any]:
     """Return what httpcore is given with each request."""
     return {} if url.scheme == "http" else {"trace": _CancelledHandshake().trace}
 
@@ -70,7 +143,7 @@ def certificate_problem(error: BaseException | None) -> str | None:
     return None
 
 
-async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
+async def _within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
     """Return what an exchange returns, or raise what it raises, within a deadline.
 
     Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from that. A
@@ -97,7 +170,7 @@ async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
     return done[0]
 
 
-async def send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
+async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
     """Send, and retry once when the connection breaks before a response: reading is safe."""
     try:
         return await transport.handle_async_request(request)

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, NotRequired, Protocol, Self, cast
+from typing import Annotated, NotRequired, Self, cast
 
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.chunk_windows import Retrieval, WantedWindow, place_of_anchor
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY
-from mcp_tools_proxy.documents.retrieval.answers import place_of_anchor
-from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
@@ -55,26 +55,6 @@ def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, 
         if len(piece) < len(texts[place]):
             break
     return dict(sorted(kept.items()))
-
-
-class Retrieval(Protocol):
-    """A source of chunk windows."""
-
-    async def window(
-        self,
-        *,
-        caller: Caller,
-        doc_id: str,
-        anchor_chunk_id: str,
-        before: int,
-        after: int,
-        trace_id: str,
-    ) -> tuple[RetrievedChunk, ...]:
-        """Return the anchor's window in reading order, anchor included.
-
-        Raises ChunkNotFound, AccessDenied and the other errors of T-03.
-        """
-        ...
 
 
 class WindowArguments(DocumentArguments):
@@ -182,12 +162,14 @@ def window_tool(
     ) -> Result:
         before, after = arguments.sides
         chunks = await retrieval.window(
-            caller=call.caller,
-            doc_id=arguments.doc_id,
-            anchor_chunk_id=arguments.anchor_chunk_id,
-            before=before,
-            after=after,
-            trace_id=call.trace_id,
+            WantedWindow(
+                caller=call.caller,
+                doc_id=arguments.doc_id,
+                anchor_chunk_id=arguments.anchor_chunk_id,
+                before=before,
+                after=after,
+                trace_id=call.trace_id,
+            )
         )
         kept = _trim(arguments, chunks, max_text_bytes)
         tokens = estimate_tokens(sum(len(chunk["text"]) for chunk in kept))

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ValidationError
 
-from mcp_tools_proxy.documents.catalog_query import CatalogQuery, fold
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import CatalogQuery, fold
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,

@@ -9,13 +9,13 @@ from pydantic import AfterValidator, Field
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.catalog_query import (
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import (
     CatalogEntry,
     CatalogQuery,
     fold,
     words_of,
 )
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.tools.arguments import Positive

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY
-from mcp_tools_proxy.documents.page_image_cache import PageImages
+from mcp_tools_proxy.documents.page_images import PageImages
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
-from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
+from mcp_tools_proxy.documents.folder.folder_store import (
+    FolderReport,
+    FolderStore,
+    log_cache_failure,
+)
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.unit.documents.documents_folder import Shelf
 

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import httpx
 
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.chunk_windows import WantedWindow
+from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
@@ -65,12 +66,14 @@ async def fetch_window(
 ) -> tuple[RetrievedChunk, ...]:
     async with asyncio.timeout(BOUND_S):
         return await client.window(
-            caller=make_caller(),
-            doc_id="doc_1",
-            anchor_chunk_id=anchor,
-            before=before,
-            after=after,
-            trace_id="trace-7",
+            WantedWindow(
+                caller=make_caller(),
+                doc_id="doc_1",
+                anchor_chunk_id=anchor,
+                before=before,
+                after=after,
+                trace_id="trace-7",
+            )
         )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.documents.retrieval.chunk_windows import build_table, cut_window
+from mcp_tools_proxy.documents.layout import build_table, cut_window
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from tests.support.builders import make_document

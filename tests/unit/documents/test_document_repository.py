@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 from pydantic_core import to_json
 
-from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
+    CatalogEntry,
+    CatalogQuery,
     ChangeListener,
     Key,
     Reading,

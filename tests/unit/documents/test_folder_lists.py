@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mcp_tools_proxy.documents.catalog_query import CatalogQuery
+from mcp_tools_proxy.documents.document_store import CatalogQuery
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.domain.caller import Caller
 from tests.unit.documents.documents_folder import document, rewrite

@@ -15,9 +15,9 @@ from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Wanted
 from mcp_tools_proxy.documents.folder import folder_store
 from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files
 from mcp_tools_proxy.documents.folder.file_scan import scan_file
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S, until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import LOCK_NAME, FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 

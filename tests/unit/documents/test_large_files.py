@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from tests.support.builders import make_document
 
 MAX_BYTES = 10_000

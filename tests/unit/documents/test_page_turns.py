@@ -4,7 +4,7 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack
 
-from mcp_tools_proxy.documents.page_renderer import (
+from mcp_tools_proxy.documents.page_images import (
     MOST_OF_TENANT,
     MOST_WAITING,
     NotRendered,

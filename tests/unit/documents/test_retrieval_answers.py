@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.retrieval.retrieval_client import MAX_BODY_BYTES
+from mcp_tools_proxy.documents.retrieval_client import MAX_BODY_BYTES
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from tests.support.tables import each_row

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.app.optional import UnconfiguredRetrieval
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -90,7 +90,7 @@ async def test_unknown_keys_of_an_answer_are_ignored() -> None:
 
 async def test_without_a_url_no_window_is_read() -> None:
     with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
-        await UnconfiguredRetrieval().window()
+        await UnconfiguredRetrieval().window(None)
 
 
 class ClosingTransport(httpx.MockTransport):

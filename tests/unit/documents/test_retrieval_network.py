@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S

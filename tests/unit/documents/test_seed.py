@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.documents.open_documents import seed_documents
 from mcp_tools_proxy.domain.document import Document
 
 pytestmark = pytest.mark.requirement("T-05")

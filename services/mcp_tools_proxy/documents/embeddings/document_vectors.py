@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mcp_tools_proxy.documents.embeddings.embedding_answers import Vectors
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors
+from mcp_tools_proxy.documents.document_store import StoredVectors
+from mcp_tools_proxy.documents.embeddings.embeddings_client import Vectors
 
 QUICK_NUMBERS = 2_000_000
 """Numbers of a document whose cosines are there in half a millisecond: 2,000 chunks of 1,000."""

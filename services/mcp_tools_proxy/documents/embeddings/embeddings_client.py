@@ -1,38 +1,28 @@
-"""The client of an embeddings service: any that is compatible with OpenAI's ``/embeddings``."""
+"""The client of an embeddings service: any that is compatible with OpenAI's ``/embeddings``.
+
+Its answers are validated, and converted to vectors of length 1.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
-from typing import Literal
+from functools import partial
+from typing import Annotated, Literal
 
-import anyio
 import httpx
+import numpy as np
 import structlog
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.embeddings.embedding_answers import (
-    Vectors,
-    max_answer_bytes,
-    read_vectors,
-)
 from mcp_tools_proxy.documents.service_http import (
     BadAnswer,
+    ServiceHttp,
     certificate_problem,
-    headers_of,
-    open_transport,
-    parse_url,
     read_body,
-    request_extensions,
-    send,
-    within,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.spans import (
-    DEFAULT_PORTS,
-    Attributes,
-    child_span,
-    set_on_span,
-)
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"
@@ -45,6 +35,15 @@ MAX_REQUESTS = 16
 
 _REFUSALS = (400, 413, 422)
 """What a service answers to texts that it would answer so each time."""
+
+
+MAX_DIMENSION = 4_096
+"""Most numbers of a vector; a document of 5,000 chunks then takes 40 MB in its store."""
+
+
+Vectors = NDArray[np.float32]
+"""Vectors as rows, or one of them."""
+
 
 Purpose = Literal["query", "document"]
 
@@ -85,13 +84,9 @@ class EmbeddingsClient:
     ) -> None:
         self.model = model
         self.batch = batch
-        self._url = parse_url(url, URL_VARIABLE)
-        self._headers = headers_of(api_key)
-        self._attributes: Attributes = {
-            "http.request.method": "POST",
-            "server.address": self._url.host,
-            "server.port": self._url.port or DEFAULT_PORTS[self._url.scheme],
-        }
+        self._http = ServiceHttp(
+            url, variable=URL_VARIABLE, token=api_key, transport=transport, most=MAX_REQUESTS
+        )
         self._timeouts: dict[Purpose, float] = {"query": query_timeout_s, "document": timeout_s}
         self._failing: set[Purpose] = set()
         """The purposes whose last request failed: that is logged once."""
@@ -100,8 +95,6 @@ class EmbeddingsClient:
             for outcome in ("ok", "failed"):
                 metrics.embeddings_requests.labels(purpose, outcome)
             metrics.embeddings_seconds.labels(purpose)
-        self._transport = transport or open_transport(self._url.scheme)
-        self._slots = anyio.Semaphore(MAX_REQUESTS)
 
     def __repr__(self) -> str:
         return f"<EmbeddingsClient {self.model!r}>"
@@ -117,21 +110,21 @@ class EmbeddingsClient:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._transport.aclose()
+        await self._http.aclose()
 
     async def _embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         timeout_s = self._timeouts[purpose]
         sent = [text[:MAX_TEXT_CHARS] for text in texts]
         body: dict[str, object] = {"model": self.model, "input": sent}
-        with (
-            child_span("POST", self._attributes, is_client=True),
-            self._metrics.embeddings_seconds.labels(purpose).time(),
-        ):
+        read = partial(_read, max_bytes=max_answer_bytes(len(texts)))
+        with self._http.span(), self._metrics.embeddings_seconds.labels(purpose).time():
             try:
-                answer = await within(timeout_s, lambda: self._answer(body, len(texts)))
-                vectors = await _read(answer, len(texts))
+                answer = await self._http.post(body, read, timeout_s=timeout_s)
+                vectors = await _vectors_of(answer, len(texts))
             except TimeoutError:
                 failure = EmbeddingsFailed(f"did not finish within {timeout_s:g} s")
+            except httpx.HTTPError as error:
+                failure = _connection_failure(error)
             except BadAnswer as error:
                 failure = EmbeddingsFailed(error.reason)
             except EmbeddingsFailed as error:
@@ -144,32 +137,6 @@ class EmbeddingsClient:
             raise failure
         finally:
             del failure  # its traceback refers to this frame
-
-    async def _answer(self, body: dict[str, object], count: int) -> bytes:
-        """Return the body of a 200 answer. Raises BadAnswer, EmbeddingsFailed."""
-        request = httpx.Request(
-            "POST",
-            self._url,
-            headers=self._headers,
-            json=body,
-            extensions=request_extensions(self._url),
-        )
-        try:
-            async with self._slots, aclosing(await send(self._transport, request)) as response:
-                status = response.status_code
-                set_on_span({"http.response.status_code": status})
-                if status != 200:  # its text may quote what was sent, and is not read
-                    raise EmbeddingsFailed(
-                        f"answered with HTTP status {status}", is_refusal=status in _REFUSALS
-                    )
-                return await read_body(response, max_answer_bytes(count))
-        except httpx.HTTPError as error:
-            problem = certificate_problem(error)
-            known = connection_reason(error)
-            reason = (
-                f"could not be reached, or its answer was cut off{f': {known}' if known else ''}"
-            )
-            raise EmbeddingsFailed(f"is not trusted: {problem}" if problem else reason) from error
 
     def _note_success(self, purpose: Purpose) -> None:
         self._metrics.embeddings_requests.labels(purpose, "ok").inc()
@@ -184,8 +151,69 @@ class EmbeddingsClient:
             log.warning("embeddings.failed", purpose=purpose, reason=failure.reason)
 
 
-async def _read(body: bytes, count: int) -> Vectors:
+async def _read(response: httpx.Response, max_bytes: int) -> bytes:
+    """Return the body of a 200 answer. Raises BadAnswer, EmbeddingsFailed."""
+    status = response.status_code
+    if status != 200:  # its text may quote what was sent, and is not read
+        raise EmbeddingsFailed(
+            f"answered with HTTP status {status}", is_refusal=status in _REFUSALS
+        )
+    return await read_body(response, max_bytes)
+
+
+def _connection_failure(error: httpx.HTTPError) -> EmbeddingsFailed:
+    if (problem := certificate_problem(error)) is not None:
+        return EmbeddingsFailed(f"is not trusted: {problem}")
+    known = connection_reason(error)
+    return EmbeddingsFailed(
+        f"could not be reached, or its answer was cut off{f': {known}' if known else ''}"
+    )
+
+
+async def _vectors_of(body: bytes, count: int) -> Vectors:
     """Read an answer: that for many texts, which takes some milliseconds, in a thread."""
     if count == 1:
         return read_vectors(body, count)
     return await asyncio.to_thread(read_vectors, body, count)
+
+
+class _Item(BaseModel, strict=True):
+    embedding: Annotated[list[float], Field(min_length=1, max_length=MAX_DIMENSION)]
+    index: int | None = None
+
+
+class _Answer(BaseModel, strict=True):
+    data: list[_Item]
+
+
+def max_answer_bytes(count: int) -> int:
+    """Return the size of the largest answer for so many texts: 40 bytes for each number."""
+    return 65_536 + count * MAX_DIMENSION * 40
+
+
+def read_vectors(body: bytes, count: int) -> Vectors:
+    """Return the vectors of ``count`` texts in their order. Raises BadAnswer."""
+    try:
+        items = _Answer.model_validate(from_json(body, allow_inf_nan=False)).data
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer("sent an answer that is not valid") from error
+    if len(items) != count:
+        raise BadAnswer(f"sent {len(items)} vectors for {count} texts")
+    if any(item.index is not None for item in items):
+        items.sort(key=lambda item: -1 if item.index is None else item.index)
+        if [item.index for item in items] != list(range(count)):
+            raise BadAnswer("sent vectors whose indexes are not those of the texts")
+    if len({len(item.embedding) for item in items}) > 1:
+        raise BadAnswer("sent vectors of several lengths")
+    return _normalized(np.array([item.embedding for item in items], np.float64))
+
+
+def _normalized(rows: NDArray[np.float64]) -> Vectors:
+    """Return the rows with a length of 1; one of zeros stays. Raises BadAnswer."""
+    with np.errstate(over="ignore"):
+        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    if not np.isfinite(lengths).all():
+        raise BadAnswer("sent a vector that is not finite")
+    lengths[lengths == 0] = 1
+    vectors: Vectors = (rows / lengths).astype(np.float32)
+    return vectors

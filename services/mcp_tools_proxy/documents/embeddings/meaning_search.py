@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.documents.document_cache import CachedDocument
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_store import Key, VectorStore
 from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
-from mcp_tools_proxy.documents.embeddings.embedding_answers import Vectors
 from mcp_tools_proxy.documents.embeddings.embeddings_client import (
     EmbeddingsClient,
     EmbeddingsFailed,
+    Vectors,
 )
 from mcp_tools_proxy.documents.embeddings.vector_maker import MAX_CHUNKS, ReadDocument, VectorMaker
-from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -10,14 +10,19 @@ import numpy as np
 import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
-from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    Key,
+    Reading,
+    StoredVectors,
+    VectorStore,
+    Wanted,
+)
 from mcp_tools_proxy.documents.embeddings.document_vectors import stored_bytes
-from mcp_tools_proxy.documents.embeddings.embedding_answers import Vectors
 from mcp_tools_proxy.documents.embeddings.embeddings_client import (
     EmbeddingsClient,
     EmbeddingsFailed,
+    Vectors,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors, VectorStore
 from mcp_tools_proxy.documents.layout import each_chunk
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable

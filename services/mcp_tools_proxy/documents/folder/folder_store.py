@@ -5,34 +5,36 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
+import structlog
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
+    CatalogEntry,
+    CatalogQuery,
     ChangeListener,
     Key,
     Reading,
+    VectorStore,
     Wanted,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
     MAX_FILE_BYTES,
     FileScan,
     canonical_name,
+    misnamed_text,
     scan_file,
 )
-from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
-from mcp_tools_proxy.documents.folder.folder_lists import FolderLists
-from mcp_tools_proxy.documents.folder.folder_report import FolderReport
-from mcp_tools_proxy.documents.folder.older_files import OlderFiles
-from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.folder.vector_file import FolderVectors, VectorFile
+from mcp_tools_proxy.documents.folder.folder_cache import FolderVectors, ScanCache, VectorFile
+from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, FolderLists, KnownFile
+from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFiles
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import file_name_text
 
 SCANNED_FIRST_BYTES = 8_000_000
 """Files up to this size together are scanned before the start is done: it takes 0.1 s."""
@@ -397,3 +399,73 @@ def _whole(scan: FileScan, key: Key) -> Reading | None:
     if head is None or (head.tenant_id, head.doc_id) != key:
         return None
     return Reading(head=head, document=scan.document)
+
+
+log = structlog.get_logger()
+
+
+class FolderState(Protocol):
+    """What is known of a folder."""
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def present(self) -> bool:
+        """Whether it exists."""
+        ...
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The files that are not in use: name → reason."""
+        ...
+
+    @property
+    def misnamed(self) -> Mapping[str, str]:
+        """The files whose name does not spell their document: name → what it should be."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        ...
+
+
+class FolderReport:
+    """Logs each problem once, and keeps the metrics; called whenever a folder was read."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._present: bool | None = None
+        self._last: tuple[Mapping[str, str], Mapping[str, str]] | None = None
+        """The errors and the misnamed files that were logged last."""
+
+    def update(self, folder: FolderState, *, has_changed: bool) -> None:
+        """Log what is new; ``has_changed`` is whether any document may have changed."""
+        if folder.present != self._present:
+            write = log.info if folder.present else log.warning
+            write("documents.folder", path=str(folder.root), present=folder.present)
+            self._present = folder.present
+        errors, misnamed = self._last or ({}, {})
+        for name, reason in folder.errors.items():
+            if errors.get(name) != reason:
+                log.warning("documents.file_ignored", file=name, reason=reason)
+        for name, wanted in folder.misnamed.items():
+            if misnamed.get(name) != wanted:
+                log.warning(
+                    "documents.file_misnamed",
+                    file=file_name_text(name),
+                    problem=misnamed_text(wanted),
+                )
+        self._metrics.documents.set(len(folder))
+        self._metrics.document_errors.set(len(folder.errors))
+        now = (dict(folder.errors), dict(folder.misnamed))
+        if has_changed or now != self._last:
+            log.info("documents.loaded", documents=len(folder), errors=len(folder.errors))
+        self._last = now
+
+
+def log_cache_failure(path: Path, reason: str) -> None:
+    """Log why what was found in files cannot be kept."""
+    log.warning("documents.cache_failed", path=str(path), reason=reason)

@@ -17,22 +17,19 @@ from mcp_tools_proxy.documents.document_file import (
     document_path,
     write_document,
 )
-from mcp_tools_proxy.documents.document_quota import (
-    DocumentUsage,
-    check_quota,
-    facts_bytes,
-)
-from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, VectorStore, Wanted
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
+    DocumentUsage,
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
     VersionConflict,
     WriteFailed,
     check_expected,
+    check_quota,
+    facts_bytes,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
     FileLayout,
@@ -41,8 +38,7 @@ from mcp_tools_proxy.documents.folder.file_scan import (
     misnamed_text,
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.older_files import OlderFiles
-from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
+from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.quota import Quota

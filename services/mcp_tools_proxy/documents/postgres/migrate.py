@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog_query import fold_names
+from mcp_tools_proxy.documents.document_store import fold_names
 from mcp_tools_proxy.documents.postgres.database import FAILURES, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
 from mcp_tools_proxy.documents.postgres.rows import loaded, stored

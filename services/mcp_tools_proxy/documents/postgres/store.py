@@ -5,8 +5,14 @@ from collections.abc import Mapping, Sequence
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
-from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    CatalogEntry,
+    CatalogQuery,
+    ChangeListener,
+    Key,
+    Reading,
+    Wanted,
+)
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Connection, Database

@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog_query import folded_names
 from mcp_tools_proxy.documents.document_file import InvalidDocument
-from mcp_tools_proxy.documents.document_quota import DocumentUsage, check_quota, facts_bytes
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_store import Key, StoredVectors, VectorStore, folded_names
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
+    DocumentUsage,
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
     TenantNeeded,
     WriteFailed,
     check_expected,
+    check_quota,
+    facts_bytes,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors, VectorStore
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
 from mcp_tools_proxy.documents.postgres.original_rows import keep_original

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tantivy
 
-from mcp_tools_proxy.documents.catalog_query import TAGS_COUNTED, fold
+from mcp_tools_proxy.documents.document_store import TAGS_COUNTED, fold
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import Language, clean, prepare
 from mcp_tools_proxy.documents.search.searched_text import SearchedText, is_listing

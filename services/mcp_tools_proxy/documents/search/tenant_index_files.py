@@ -19,7 +19,6 @@ from typing import TypeVar
 
 import tantivy
 
-from mcp_tools_proxy.documents.cache_folder import make_private
 from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.search.analysis import ENGLISH, Language, analysis_of, language_of
 from mcp_tools_proxy.documents.search.search_index import CHUNKS_BETWEEN_PAUSES
@@ -33,6 +32,7 @@ from mcp_tools_proxy.documents.search.tenant_index_entries import (
 )
 from mcp_tools_proxy.documents.search.tenant_index_snapshot import IndexSnapshot
 from mcp_tools_proxy.domain.document import Document, DocumentHead
+from mcp_tools_proxy.filesystem.cache_folder import make_private
 
 T = TypeVar("T")
 

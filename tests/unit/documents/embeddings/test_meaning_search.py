@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import httpx
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
-from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_store import Key, Reading, StoredVectors, Wanted
 from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
 from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S

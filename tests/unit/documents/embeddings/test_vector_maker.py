@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_store import Key, Reading, StoredVectors, Wanted
 from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
 from mcp_tools_proxy.documents.embeddings.embeddings_client import (
     MAX_TEXT_CHARS,
@@ -21,7 +21,6 @@ from mcp_tools_proxy.documents.embeddings.vector_maker import (
     VectorMaker,
     make_vectors,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Chunk, Document
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from mcp_tools_proxy.documents.document_store import Key
-from mcp_tools_proxy.documents.page_image_cache import PageImages
-from mcp_tools_proxy.documents.page_renderer import NotRendered, PageRenderer
+from mcp_tools_proxy.documents.page_images import NotRendered, PageImages, PageRenderer
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import PageImageUnavailable

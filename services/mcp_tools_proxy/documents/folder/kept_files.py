@@ -8,16 +8,16 @@ version, it was put there by hand, and none of them belongs to it.
 import dataclasses
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import BrokenFile, document_path, parse_document
 from mcp_tools_proxy.documents.document_store import Key, Reading
-from mcp_tools_proxy.documents.folder.file_listing import SUFFIX
+from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, stamp_of
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.filesystem.atomic import kept_sizes, remove_others, write_atomically
+from mcp_tools_proxy.filesystem.atomic import write_atomically
 
 FOLDER_NAME = ".versions"
 """Begins with a dot: nothing in it is listed as a document."""
@@ -92,3 +92,75 @@ class OlderFiles:
         if kept:
             kept.add(self._folder(key) / _LIST)
         remove_others(self._folder(key), kept)
+
+
+ORIGINALS_FOLDER = ".originals"
+"""Begins with a dot: nothing in it is listed as a document."""
+
+
+class OriginalFiles:
+    """The PDFs below the folder ``root``. All methods block."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root / ORIGINALS_FOLDER
+
+    def tag(self, key: Key, version: str) -> str | None:
+        """Return the stamp of the PDF of a version; None when none is kept."""
+        try:
+            return repr(stamp_of(self._path(key, version).stat()))
+        except OSError:
+            return None
+
+    def read(self, key: Key, version: str) -> bytes | None:
+        """Read the PDF of a version; None when none is kept."""
+        try:
+            return self._path(key, version).read_bytes()
+        except OSError:
+            return None
+
+    def keep(self, key: Key, version: str, original: bytes) -> None:
+        """Keep the PDF of a version that is about to be written. Raises OSError."""
+        path = self._path(key, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, original)
+
+    def remove(self, key: Key, *, but: str | None = None) -> None:
+        """Remove the PDFs of a document, except that of one version. Raises OSError."""
+        remove_others(self._folder(key), () if but is None else (self._path(key, but),))
+
+    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the PDFs that are kept of each document of a tenant."""
+        return kept_sizes(self._root / tenant_folder)
+
+    def _path(self, key: Key, version: str) -> Path:
+        return self._folder(key) / f"{version}.pdf"
+
+    def _folder(self, key: Key) -> Path:
+        return document_path(self._root, *key).with_suffix("")
+
+
+def remove_others(folder: Path, kept: Collection[Path]) -> None:
+    """Remove the files of a folder except some; the folder as well if none of those is there.
+
+    Raises OSError.
+    """
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if path not in kept:
+            path.unlink(missing_ok=True)
+    if not any(path.exists() for path in kept):
+        folder.rmdir()
+
+
+def kept_sizes(folder: Path) -> Mapping[str, Sequence[int]]:
+    """Return the sizes of the files in each folder below ``folder``. Raises OSError."""
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as entries:
+        return {entry.name: _file_sizes(entry.path) for entry in entries if entry.is_dir()}
+
+
+def _file_sizes(folder: str) -> Sequence[int]:
+    with os.scandir(folder) as entries:
+        return [entry.stat().st_size for entry in entries]

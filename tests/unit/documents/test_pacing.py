@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents import paced_json
-from mcp_tools_proxy.documents.paced_json import parse_paced
+from mcp_tools_proxy.documents import pacing
+from mcp_tools_proxy.documents.pacing import parse_paced
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems
 
 SCALARS = st.one_of(
@@ -31,8 +31,8 @@ EDITS = st.lists(
 def small_parts() -> object:
     """Parts of a few bytes, so that short JSON has several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paced_json, "PART_BYTES", 40)
-        patch.setattr(paced_json, "PART_ITEMS", 3)
+        patch.setattr(pacing, "PART_BYTES", 40)
+        patch.setattr(pacing, "PART_ITEMS", 3)
         yield
 
 

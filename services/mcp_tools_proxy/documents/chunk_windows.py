@@ -1,0 +1,92 @@
+"""Chunk windows: what a caller wants, who reads it, and the reader of this process (T-03).
+
+The reader of this process serves ``retrieval_window_url=local``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.layout import cut_window, span_of_chunk
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Chunk, DocumentHead, RetrievedChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedWindow:
+    """The window that a caller wants: the anchor, with the number of chunks on each side."""
+
+    caller: Caller
+    doc_id: str
+    anchor_chunk_id: str
+    before: int
+    after: int
+    trace_id: str
+
+
+class Retrieval(Protocol):
+    """A source of chunk windows."""
+
+    async def window(self, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
+        """Return the window in reading order, anchor included; shorter at a document's edges.
+
+        Raises ChunkNotFound, AccessDenied and the other errors of T-03.
+        """
+        ...
+
+
+class LocalRetrieval:
+    """Reads chunk windows from a repository; also the core of the reference Retrieval Service.
+
+    With ``for_any_reader`` the asking gateway is trusted to have checked a document's readers.
+    """
+
+    def __init__(self, repository: DocumentRepository, *, for_any_reader: bool = False) -> None:
+        self._repository = repository
+        self._find = repository.find_for_any_reader if for_any_reader else repository.find
+
+    def __repr__(self) -> str:
+        return f"<LocalRetrieval {self._repository!r}>"
+
+    async def window(self, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
+        """Return the window (Retrieval).
+
+        Raises AccessDenied, DocumentNotFound, ChunkNotFound, DocumentsUnavailable.
+        """
+        found = await self._find(wanted.caller, wanted.doc_id, WHOLE)
+        table = await self._repository.chunks(found)
+        chunks = cut_window(table, wanted.anchor_chunk_id, before=wanted.before, after=wanted.after)
+        pages = found.pages(1, found.head.page_count)
+        return tuple(_retrieved(chunk, pages, found.head) for chunk in chunks)
+
+
+def _retrieved(chunk: Chunk, pages: Sequence[str], head: DocumentHead) -> RetrievedChunk:
+    span = span_of_chunk(chunk, pages)
+    return RetrievedChunk(
+        chunk_id=chunk.chunk_id,
+        page=chunk.page,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        start_char=None if span is None else span.start_char,
+        end_char=None if span is None else span.end_char,
+        version=head.version,
+        ocr=head.ocr_confidence(chunk.page),
+    )
+
+
+def place_of_anchor(
+    chunks: Sequence[RetrievedChunk], doc_id: str, anchor_chunk_id: str
+) -> int | None:
+    """Return the index of the anchor in a window, None if it is not there.
+
+    Its id may be ``doc_id:anchor`` on either side: some Retrieval Services store chunks under it,
+    and name them without the document elsewhere.
+    """
+    prefix = f"{doc_id}:"
+    ids = [chunk.chunk_id for chunk in chunks]
+    for spelling in (anchor_chunk_id, prefix + anchor_chunk_id):
+        if spelling in ids:
+            return ids.index(spelling)
+    short = anchor_chunk_id.removeprefix(prefix)
+    return ids.index(short) if short in ids else None

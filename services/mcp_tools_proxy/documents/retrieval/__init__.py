@@ -1,1 +1,0 @@
-"""Chunk windows, read from a Retrieval Service or from the documents of this process."""
