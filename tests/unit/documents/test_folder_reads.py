@@ -13,8 +13,7 @@ import pytest
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Wanted
 from mcp_tools_proxy.documents.folder import folder_store
-from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files
-from mcp_tools_proxy.documents.folder.file_scan import scan_file
+from mcp_tools_proxy.documents.folder.file_scan import Listing, list_files, scan_file
 from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch

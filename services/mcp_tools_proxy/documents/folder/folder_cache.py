@@ -1,7 +1,9 @@
-"""Keeps what was found in document files on disk, so that the next start reads none of them.
+"""What is kept on disk of a documents folder: the scans of its files, and its documents' vectors.
 
-An SQLite file in ``cache_dir`` for each folder. It can be removed at any time. A failure (full
-disk, another user's folder, a damaged file) costs the next start time and nothing else.
+Two SQLite files in ``cache_dir`` for each folder, which may be read-only, and is copied and listed
+by others. Scans spare the next start to read any file. Vectors cost more, and stay when scans are
+kept in another form. Both can be removed at any time: a failure (full disk, another user's folder,
+a damaged file) costs time and nothing else.
 """
 
 import asyncio
@@ -22,8 +24,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_store import Key, StoredVectors
-from mcp_tools_proxy.documents.folder.file_listing import Stamp
-from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan
+from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan, Stamp
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
 from mcp_tools_proxy.filesystem.cache_folder import make_private
 

@@ -1,4 +1,7 @@
-"""What a documents folder is known to hold, and which file stands for each document. No I/O."""
+"""What a documents folder is known to hold, and which file stands for each document. No I/O.
+
+Lists for callers are made of it, too.
+"""
 
 import asyncio
 from bisect import bisect_right
@@ -14,8 +17,13 @@ from mcp_tools_proxy.documents.document_store import (
     Key,
     folded_names,
 )
-from mcp_tools_proxy.documents.folder.file_listing import Listing, Stamp
-from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, spelled_key
+from mcp_tools_proxy.documents.folder.file_scan import (
+    FileScan,
+    Listing,
+    Stamp,
+    canonical_name,
+    spelled_key,
+)
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text

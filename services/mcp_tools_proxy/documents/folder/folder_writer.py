@@ -30,12 +30,14 @@ from mcp_tools_proxy.documents.document_writer import (
     check_quota,
     facts_bytes,
 )
-from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
+    SUFFIX,
     FileLayout,
     FileScan,
     canonical_name,
+    list_files,
     misnamed_text,
+    stamp_of,
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFiles

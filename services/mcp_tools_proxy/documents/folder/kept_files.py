@@ -1,8 +1,12 @@
-"""Older versions of a folder's documents: the files that our own writing has replaced.
+"""Files that are kept beside a folder's documents: older versions, and original PDFs.
 
-Those of a document are ``.versions/TENANT/DOC_ID/VERSION.json``, and ``kept.json`` beside them
-lists them behind the version that replaced the newest of them. Where the document is at another
-version, it was put there by hand, and none of them belongs to it.
+Older versions are files that our own writing has replaced, as
+``.versions/TENANT/DOC_ID/VERSION.json``. ``kept.json`` beside them lists them behind the version
+that replaced the newest of them. Where the document is at another version, it was put there by
+hand, and none of them belongs to it.
+
+The PDF that a document was imported from is ``.originals/TENANT/DOC_ID/VERSION.pdf``. One of another
+version than the present one belongs to no document.
 """
 
 import dataclasses
@@ -10,26 +14,66 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import BrokenFile, document_path, parse_document
 from mcp_tools_proxy.documents.document_store import Key, Reading
-from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, stamp_of
+from mcp_tools_proxy.documents.folder.file_scan import SUFFIX, stamp_of
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.filesystem.atomic import write_atomically
-
-FOLDER_NAME = ".versions"
-"""Begins with a dot: nothing in it is listed as a document."""
 
 _LIST = f"kept{SUFFIX}"
 
 
-class OlderFiles:
-    """The files of older versions below the folder ``root``. All methods block."""
+class _KeptFiles:
+    """Files of documents' versions below the folder ``root``, in ``folder``. All methods block."""
+
+    folder: ClassVar[str]
+    """Begins with a dot: nothing in it is listed as a document."""
+    suffix: ClassVar[str]
 
     def __init__(self, root: Path) -> None:
-        self._root = root / FOLDER_NAME
+        self._root = root / self.folder
+
+    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the files that are kept of each document of a tenant.
+
+        Raises OSError.
+        """
+        folder = self._root / tenant_folder
+        if not folder.is_dir():
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: _file_sizes(entry.path) for entry in entries if entry.is_dir()}
+
+    def _folder(self, key: Key) -> Path:
+        return document_path(self._root, *key).with_suffix("")
+
+    def _path(self, key: Key, version: str) -> Path:
+        return self._folder(key) / f"{version}{self.suffix}"
+
+    def _remove_others(self, key: Key, kept: Collection[Path]) -> None:
+        """Remove the files of a document except some; the folder as well if none of those is there.
+
+        Raises OSError.
+        """
+        folder = self._folder(key)
+        if not folder.is_dir():
+            return
+        for path in folder.iterdir():
+            if path not in kept:
+                path.unlink(missing_ok=True)
+        if not any(path.exists() for path in kept):
+            folder.rmdir()
+
+
+class OlderFiles(_KeptFiles):
+    """The files of older versions."""
+
+    folder = ".versions"
+    suffix = SUFFIX
 
     def versions(self, key: Key, present: str) -> Sequence[str]:
         """Return the older versions of a document, the newest first."""
@@ -77,32 +121,18 @@ class OlderFiles:
         """Remove all older versions of a document. Raises OSError."""
         self._remove_but(key, ())
 
-    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the files that are kept of each document of a tenant."""
-        return kept_sizes(self._root / tenant_folder)
-
-    def _folder(self, key: Key) -> Path:
-        return document_path(self._root, *key).with_suffix("")
-
-    def _path(self, key: Key, version: str) -> Path:
-        return self._folder(key) / f"{version}{SUFFIX}"
-
     def _remove_but(self, key: Key, older: Iterable[str]) -> None:
         kept = {self._path(key, version) for version in older}
         if kept:
             kept.add(self._folder(key) / _LIST)
-        remove_others(self._folder(key), kept)
+        self._remove_others(key, kept)
 
 
-ORIGINALS_FOLDER = ".originals"
-"""Begins with a dot: nothing in it is listed as a document."""
+class OriginalFiles(_KeptFiles):
+    """The original PDFs."""
 
-
-class OriginalFiles:
-    """The PDFs below the folder ``root``. All methods block."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root / ORIGINALS_FOLDER
+    folder = ".originals"
+    suffix = ".pdf"
 
     def tag(self, key: Key, version: str) -> str | None:
         """Return the stamp of the PDF of a version; None when none is kept."""
@@ -126,39 +156,7 @@ class OriginalFiles:
 
     def remove(self, key: Key, *, but: str | None = None) -> None:
         """Remove the PDFs of a document, except that of one version. Raises OSError."""
-        remove_others(self._folder(key), () if but is None else (self._path(key, but),))
-
-    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the PDFs that are kept of each document of a tenant."""
-        return kept_sizes(self._root / tenant_folder)
-
-    def _path(self, key: Key, version: str) -> Path:
-        return self._folder(key) / f"{version}.pdf"
-
-    def _folder(self, key: Key) -> Path:
-        return document_path(self._root, *key).with_suffix("")
-
-
-def remove_others(folder: Path, kept: Collection[Path]) -> None:
-    """Remove the files of a folder except some; the folder as well if none of those is there.
-
-    Raises OSError.
-    """
-    if not folder.is_dir():
-        return
-    for path in folder.iterdir():
-        if path not in kept:
-            path.unlink(missing_ok=True)
-    if not any(path.exists() for path in kept):
-        folder.rmdir()
-
-
-def kept_sizes(folder: Path) -> Mapping[str, Sequence[int]]:
-    """Return the sizes of the files in each folder below ``folder``. Raises OSError."""
-    if not folder.is_dir():
-        return {}
-    with os.scandir(folder) as entries:
-        return {entry.name: _file_sizes(entry.path) for entry in entries if entry.is_dir()}
+        self._remove_others(key, () if but is None else (self._path(key, but),))
 
 
 def _file_sizes(folder: str) -> Sequence[int]:
