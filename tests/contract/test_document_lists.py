@@ -9,7 +9,7 @@ import pytest
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import CatalogQuery, fold, words_of
-from mcp_tools_proxy.documents.postgres.statements import LIST_READABLE
+from mcp_tools_proxy.documents.postgres.rows import LIST_READABLE
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.telemetry.metrics import Metrics

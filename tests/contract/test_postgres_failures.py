@@ -13,7 +13,7 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected, ReadOnlyDocuments
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.migrate import newest
+from mcp_tools_proxy.documents.postgres.schema import newest
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentsUnavailable

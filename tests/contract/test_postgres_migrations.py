@@ -7,10 +7,10 @@ import asyncpg
 import pytest
 
 from mcp_tools_proxy.documents import postgres as postgres_package
+from mcp_tools_proxy.documents.document_store import DatabaseProblem
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
-from mcp_tools_proxy.documents.postgres.migrate import migrate, newest
+from mcp_tools_proxy.documents.postgres.schema import migrate, newest
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document

@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from mcp_tools_proxy.documents.document_store import Reading, Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.statements import PAGES
+from mcp_tools_proxy.documents.postgres.rows import PAGES
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, Section

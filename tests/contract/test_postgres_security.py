@@ -3,11 +3,10 @@
 import asyncpg
 import pytest
 
+from mcp_tools_proxy.documents.document_store import WrongRole
 from mcp_tools_proxy.documents.document_writer import Expected, TenantNeeded
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.errors import WrongRole
-from mcp_tools_proxy.documents.postgres.migrate import migrate
-from mcp_tools_proxy.documents.postgres.role_check import check_role_of
+from mcp_tools_proxy.documents.postgres.schema import check_role_of, migrate
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S, until

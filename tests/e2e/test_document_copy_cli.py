@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
-from mcp_tools_proxy.documents.postgres.migrate import newest
+from mcp_tools_proxy.documents.postgres.schema import newest
 from mcp_tools_proxy.domain.document import Readers
 from tests.support.builders import make_document
 from tests.support.documents_cli import Run, documents_commands

@@ -14,7 +14,7 @@ from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.migrate import migrate
+from mcp_tools_proxy.documents.postgres.schema import migrate
 from mcp_tools_proxy.documents.postgres.store import PostgresStore
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import Document

@@ -73,8 +73,11 @@ async def _bounded(probe: Probe) -> str | None:
 
 
 async def _postgres(url: str) -> str | None:
-    from mcp_tools_proxy.documents.postgres.database import FAILURES, connect  # noqa: PLC0415 - slow
-    from mcp_tools_proxy.documents.postgres.errors import one_line_of  # noqa: PLC0415
+    from mcp_tools_proxy.documents.postgres.database import (  # noqa: PLC0415 - slow
+        FAILURES,
+        connect,
+        one_line_of,
+    )
 
     try:
         connection = await connect(url, timeout=ATTEMPT_S)

@@ -282,3 +282,11 @@ def fold_names(title: str, doc_id: str, tags: Sequence[str]) -> tuple[str, ...]:
 def words_of(query: str, *, limit: int) -> tuple[str, ...]:
     """Return the first words of a query, folded."""
     return tuple(fold(query).split()[:limit])
+
+
+class DatabaseProblem(Exception):
+    """The database cannot be used as it is; one line that says what to do."""
+
+
+class WrongRole(DatabaseProblem):
+    """The role of the gateway may more than it should, or less than it needs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_file import read_document
-from mcp_tools_proxy.documents.document_store import DocumentStore
+from mcp_tools_proxy.documents.document_store import DocumentStore, WrongRole
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
 from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES
 from mcp_tools_proxy.documents.folder.folder_cache import ScanCache, VectorFile
@@ -142,8 +142,7 @@ async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s
     if url is None:
         return
     # asyncpg is slow to import
-    from mcp_tools_proxy.documents.postgres.errors import WrongRole  # noqa: PLC0415
-    from mcp_tools_proxy.documents.postgres.role_check import prepare_database  # noqa: PLC0415
+    from mcp_tools_proxy.documents.postgres.schema import prepare_database  # noqa: PLC0415
 
     try:
         await prepare_database(url, owner_url, timeout_s=timeout_s)

@@ -13,6 +13,7 @@ import typer
 from pydantic import SecretStr
 
 from mcp_tools_proxy.cli.output import echo
+from mcp_tools_proxy.documents.document_store import DatabaseProblem
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     ReadOnlyDocuments,
@@ -23,7 +24,6 @@ from mcp_tools_proxy.documents.folder.folder_cache import ScanCache, VectorFile
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.importers.base import one_line
-from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.documents import DocumentSettings

@@ -31,7 +31,7 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
         owner_url = settings.documents_owner_url.get_secret_value()
         url = settings.documents_url
         # asyncpg is slow to import
-        from mcp_tools_proxy.documents.postgres import migrate as migration  # noqa: PLC0415
+        from mcp_tools_proxy.documents.postgres import schema as migration  # noqa: PLC0415
 
         gateway_url = None if url is None else url.get_secret_value()
         done = run_command(migration.migrate(owner_url, gateway_url))

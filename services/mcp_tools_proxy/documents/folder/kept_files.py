@@ -5,8 +5,8 @@ Older versions are files that our own writing has replaced, as
 that replaced the newest of them. Where the document is at another version, it was put there by
 hand, and none of them belongs to it.
 
-The PDF that a document was imported from is ``.originals/TENANT/DOC_ID/VERSION.pdf``. One of another
-version than the present one belongs to no document.
+The PDF that a document was imported from is ``.originals/TENANT/DOC_ID/VERSION.pdf``. One of
+another version than the present one belongs to no document.
 """
 
 import dataclasses

@@ -9,11 +9,10 @@ import asyncpg
 import structlog
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.document_store import ChangeListener
-from mcp_tools_proxy.documents.postgres.database import FAILURES, Database, connect
-from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
-from mcp_tools_proxy.documents.postgres.role_check import check_connection
+from mcp_tools_proxy.documents.document_store import ChangeListener, DatabaseProblem
+from mcp_tools_proxy.documents.postgres.database import FAILURES, Database, connect, one_line_of
 from mcp_tools_proxy.documents.postgres.rows import loaded
+from mcp_tools_proxy.documents.postgres.schema import check_connection
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 CHANNEL = "mcp_tools_proxy_documents"

@@ -9,9 +9,9 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolConnectionProxy
 
-from mcp_tools_proxy.documents.postgres.errors import one_line_of
 from mcp_tools_proxy.documents.postgres.rows import sought
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.wire.text import printable
 
 MAX_CONNECTIONS = 16
 """Connections of one process, besides the one that listens."""
@@ -34,6 +34,17 @@ UNAVAILABLE = (
     "the documents cannot be read now, because their database does not answer; try again later, "
     "or continue without them"
 )
+
+
+_LONGEST = 300
+
+
+def one_line_of(error: BaseException) -> str:
+    """Return the text of an exception as one line; its kind where it has none."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        text = "the database did not answer in time"
+    return printable(text)[:_LONGEST]
 
 
 async def connect(url: str, **options: Any) -> asyncpg.Connection:

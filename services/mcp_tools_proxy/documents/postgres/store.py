@@ -16,16 +16,8 @@ from mcp_tools_proxy.documents.document_store import (
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
-from mcp_tools_proxy.documents.postgres.older_rows import read_older
-from mcp_tools_proxy.documents.postgres.original_rows import original_tag, read_original
+from mcp_tools_proxy.documents.postgres.kept_rows import original_tag, read_older, read_original
 from mcp_tools_proxy.documents.postgres.rows import (
-    document_of,
-    head_of_row,
-    loaded,
-    sections_of,
-    sought,
-)
-from mcp_tools_proxy.documents.postgres.statements import (
     HAS_READERS,
     HEAD,
     LIST_HEADS,
@@ -34,6 +26,11 @@ from mcp_tools_proxy.documents.postgres.statements import (
     SECTION,
     SECTIONS,
     WHOLE,
+    document_of_row,
+    head_of_row,
+    loaded,
+    sections_of,
+    sought,
 )
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import DocumentHead
@@ -96,12 +93,9 @@ class PostgresStore:
             return Reading(head=head)
         if wanted.pages is not None:
             return Reading(head=head, pages=_numbered(row["pages"], wanted.pages[0]))
-        sections = sections_of(row["sections"])
         if wanted.whole:
-            document = document_of(
-                head, row["pages"], sections, row["chunks"], has_chunks=row["has_chunks"]
-            )
-            return Reading(head=head, document=document)
+            return Reading(head=head, document=document_of_row(head, row))
+        sections = sections_of(row["sections"])
         section = sections.get(wanted.section_id or "")
         pages = {} if section is None else _numbered(row["pages"], section.page_start)
         return Reading(head=head, sections=sections, pages=pages)

@@ -22,17 +22,17 @@ from mcp_tools_proxy.documents.document_writer import (
     facts_bytes,
 )
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
-from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
-from mcp_tools_proxy.documents.postgres.original_rows import keep_original
+from mcp_tools_proxy.documents.postgres.kept_rows import keep_original, keep_present, list_older
 from mcp_tools_proxy.documents.postgres.rows import (
-    document_of,
+    HEAD,
+    HEAD_COLUMNS,
+    WHOLE,
+    document_of_row,
     head_of_row,
     loaded,
-    sections_of,
     sought,
     stored,
 )
-from mcp_tools_proxy.documents.postgres.statements import HEAD, HEAD_COLUMNS, WHOLE
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -220,13 +220,7 @@ class PostgresWriter:
             row = await connection.fetchrow(WHOLE, *map(sought, key))
         if row is None:
             return None
-        return document_of(
-            head_of_row(*key, row),
-            row["pages"],
-            sections_of(row["sections"]),
-            row["chunks"],
-            has_chunks=row["has_chunks"],
-        )
+        return document_of_row(head_of_row(*key, row), row)
 
     async def older_versions(self, key: Key) -> Sequence[str]:
         """Return the older versions of a document that are kept, the newest first."""

@@ -1,17 +1,20 @@
-"""Older versions in PostgreSQL: each is one row with a whole document but for its readers."""
+"""What PostgreSQL keeps of documents besides them: older versions, and original PDFs.
+
+An older version is one row with a whole document but for its readers. The PDF that a document was
+imported from is one row, too.
+"""
 
 from collections.abc import Sequence
 
 from mcp_tools_proxy.documents.document_store import Key, Reading
 from mcp_tools_proxy.documents.postgres.database import Connection
 from mcp_tools_proxy.documents.postgres.rows import (
-    document_of,
+    WHOLE,
+    document_of_row,
     head_of_row,
-    sections_of,
     sought,
     stored,
 )
-from mcp_tools_proxy.documents.postgres.statements import WHOLE
 
 _COPIED = (
     "version, title, tags, page_count, section_count, text_chars, has_chunks, language, ocr, "
@@ -35,17 +38,29 @@ DELETE {_OF_DOCUMENT} AND (
 """
 
 
+_OF_VERSION = "FROM mcp_tools_proxy.originals WHERE tenant_id = $1 AND doc_id = $2 AND version = $3"
+
+
+_KEEP_ORIGINAL = """
+INSERT INTO mcp_tools_proxy.originals (tenant_id, doc_id, version, content, kept_at)
+VALUES ($1, $2, $3, $4, clock_timestamp())
+ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = excluded.version,
+    content = excluded.content, kept_at = excluded.kept_at
+"""
+
+
+_REMOVE_OTHER_ORIGINAL = (
+    "DELETE FROM mcp_tools_proxy.originals WHERE tenant_id = $1 AND doc_id = $2 AND version <> $3"
+)
+
+
 async def read_older(connection: Connection, key: Key, version: str) -> Reading | None:
     """Read an older version of a document; None when it is not kept."""
     row = await connection.fetchrow(_READ, *map(sought, key), version)
     if row is None:
         return None
     head = head_of_row(*key, row)
-    sections = sections_of(row["sections"])
-    document = document_of(
-        head, row["pages"], sections, row["chunks"], has_chunks=row["has_chunks"]
-    )
-    return Reading(head=head, document=document)
+    return Reading(head=head, document=document_of_row(head, row))
 
 
 async def list_older(connection: Connection, key: Key) -> Sequence[str]:
@@ -62,3 +77,28 @@ async def keep_present(connection: Connection, key: Key, *, version: str, older:
     if older > 0:
         await connection.execute(_KEEP, *ids)
     await connection.execute(_REMOVE, *ids, version, older)
+
+
+async def original_tag(connection: Connection, key: Key, version: str) -> str | None:
+    """Return when the PDF of a version was kept; None when none is."""
+    found = await connection.fetchval(f"SELECT kept_at {_OF_VERSION}", *map(sought, key), version)
+    return None if found is None else str(found)
+
+
+async def read_original(connection: Connection, key: Key, version: str) -> bytes | None:
+    """Read the PDF of a version; None when none is kept."""
+    found: bytes | None = await connection.fetchval(
+        f"SELECT content {_OF_VERSION}", *map(sought, key), version
+    )
+    return found
+
+
+async def keep_original(
+    connection: Connection, key: Key, version: str, original: bytes | None
+) -> None:
+    """Keep the PDF of the version that was written, and none of another version."""
+    ids = tuple(map(stored, key))
+    if original is not None:
+        await connection.execute(_KEEP_ORIGINAL, *ids, version, original)
+    else:
+        await connection.execute(_REMOVE_OTHER_ORIGINAL, *ids, version)
