@@ -41,8 +41,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed
-from mcp_tools_proxy.documents.importers.import_places import ImporterBusy
-from mcp_tools_proxy.documents.importers.import_process import ImportUnavailable
+from mcp_tools_proxy.documents.importers.import_process import ImporterBusy, ImportUnavailable
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import (

@@ -138,11 +138,11 @@ class PageRenderer:
         request = json.dumps({"page": page, "max_bytes": self._max_image_bytes}).encode() + b"\n"
         try:
             async with (
-                worker_process(self._worker) as (_, output, sink),
+                worker_process(self._worker) as worker,
                 asyncio.TaskGroup() as group,
             ):
-                feeding = group.create_task(feed(sink, request, BytesIO(pdf)))
-                answer = await self._receive(output)
+                feeding = group.create_task(feed(worker.stdin, request, BytesIO(pdf)))
+                answer = await self._receive(worker.stdout)
                 feeding.cancel()
         except ImportUnavailable as error:
             raise NotRendered("no process can be started now", is_lasting=False) from error

@@ -5,15 +5,14 @@ On the event loop nothing can interrupt a check, and in a thread it keeps all ot
 
 import asyncio
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, SubprocessStreamProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Self
 from weakref import WeakValueDictionary
 
 from pydantic_core import from_json, to_json
 
+from mcp_tools_proxy.aiokits.worker_process import WorkerProcess
 from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
 from mcp_tools_proxy.gateway.check_worker import CPU_S
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
@@ -34,68 +33,9 @@ TIMEOUT_S = 30.0
 """Seconds for one check; its CPU ends it sooner, unless the machine is busy."""
 
 _RETRY_S = 1.0
-_LINE_BYTES = 256 * 1024
 
 IDLE_S = 60.0
 """A process takes 25 MB, and ends after that time without a check."""
-
-
-class _Worker:
-    """A process that makes one check at a time."""
-
-    def __init__(
-        self, transport: asyncio.SubprocessTransport, protocol: SubprocessStreamProtocol
-    ) -> None:
-        if protocol.stdin is None or protocol.stdout is None:
-            raise RuntimeError("the process was started with pipes")
-        self._transport = transport
-        self._process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
-        self._stdin = protocol.stdin
-        self._stdout = protocol.stdout
-
-    @classmethod
-    async def start(cls, command: Sequence[str]) -> Self:
-        """Start the process, with nothing of this one's environment. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        # not create_subprocess_exec, which hands out no way to close the pipes
-        transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
-            *command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env={},
-            cwd="/",
-        )
-        return cls(transport, protocol)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it can make no more checks."""
-        return self._process.returncode is not None
-
-    async def send(self, costly: CostlyCheck) -> bytes:
-        """Send a check; return the answer, empty if the process ended instead."""
-        parts = costly.schema_json, to_json(costly.arguments), to_json(costly.filled_in)
-        with suppress(ConnectionError):
-            self._stdin.write(b"%d %d %d\n" % tuple(map(len, parts)) + b"".join(parts))
-            await self._stdin.drain()
-            return await self._stdout.readline()
-        return b""
-
-    async def end(self) -> None:
-        """Kill the process, and wait until it has ended."""
-        self.kill()
-        await asyncio.shield(self._process.wait())
-
-    def kill(self) -> None:
-        """Kill the process and close its pipes."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        sink = self._stdin.transport
-        if sink.get_write_buffer_size() or not sink.is_closing():
-            sink.abort()
-        self._transport.close()
 
 
 class CheckProcesses:
@@ -115,7 +55,7 @@ class CheckProcesses:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """A lock stays while a check of its tenant runs or waits."""
         self._waiting: Counter[str] = Counter()
-        self._idle: dict[_Worker, asyncio.TimerHandle] = {}
+        self._idle: dict[WorkerProcess, asyncio.TimerHandle] = {}
 
     def __repr__(self) -> str:
         return f"<CheckProcesses: {len(self._idle)} idle, checks of {len(self._turns)} tenants>"
@@ -163,7 +103,7 @@ class CheckProcesses:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
-                    answer = await worker.send(costly)
+                    answer = await _ask(worker, costly)
         finally:
             if answer:
                 timer = asyncio.get_running_loop().call_later(self._idle_s, self._drop, worker)
@@ -172,7 +112,7 @@ class CheckProcesses:
                 await worker.end()
         return answer
 
-    def _take_idle(self) -> _Worker | None:
+    def _take_idle(self) -> WorkerProcess | None:
         while self._idle:
             worker, timer = self._idle.popitem()
             timer.cancel()
@@ -181,15 +121,25 @@ class CheckProcesses:
             worker.kill()
         return None
 
-    def _drop(self, worker: _Worker) -> None:
+    def _drop(self, worker: WorkerProcess) -> None:
         del self._idle[worker]
         worker.kill()
 
-    async def _start(self) -> _Worker:
+    async def _start(self) -> WorkerProcess:
         try:
-            return await _Worker.start(self._worker)
+            return await WorkerProcess.start(self._worker)
         except OSError as error:
             raise _busy("no process can be started for the check of its arguments") from error
+
+
+async def _ask(worker: WorkerProcess, costly: CostlyCheck) -> bytes:
+    """Send a check; return the answer, empty if the process ended instead."""
+    parts = costly.schema_json, to_json(costly.arguments), to_json(costly.filled_in)
+    with suppress(ConnectionError):
+        worker.stdin.write(b"%d %d %d\n" % tuple(map(len, parts)) + b"".join(parts))
+        await worker.stdin.drain()
+        return await worker.stdout.readline()
+    return b""
 
 
 def _too_costly(costly: CostlyCheck) -> InvalidArguments:

@@ -23,13 +23,11 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     no_progress,
 )
-from mcp_tools_proxy.documents.importers.import_places import (
+from mcp_tools_proxy.documents.importers.import_process import (
     MOST_WAITING,
+    Importer,
     ImporterBusy,
     ImportPlaces,
-)
-from mcp_tools_proxy.documents.importers.import_process import (
-    Importer,
     ImportUnavailable,
 )
 from mcp_tools_proxy.documents.page_images import NotRendered, PageRenderer

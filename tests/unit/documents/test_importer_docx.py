@@ -4,10 +4,14 @@ import sys
 
 import pytest
 
-from mcp_tools_proxy.documents.importers import converted, docx_archive
+from mcp_tools_proxy.documents.importers import converted
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.converted import import_docx, import_html
-from mcp_tools_proxy.documents.importers.docx_archive import MAX_PARTS, MAX_XML_BYTES
+from mcp_tools_proxy.documents.importers.converted import (
+    MAX_PARTS,
+    MAX_XML_BYTES,
+    import_docx,
+    import_html,
+)
 from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import (
@@ -38,8 +42,7 @@ MAX_TOKENS = 5_000
 @pytest.fixture
 def few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limit: reading half a million of elements shows no more."""
-    for module in (converted, docx_archive):
-        monkeypatch.setattr(module, "MAX_TOKENS", MAX_TOKENS)
+    monkeypatch.setattr(converted, "MAX_TOKENS", MAX_TOKENS)
 
 
 def refused(data: bytes) -> str:

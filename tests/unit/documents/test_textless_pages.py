@@ -1,6 +1,6 @@
 """How pages without text are named (contract §5)."""
 
-from mcp_tools_proxy.documents.importers.textless_pages import (
+from mcp_tools_proxy.documents.importers.base import (
     MAX_RANGES,
     pages_without_text,
     spell_pages,

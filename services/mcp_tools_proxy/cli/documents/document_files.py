@@ -21,8 +21,7 @@ from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, folded, print_json, print_table, whole
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
-from mcp_tools_proxy.documents.importers.base import one_line
-from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
+from mcp_tools_proxy.documents.importers.base import one_line, pages_without_text, spell_pages
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.wire.text import quote

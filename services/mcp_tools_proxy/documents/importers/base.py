@@ -1,18 +1,27 @@
-"""Shared by all importers: options, errors, cleaning text, cutting pages, building sections."""
+"""Shared by all importers: options, errors, cleaning text, cutting pages, building sections.
+
+Pages without text are found, and their numbers formatted, for the messages about an import.
+"""
 
 import re
 import unicodedata
 from bisect import bisect_right
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.document import Document, Section
+from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import cut_utf8
 
 PAGE_BYTES = 8000
 """The largest page made from a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
+
+
+MAX_RANGES = 20
+"""Ranges of pages listed; a book with a picture on every other page would fill screens."""
+
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -195,3 +204,29 @@ def _unused_id(slug: str, used: Mapping[str, object], repeats: Counter[str]) -> 
         repeats[slug] += 1
         unused = f"{slug}-{repeats[slug] + 1}"
     return unused
+
+
+def pages_without_text(document: Document) -> list[int]:
+    """Return the numbers of the pages that hold nothing but white space."""
+    return [number for number, text in enumerate(document.pages, start=1) if not text.strip()]
+
+
+def spell_pages(numbers: Sequence[int]) -> str:
+    """Format ascending page numbers as ranges: ``2-4, 7``."""
+    ranges = [
+        str(first) if first == last else f"{first}-{last}" for first, last in _ranges(numbers)
+    ]
+    return join_first(ranges, limit=MAX_RANGES, separator=", ", more=" and {} more ranges")
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = last = None
+    for number in numbers:
+        if first is None or last is None:
+            first = number
+        elif number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    if first is not None and last is not None:
+        yield first, last

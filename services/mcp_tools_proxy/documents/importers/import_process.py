@@ -1,14 +1,15 @@
-"""Imports files in processes of their own, with nothing of this one's: no secret, no descriptor."""
+"""Imports files in processes of their own, with nothing of this one's: no secret, no descriptor.
+
+Two imports with OCR and two without may run at once, three in all.
+"""
 
 import asyncio
 import json
-import os
 import re
 import signal
 import sys
 import tempfile
-from asyncio.subprocess import SubprocessStreamProtocol
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -16,7 +17,9 @@ from typing import BinaryIO
 
 from pydantic_core import from_json
 
+from mcp_tools_proxy.aiokits.worker_process import WorkerProcess
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
+from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
@@ -24,7 +27,6 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     one_line,
 )
-from mcp_tools_proxy.documents.importers.import_places import ImportPlaces
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
@@ -43,9 +45,43 @@ ENVIRONMENT = {"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
 """Largest document, as JSON, that is taken from an import, unless told otherwise."""
 
+
+MOST_AT_ONCE = 3
+
+
+MOST_OF_A_KIND = 2
+"""Of those with OCR, and of those without: two scans take a quarter of an hour."""
+
+
+MOST_WAITING = 24
+"""Tenants that wait; each has an upload on disk."""
+
+
+WAIT_S = 90.0
+"""Seconds that an import waits for a place: longer than two others may take meanwhile."""
+
+
+SHARE_S = 60.0
+
+
+OCR_SHARE_S = 300.0
+"""Seconds after which an import ends while another tenant waits for its place."""
+
+
+_PLAIN, _OCR = "plain", "ocr"
+
+
+_REASONS: Mapping[Refusal, str] = {
+    Refusal.OWN_WORK: "another import of this tenant is running; send it again",
+    Refusal.MANY_WAIT: "too many tenants are waiting for an import; send it again",
+    Refusal.WAITED_TOO_LONG: "imports of other tenants are running; send it again",
+    Refusal.SHARE_IS_OVER: "the import took over {share_s:g} s while other tenants waited; send it "
+    "again later, or cut the file into parts",
+}
+
+
 _LONGER = "set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
 _PREFIX = "mcp-tools-proxy-import-"
-_LINE_BYTES = 256 * 1024
 _REASON_CHARS = 1000
 _PIECE_BYTES = 256 * 1024
 _SMALL_PIECE_BYTES = 4 * 1024
@@ -60,6 +96,50 @@ class ImportUnavailable(Exception):
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
         self.reason = f"an import cannot be run on this machine now: {error.strerror}"
+
+
+class ImporterBusy(Exception):
+    """There is no place for an import now, or no longer; ``reason`` is one line."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ImportPlaces:
+    """The places of one event loop."""
+
+    def __init__(
+        self, *, wait_s: float = WAIT_S, share_s: float = SHARE_S, ocr_share_s: float = OCR_SHARE_S
+    ) -> None:
+        self._places = FairPlaces(
+            most_at_once=MOST_AT_ONCE,
+            most_of_a_kind=MOST_OF_A_KIND,
+            most_waiting=MOST_WAITING,
+            wait_s=wait_s,
+            shares_s={_PLAIN: share_s, _OCR: ocr_share_s},
+        )
+
+    def __repr__(self) -> str:
+        return f"<ImportPlaces: {self._places.running} running, {self._places.waiting} waiting>"
+
+    @property
+    def running(self) -> int:
+        """How many imports run."""
+        return self._places.running
+
+    @asynccontextmanager
+    async def place(
+        self, tenant_id: str, *, with_ocr: bool, timeout_s: float
+    ) -> AsyncIterator[None]:
+        """Wait for a place, and hold it during the block. Raises ImporterBusy, TimeoutError."""
+        kind = _OCR if with_ocr else _PLAIN
+        try:
+            async with self._places.place(tenant_id, kind=kind, timeout_s=timeout_s):
+                yield
+        except NoPlace as error:
+            reason = _REASONS[error.refusal].format(share_s=error.share_s)
+            raise ImporterBusy(reason) from None
 
 
 class Imported:
@@ -158,14 +238,14 @@ class Importer:
             "cpu_s": cpu_s,
         }
         source.seek(0)
-        async with worker_process(self._worker) as (process, output, sink):
+        async with worker_process(self._worker) as worker:
             async with asyncio.TaskGroup() as group:
                 header = json.dumps(request).encode() + b"\n"
-                feeding = group.create_task(feed(sink, header, source))
-                problem = await self._receive(output, answer, progress)
+                feeding = group.create_task(feed(worker.stdin, header, source))
+                problem = await self._receive(worker.stdout, answer, progress)
                 feeding.cancel()
             if isinstance(problem, _Ended):
-                problem = ImportFailed(_reason_of(await process.wait(), cpu_s))
+                problem = ImportFailed(_reason_of(await worker.wait(), cpu_s))
             if problem is not None:
                 raise problem
 
@@ -237,41 +317,17 @@ def _temporary_folder() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def worker_process(
-    worker: Sequence[str],
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Start the process in a folder of its own; end it, and what it started, with the block."""
-    loop = asyncio.get_running_loop()
+async def worker_process(command: Sequence[str]) -> AsyncIterator[WorkerProcess]:
+    """Run a process in a folder of its own; end it, and what it started, with the block."""
     with _temporary_folder() as folder:
         try:
-            # not create_subprocess_exec, which hands out no way to close the pipes
-            transport, protocol = await loop.subprocess_exec(
-                lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
-                *worker,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd=folder,
-                env=ENVIRONMENT,
-                start_new_session=True,
-            )
+            worker = await WorkerProcess.start(command, folder=folder, environment=ENVIRONMENT)
         except OSError as error:
             raise ImportUnavailable(error) from error
-        process = asyncio.subprocess.Process(transport, protocol, loop)
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError("the process was started with pipes")
         try:
-            yield process, process.stdout, process.stdin
+            yield worker
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            # wait() waits for its pipes, too: one full of what nobody reads, or held open by what
-            # left the group, kept the place of this import for ever
-            sink = process.stdin.transport
-            if sink.get_write_buffer_size() or not sink.is_closing():
-                sink.abort()
-            transport.close()
-            await asyncio.shield(process.wait())
+            await worker.end()
 
 
 async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:

@@ -13,13 +13,14 @@ from mcp_tools_proxy.documents.importers.base import (
     clean,
     decode_text,
     no_progress,
+    pages_without_text,
     paginate,
+    spell_pages,
 )
 from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx, import_html
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
-from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
 
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
