@@ -22,11 +22,8 @@ from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.tools.chunk_window import window_tool
-from mcp_tools_proxy.tools.local_search import search_tool
-from mcp_tools_proxy.tools.read_metadata import metadata_tool
-from mcp_tools_proxy.tools.read_pages import pages_tool
-from mcp_tools_proxy.tools.read_section import section_tool
-from mcp_tools_proxy.tools.search_documents import documents_search_tool
+from mcp_tools_proxy.tools.read_document import metadata_tool, pages_tool, section_tool
+from mcp_tools_proxy.tools.search import documents_search_tool, search_tool
 from mcp_tools_proxy.tools.verify_quote import quote_tool
 
 Shown = Mapping[str, Any]

@@ -3,11 +3,11 @@
 import errno
 
 from mcp_tools_proxy.cli.main import main
-from mcp_tools_proxy.sandbox import seccomp
+from mcp_tools_proxy.sandbox import system_calls
 from mcp_tools_proxy.sandbox.system_calls import forbid_new_privileges
 
 if __name__ == "__main__":
-    seccomp._NUMBERS = {"landlock_create_ruleset": (444, 444)}
+    system_calls._NUMBERS = {"landlock_create_ruleset": (444, 444)}
     forbid_new_privileges()
-    seccomp.deny_calls([("landlock_create_ruleset", errno.ENOSYS, None)])
+    system_calls.deny_calls([("landlock_create_ruleset", errno.ENOSYS, None)])
     main()

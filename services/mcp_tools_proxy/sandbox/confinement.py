@@ -38,7 +38,7 @@ def missing_for(*, read: bool = False, write: bool = False, calls: bool = False)
     """
     if sys.platform != "linux":
         return "Linux"
-    from mcp_tools_proxy.sandbox import landlock, seccomp  # noqa: PLC0415 - Linux only
+    from mcp_tools_proxy.sandbox import landlock, system_calls  # noqa: PLC0415 - Linux only
 
     version = landlock.abi() if read or write else 0
     if read and not version:
@@ -48,7 +48,7 @@ def missing_for(*, read: bool = False, write: bool = False, calls: bool = False)
             f"version {landlock.WRITE_ABI} of Landlock, which Linux has since 6.2: this kernel has "
             + (f"version {version}" if version else "none, or it is off")
         )
-    if (calls or read or write) and not seccomp.is_supported():
+    if (calls or read or write) and not system_calls.is_supported():
         return "seccomp, on x86-64 or aarch64"
     return None
 
@@ -74,19 +74,19 @@ def confine_server(
         raise OSError(f"this machine lacks {lack}")
     if network and all(it is None for it in (read, write, memory, cpu)):
         return
-    from mcp_tools_proxy.sandbox import seccomp, system_calls  # noqa: PLC0415 - Linux only
+    from mcp_tools_proxy.sandbox import system_calls  # noqa: PLC0415 - Linux only
 
     _limit(memory, cpu)
     system_calls.drop_capabilities()
     system_calls.forbid_new_privileges()
-    rules = () if cpu is None else seccomp.AFFINITY
+    rules = () if cpu is None else system_calls.AFFINITY
     if not network or read is not None or write is not None:
         _close_files(read, write, SYSTEM_PATHS, programs=_program(command))
-        rules = (*rules, *seccomp.OTHER_PROCESSES, *(() if network else seccomp.NETWORK))
+        rules = (*rules, *system_calls.OTHER_PROCESSES, *(() if network else system_calls.NETWORK))
     if write is not None and not write:
-        rules = (*rules, *seccomp.FILE_ATTRIBUTES)
+        rules = (*rules, *system_calls.FILE_ATTRIBUTES)
     if rules:
-        seccomp.deny_calls(rules)
+        system_calls.deny_calls(rules)
 
 
 def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
@@ -98,17 +98,17 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     """
     if sys.platform != "linux":
         return
-    from mcp_tools_proxy.sandbox import seccomp, system_calls  # noqa: PLC0415 - Linux only
+    from mcp_tools_proxy.sandbox import system_calls  # noqa: PLC0415 - Linux only
 
     system_calls.drop_capabilities()
     system_calls.forbid_new_privileges()
     own = os.path.dirname(os.path.dirname(__file__))
     python = (*sys.path, f"{sys.base_prefix}/lib", own)
     _close_files([], write, [*LIBRARY_PATHS, *python, *read])
-    if seccomp.is_supported():
-        rules = (*seccomp.OTHER_PROCESSES, *seccomp.NETWORK, *seccomp.NEW_PROCESSES)
-        signals = seccomp.signals_of(os.getpid())
-        seccomp.deny_calls((*rules, *seccomp.FILE_ATTRIBUTES, *signals))
+    if system_calls.is_supported():
+        rules = (*system_calls.OTHER_PROCESSES, *system_calls.NETWORK, *system_calls.NEW_PROCESSES)
+        signals = system_calls.signals_of(os.getpid())
+        system_calls.deny_calls((*rules, *system_calls.FILE_ATTRIBUTES, *signals))
     system_calls.hide_memory()
 
 

@@ -17,9 +17,15 @@ from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.tools.arguments import Id, Natural
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import ConflictingArguments, LocalTool, build_local_tool
+from mcp_tools_proxy.tools.local_tool import (
+    ConflictingArguments,
+    DocumentArguments,
+    Id,
+    LocalTool,
+    Natural,
+    build_local_tool,
+    document_finder,
+)
 from mcp_tools_proxy.tools.sources import WindowSource, window_sources
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 

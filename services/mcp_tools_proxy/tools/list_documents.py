@@ -18,8 +18,13 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
-from mcp_tools_proxy.tools.arguments import Positive
-from mcp_tools_proxy.tools.local_tool import Arguments, LocalTool, build_local_tool, no_document
+from mcp_tools_proxy.tools.local_tool import (
+    Arguments,
+    LocalTool,
+    Positive,
+    build_local_tool,
+    no_document,
+)
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 

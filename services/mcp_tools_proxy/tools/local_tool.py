@@ -1,22 +1,27 @@
-"""Builds a Tool from a pydantic argument model and one async function."""
+"""Builds a Tool from a pydantic argument model and one async function.
+
+Arguments that several tools share are here: those that name a document, with its lookup.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.sources import without_sources
-from mcp_tools_proxy.wire.identifiers import id_of
+from mcp_tools_proxy.wire.identifiers import ContentVersion, Identifier, id_of
 from mcp_tools_proxy.wire.problem_texts import (
     MAX_PROBLEMS,
     closest_match,
@@ -24,7 +29,38 @@ from mcp_tools_proxy.wire.problem_texts import (
     join_first,
     problem_of,
 )
+from mcp_tools_proxy.wire.strict_json import whole_number
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+LARGEST = 10**18
+"""Larger integers are clamped to it; no document has as many pages, characters or sections."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,4300}")
+
+
+def _integer(value: object) -> object:
+    """Validate an integer, also one written as ``3.0`` or as a string, which models do (T-01)."""
+    value = whole_number(value)
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("should be an integer")  # noqa: TRY004 - pydantic reports ValueError
+    return max(-LARGEST, min(value, LARGEST))
+
+
+Natural = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
+"""An integer, 0 or more."""
+
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
+"""An integer, 1 or more."""
+
+Id = Annotated[Identifier, BeforeValidator(id_of)]
+"""An id; an integer counts as its digits."""
+
+StartChar = Annotated[
+    Natural, Field(description="To continue a truncated answer: its next_start_char.")
+]
+
 
 MAX_ARGUMENTS = 100
 """Most arguments of one call that are validated; no tool has as many."""
@@ -195,6 +231,62 @@ def _names_in(error: ErrorDetails) -> tuple[str, ...]:
 
 async def no_document(_arguments: Arguments, _call: Call) -> None:
     """Return None: the arguments name no document."""
+
+
+class DocumentArguments(Arguments):
+    """Base of the arguments that name a document."""
+
+    doc_id: Id
+
+
+class VersionArguments(DocumentArguments):
+    """Base of the arguments that name a document, and may name a version of it."""
+
+    version: Annotated[
+        ContentVersion | None,
+        Field(description="To read an older version: the version in a source."),
+    ] = None
+
+
+DocumentArgumentsT = TypeVar("DocumentArgumentsT", bound=DocumentArguments)
+
+
+VersionArgumentsT = TypeVar("VersionArgumentsT", bound=VersionArguments)
+
+
+FindDocument = Callable[[DocumentArgumentsT, Call], Awaitable[CachedDocument]]
+
+
+def document_finder(
+    repository: DocumentRepository, wanted: Callable[[DocumentArgumentsT], Wanted]
+) -> FindDocument[DocumentArgumentsT]:
+    """Build the function that returns the document of a call, with the parts that it needs.
+
+    The call is checked with it, and made with the document that it returned. The function raises
+    AccessDenied or DocumentNotFound if there is none that the caller may read, and
+    DocumentsUnavailable.
+    """
+
+    def find(arguments: DocumentArgumentsT, call: Call) -> Awaitable[CachedDocument]:
+        return repository.find(call.caller, arguments.doc_id, wanted(arguments))
+
+    return find
+
+
+def version_finder(
+    repository: DocumentRepository, wanted: Callable[[VersionArgumentsT], Wanted]
+) -> FindDocument[VersionArgumentsT]:
+    """Build the same function for arguments that may name a version. Raises VersionNotKept, too."""
+    find_present = document_finder(repository, wanted)
+
+    def find(arguments: VersionArgumentsT, call: Call) -> Awaitable[CachedDocument]:
+        if arguments.version is None:
+            return find_present(arguments, call)
+        return repository.find_version(
+            call.caller, arguments.doc_id, arguments.version, wanted(arguments)
+        )
+
+    return find
 
 
 def build_local_tool(

@@ -11,8 +11,12 @@ from mcp_tools_proxy.documents.quotable_document import Passage
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import DocumentHead
-from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
+from mcp_tools_proxy.tools.local_tool import (
+    LocalTool,
+    VersionArguments,
+    build_local_tool,
+    version_finder,
+)
 from mcp_tools_proxy.tools.sources import Source, source_of, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens
 

@@ -12,9 +12,13 @@ from mcp_tools_proxy.documents.page_images import PageImages
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound
-from mcp_tools_proxy.tools.arguments import Positive
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
+from mcp_tools_proxy.tools.local_tool import (
+    DocumentArguments,
+    LocalTool,
+    Positive,
+    build_local_tool,
+    document_finder,
+)
 
 PIXELS_OF_A_TOKEN = 750
 """Vendors count about as many pixels of an image as a token."""

@@ -1,13 +1,24 @@
-"""The ``documents`` command with its sub-commands; ``migrate`` is here."""
+"""The ``documents`` command with its sub-commands; ``copy`` and ``migrate`` are here.
 
+``copy`` copies from one store to another, and verifies each copy.
+"""
+
+import asyncio
 import dataclasses
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mcp_tools_proxy.cli.documents.document_copy import add_copy
-from mcp_tools_proxy.cli.documents.document_files import add_list, add_remove, add_show
+from mcp_tools_proxy.cli.documents.document_files import (
+    add_list,
+    add_remove,
+    add_rights,
+    add_show,
+    all_heads,
+)
 from mcp_tools_proxy.cli.documents.document_import import add_import
-from mcp_tools_proxy.cli.documents.document_rights import add_rights
+from mcp_tools_proxy.cli.documents.document_files import add_rights
 from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, run_command
 from mcp_tools_proxy.cli.output import AsJson, echo, fail, print_json
 
