@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.downstream.mcp_client import dialer, stdio_process
+from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.ratelimit import failover, limiter
 from mcp_tools_proxy.redis_client import connection_pool
 from mcp_tools_proxy.server.garbage_collector import THRESHOLDS

@@ -13,7 +13,6 @@ FEW_LINES = 80
 
 ALLOWED_SMALL = {
     "api.error_handlers",
-    "cli.documents.documents_app",
     "console.pages.limits_page",
     "gateway.check_worker",
     "server.listeners",

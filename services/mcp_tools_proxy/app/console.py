@@ -22,7 +22,6 @@ from mcp_tools_proxy.console.page_request import OwnOrigin
 from mcp_tools_proxy.console.sessions import SessionCookie, Sessions
 from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets, Templates
-from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings

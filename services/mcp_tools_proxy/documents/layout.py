@@ -1,4 +1,4 @@
-"""Cuts a document's pages into chunks, and yields the text of its sections and pages (contract §5).
+"""Cuts a document's pages into chunks, and finds its sections and chunks by place (contract §5).
 
 The gateway and the reference Retrieval Service both cut chunks here, so their chunk ids agree.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
 from mcp_tools_proxy.domain.errors import ChunkNotFound
-from mcp_tools_proxy.wire.text import Cut, cut_text, quote
+from mcp_tools_proxy.wire.text import quote
 
 CHUNK_CHARS = 1000
 """A chunk's largest length in characters."""
@@ -81,68 +81,6 @@ def _edge(text: str, start: int) -> int:
         if last:
             return last
     return limit
-
-
-PAGE_SEPARATOR = "\n\n"
-"""Pages are joined by a blank line (contract §2)."""
-
-MAX_SPANS = 100
-"""Most pages of which one answer has text: each has a source of some 150 bytes. An answer with more
-was longer than its text by far, where pages hold a few characters each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutPages:
-    """A part of the joined text of pages, and where on its pages that part stands."""
-
-    cut: Cut
-    spans: Sequence[PageSpan]
-
-
-def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...]:
-    """Return what a section covers of each of its ``pages``."""
-    spans = page_spans(section.page_start, pages)
-    if section.start_char is not None:
-        spans = (spans[0]._replace(start_char=section.start_char), *spans[1:])
-    if section.end_char is not None:
-        spans = (*spans[:-1], spans[-1]._replace(end_char=section.end_char))
-    return spans
-
-
-def page_spans(first: int, pages: Sequence[str]) -> tuple[PageSpan, ...]:
-    """Return the whole of consecutive pages, of which the first has the number ``first``."""
-    return tuple(PageSpan(number, 0, len(text)) for number, text in enumerate(pages, start=first))
-
-
-def cut_pages(
-    spans: Sequence[PageSpan], pages: Sequence[str], *, start_char: int, max_bytes: int
-) -> CutPages:
-    """Return text from ``start_char`` of the joined ``spans``, at most ``max_bytes`` of UTF-8.
-
-    There is one of ``pages`` for each span.
-    """
-    cut = cut_text(_joined(spans, pages), start_char=start_char, max_bytes=max_bytes)
-    end_char = start_char + len(cut.text)
-    inside: list[PageSpan] = []
-    at = 0
-    for span in spans:
-        first = span.start_char + max(start_char - at, 0)
-        last = min(span.end_char, span.start_char + end_char - at)
-        if len(inside) == MAX_SPANS and first < last:
-            cut = Cut(cut.text[: at - start_char], at)
-            break
-        if first < last:
-            inside.append(PageSpan(span.page, first, last))
-        at += span.end_char - span.start_char + len(PAGE_SEPARATOR)
-    return CutPages(cut=cut, spans=inside)
-
-
-def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
-    """Yield the text of the spans piece by piece, separators included."""
-    for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
-        if number:
-            yield PAGE_SEPARATOR
-        yield text[span.start_char : span.end_char]
 
 
 def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:

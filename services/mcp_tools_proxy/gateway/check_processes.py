@@ -103,7 +103,7 @@ class CheckProcesses:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
-                    answer = await _ask(worker, costly)
+                    answer = await _answer_of(worker, costly)
         finally:
             if answer:
                 timer = asyncio.get_running_loop().call_later(self._idle_s, self._drop, worker)
@@ -132,7 +132,7 @@ class CheckProcesses:
             raise _busy("no process can be started for the check of its arguments") from error
 
 
-async def _ask(worker: WorkerProcess, costly: CostlyCheck) -> bytes:
+async def _answer_of(worker: WorkerProcess, costly: CostlyCheck) -> bytes:
     """Send a check; return the answer, empty if the process ended instead."""
     parts = costly.schema_json, to_json(costly.arguments), to_json(costly.filled_in)
     with suppress(ConnectionError):

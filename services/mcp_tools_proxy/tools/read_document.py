@@ -1,6 +1,7 @@
 """Reading a document: read_doc_pages, read_doc_section, and read_doc_metadata for what it has."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, NotRequired, Self
 
@@ -11,10 +12,9 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
-from mcp_tools_proxy.documents.layout import cut_pages, page_spans, section_spans
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
-from mcp_tools_proxy.domain.document import Section
+from mcp_tools_proxy.domain.document import PageSpan, Section
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge, SectionNotFound
 from mcp_tools_proxy.tools.local_tool import (
     ConflictingArguments,
@@ -28,7 +28,15 @@ from mcp_tools_proxy.tools.local_tool import (
     version_finder,
 )
 from mcp_tools_proxy.tools.sources import Source, sources_of
-from mcp_tools_proxy.wire.text import estimate_tokens, quote
+from mcp_tools_proxy.wire.text import Cut, cut_text, estimate_tokens, quote
+
+PAGE_SEPARATOR = "\n\n"
+"""Pages are joined by a blank line (contract §2)."""
+
+
+MAX_SPANS = 100
+"""Most pages of which one answer has text: each has a source of some 150 bytes. An answer with more
+was longer than its text by far, where pages hold a few characters each."""
 
 
 class PagesArguments(VersionArguments):
@@ -309,3 +317,57 @@ def _fit_sections(sections: Iterable[Section], max_bytes: int) -> list[SectionEn
             break
         entries.append(entry)
     return entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPages:
+    """A part of the joined text of pages, and where on its pages that part stands."""
+
+    cut: Cut
+    spans: Sequence[PageSpan]
+
+
+def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...]:
+    """Return what a section covers of each of its ``pages``."""
+    spans = page_spans(section.page_start, pages)
+    if section.start_char is not None:
+        spans = (spans[0]._replace(start_char=section.start_char), *spans[1:])
+    if section.end_char is not None:
+        spans = (*spans[:-1], spans[-1]._replace(end_char=section.end_char))
+    return spans
+
+
+def page_spans(first: int, pages: Sequence[str]) -> tuple[PageSpan, ...]:
+    """Return the whole of consecutive pages, of which the first has the number ``first``."""
+    return tuple(PageSpan(number, 0, len(text)) for number, text in enumerate(pages, start=first))
+
+
+def cut_pages(
+    spans: Sequence[PageSpan], pages: Sequence[str], *, start_char: int, max_bytes: int
+) -> CutPages:
+    """Return text from ``start_char`` of the joined ``spans``, at most ``max_bytes`` of UTF-8.
+
+    There is one of ``pages`` for each span.
+    """
+    cut = cut_text(_joined(spans, pages), start_char=start_char, max_bytes=max_bytes)
+    end_char = start_char + len(cut.text)
+    inside: list[PageSpan] = []
+    at = 0
+    for span in spans:
+        first = span.start_char + max(start_char - at, 0)
+        last = min(span.end_char, span.start_char + end_char - at)
+        if len(inside) == MAX_SPANS and first < last:
+            cut = Cut(cut.text[: at - start_char], at)
+            break
+        if first < last:
+            inside.append(PageSpan(span.page, first, last))
+        at += span.end_char - span.start_char + len(PAGE_SEPARATOR)
+    return CutPages(cut=cut, spans=inside)
+
+
+def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
+    """Yield the text of the spans piece by piece, separators included."""
+    for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
+        if number:
+            yield PAGE_SEPARATOR
+        yield text[span.start_char : span.end_char]

@@ -27,7 +27,7 @@ from mcp_tools_proxy.filesystem.atomic import write_atomically
 _LIST = f"kept{SUFFIX}"
 
 
-class _KeptFiles:
+class _VersionFiles:
     """Files of documents' versions below the folder ``root``, in ``folder``. All methods block."""
 
     folder: ClassVar[str]
@@ -69,7 +69,7 @@ class _KeptFiles:
             folder.rmdir()
 
 
-class OlderFiles(_KeptFiles):
+class OlderFiles(_VersionFiles):
     """The files of older versions."""
 
     folder = ".versions"
@@ -128,7 +128,7 @@ class OlderFiles(_KeptFiles):
         self._remove_others(key, kept)
 
 
-class OriginalFiles(_KeptFiles):
+class OriginalFiles(_VersionFiles):
     """The original PDFs."""
 
     folder = ".originals"

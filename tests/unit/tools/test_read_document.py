@@ -3,8 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.layout import MAX_SPANS, cut_pages, page_spans, section_spans
 from mcp_tools_proxy.domain.document import Section
+from mcp_tools_proxy.tools.read_document import (
+    MAX_SPANS,
+    cut_pages,
+    page_spans,
+    section_spans,
+)
 from mcp_tools_proxy.wire.text import Cut
 from tests.support.tables import each_row
 
