@@ -1,7 +1,7 @@
 """Which budgets a call for a document draws on that is not there, or not for this caller (§1)."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.builders import make_document
+from tests.support.local_tools import document_calls
 from tests.support.redis_server import running_redis
 from tests.support.service import Service, running
 
@@ -103,20 +104,13 @@ async def test_a_section_that_is_not_there_is_charged_to_the_document() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [
-        ("read_doc_section", {"section_id": "s"}),
-        ("read_doc_pages", {"page_start": 1, "page_end": 1}),
-        ("read_doc_metadata", {}),
-        ("doc_local_search", {"query": "q"}),
-        ("read_chunk_window", WINDOW),
-        ("verify_quote", {"quote": "some words"}),
-    ],
+    document_calls(),
 )
 async def test_every_document_tool_looks_before_the_documents_budget(
-    tool: str, arguments: dict[str, object]
+    tool: str, arguments: Mapping[str, object]
 ) -> None:
     async with running(rate_limit_calls=1) as service:
-        seen = [await service.code(tool, {"doc_id": "nobody's"} | arguments) for _ in range(3)]
+        seen = [await service.code(tool, {"doc_id": "nobody's", **arguments}) for _ in range(3)]
         assert seen == ["DOCUMENT_NOT_FOUND"] * 3
 
 

@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.document import Document, Section
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
+from tests.support.local_tools import document_calls
 from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 SECRET = "zanzibar"
@@ -43,6 +44,7 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("verify_quote", {"quote": f"{SECRET} text"}),
     ("list_available_tools", {}),
 ]
+CALLS += [(name, {**it}) for name, it in document_calls() if name not in dict(CALLS)]
 
 
 async def retrieval(request: httpx.Request) -> httpx.Response:
@@ -128,13 +130,7 @@ async def test_readiness_names_no_tenant_or_document(service: Service) -> None:
     assert not any(word in text for word in ("tenant_1", "tenant_2", "both", "theirs"))
 
 
-@pytest.mark.parametrize(
-    "tool_name",
-    [
-        *("read_doc_metadata", "read_doc_pages", "read_doc_section"),
-        *("doc_local_search", "read_chunk_window", "verify_quote"),
-    ],
-)
+@pytest.mark.parametrize("tool_name", [name for name, _ in document_calls()])
 async def test_a_foreign_document_is_denied(service: Service, tool_name: str) -> None:
     arguments = next(arguments for name, arguments in CALLS if name == tool_name)
     assert await service.code(tool_name, {"doc_id": "theirs"} | arguments) == "ACCESS_DENIED"

@@ -20,11 +20,9 @@ from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_s
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.tools.chunk_window import window_tool
-from mcp_tools_proxy.tools.read_document import metadata_tool, pages_tool, section_tool
-from mcp_tools_proxy.tools.search import documents_search_tool, search_tool
-from mcp_tools_proxy.tools.verify_quote import quote_tool
+from mcp_tools_proxy.tools.local_tools import ToolParts, build_local_tools
 
 Shown = Mapping[str, Any]
 
@@ -56,29 +54,27 @@ def local_specs() -> list[ToolSpec]:
     repository = DocumentRepository(
         store, cache_bytes=1, hide_foreign_documents=False, metrics=Metrics()
     )
-    retrieval = UnconfiguredRetrieval()
     indexes = build_search_indexes(store, repository, cache_dir=None, folder=Path(), url=None)
     search = TenantSearch(repository, indexes)
-    tools = (
-        section_tool(repository, max_text_bytes=1_000),
-        pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),
-        metadata_tool(repository, max_text_bytes=1_000),
-        search_tool(repository, max_text_bytes=1_000, windows_configured=True),
-        window_tool(
-            repository,
-            retrieval,
-            radius=2,
-            configured=True,
-            own_documents_only=True,
-            retrieval_knows_caller=False,
-            max_text_bytes=1_000,
-        ),
-        documents_search_tool(search, max_text_bytes=1_000),
-        quote_tool(repository, max_text_bytes=1_000),
+    parts = ToolParts(
+        repository=repository,
+        tenant_search=search,
+        retrieval=UnconfiguredRetrieval(),
+        list_tools=RegistryHolder().list_tools,
+        windows_configured=True,
+        windows_are_local=False,
+        own_documents_only=True,
+        retrieval_knows_caller=False,
+        max_text_bytes=1_000,
+        max_pages_per_call=5,
+        window_radius=2,
+        max_image_bytes=1_000,
+        max_result_bytes=1_000,
     )
+    specs = [tool.spec for tool in build_local_tools(parts)]
     search.close()
     repository.close()
-    return [tool.spec for tool in tools]
+    return specs
 
 
 def remote_spec(name: str, schema: Shown) -> ToolSpec:

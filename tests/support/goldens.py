@@ -4,12 +4,19 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
+from tests.support.local_tools import LISTED_TOOLS, LOCAL_TOOLS
+
 FOLDER = Path(__file__).parents[1] / "goldens"
+
+_TOOL_LISTS = (LISTED_TOOLS, sorted(LOCAL_TOOLS), sorted(DOCUMENT_TOOLS))
+"""The lists of local tools that answers, the OpenAPI document and a schema have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +30,7 @@ class Golden:
     def check(self, name: str, facts: Iterable[str]) -> None:
         """Compare with ``tests/goldens/<name>``; the order of the facts is that of the file."""
         file = self.folder / name
-        found = "".join(f"{fact}\n" for fact in facts)
+        found = "".join(f"{fact}\n" for fact in _with_one_line_of_tools([*facts]))
         assert found, "a golden has facts"
         if self.update:
             file.write_text(found, encoding="utf-8")
@@ -39,6 +46,34 @@ class Golden:
     @property
     def _command(self) -> str:
         return f"if the change is wanted: pytest -n0 --update {self.module}"
+
+
+def _with_one_line_of_tools(facts: Sequence[str]) -> Iterator[str]:
+    """Yield facts with one line in place of a list of all local tools, which tools.txt describes.
+
+    Where a tool is missing, or stands elsewhere, the list stays as it is: that is a difference.
+    """
+    position = 0
+    while position < len(facts):
+        for names in _TOOL_LISTS:
+            if (head := _head_of_list(facts[position : position + len(names)], names)) is not None:
+                yield f"{head}LOCAL TOOLS"
+                position += len(names)
+                break
+        else:
+            yield facts[position]
+            position += 1
+
+
+def _head_of_list(facts: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return what stands in front of the name in each fact, None if they are no such list."""
+    if len(facts) < len(names):
+        return None
+    heads = {
+        fact.partition(name)[0] if re.search(rf"{name}(?=\W|$)", fact) else None
+        for fact, name in zip(facts, names, strict=True)
+    }
+    return heads.pop() if len(heads) == 1 else None
 
 
 def section(name: str, facts: Iterable[str]) -> Iterator[str]:

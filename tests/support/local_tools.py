@@ -1,18 +1,11 @@
-"""The local tools by name, in the order of every list: a new one is added here; and templates."""
+"""The local tools by name, in the order of every list; and templates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-LOCAL_TOOLS = (
-    "read_doc_section",
-    "read_doc_pages",
-    "read_doc_metadata",
-    "doc_local_search",
-    "read_chunk_window",
-    "list_documents",
-    "search_documents",
-    "verify_quote",
-    "list_available_tools",
-)
+from mcp_tools_proxy.tools.local_tools import EXAMPLES
+
+LOCAL_TOOLS = tuple(EXAMPLES)
+"""The tools that are always there."""
 
 LISTED_TOOLS = tuple(name for name in LOCAL_TOOLS if name != "read_chunk_window")
 """Those that lists show while no source of chunk windows is configured."""
@@ -24,3 +17,10 @@ LOCAL_TEMPLATES = ("doc://{doc_id}", "doc://{doc_id}/pages/{from}-{to}")
 def of_servers(templates: Iterable[str]) -> list[str]:
     """Return the templates of a list that are servers'."""
     return [template for template in templates if template not in LOCAL_TEMPLATES]
+
+
+def document_calls() -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield each tool that takes a document, with the other arguments of its example."""
+    for name, arguments in EXAMPLES.items():
+        if "doc_id" in arguments:
+            yield name, {key: value for key, value in arguments.items() if key != "doc_id"}

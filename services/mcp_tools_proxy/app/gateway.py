@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from pydantic import SecretStr
@@ -276,48 +276,31 @@ class Gateway:
     def _local_tools(self, settings: Settings) -> Iterator[Tool]:
         """Yield the tools that the settings choose."""
         chosen = chosen_tools(settings.document_tools)
-        for tool in self._all_local_tools(settings):
+        for tool in build_local_tools(self._tool_parts(settings)):
             if not is_turned_off(tool.spec.name, chosen):
                 yield replace(tool, shows_sources=settings.sources)
 
-    def _all_local_tools(self, settings: Settings) -> tuple[LocalTool[Any, Any], ...]:
-        max_text_bytes = settings.max_text_bytes
-        return (
-            section_tool(self.repository, max_text_bytes=max_text_bytes),
-            pages_tool(
-                self.repository,
-                max_pages_per_call=settings.max_pages_per_call,
-                max_text_bytes=max_text_bytes,
-            ),
-            metadata_tool(self.repository, max_text_bytes=max_text_bytes),
-            search_tool(
-                self.repository,
-                max_text_bytes=max_text_bytes,
-                windows_configured=settings.retrieval_window_url is not None,
-            ),
-            window_tool(
-                self.repository,
-                self._windows(settings),
-                radius=settings.window_radius,
-                configured=settings.retrieval_window_url is not None,
-                own_documents_only=settings.mock_mode or settings.windows_are_local,
-                windows_are_local=settings.windows_are_local,
-                retrieval_knows_caller=settings.retrieval_send_caller,
-                max_text_bytes=max_text_bytes,
-            ),
-            documents_tool(self.repository, max_text_bytes=max_text_bytes),
-            documents_search_tool(self.tenant_search, max_text_bytes=max_text_bytes),
-            quote_tool(self.repository, max_text_bytes=max_text_bytes),
-            *self._page_tools(settings),
-            catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
-        )
-
-    def _page_tools(self, settings: Settings) -> Iterator[LocalTool[Any, Any]]:
-        """Yield the tool that shows pages, where the originals are kept."""
+    def _tool_parts(self, settings: Settings) -> ToolParts:
+        images = None
         if settings.documents_keep_originals:
             renderer = PageRenderer(max_image_bytes=settings.max_image_bytes)
             images = PageImages(self.documents.store, renderer)
-            yield view_tool(self.repository, images, max_image_bytes=settings.max_image_bytes)
+        return ToolParts(
+            repository=self.repository,
+            tenant_search=self.tenant_search,
+            retrieval=self._windows(settings),
+            list_tools=self.registry.list_tools,
+            images=images,
+            windows_configured=settings.retrieval_window_url is not None,
+            windows_are_local=settings.windows_are_local,
+            own_documents_only=settings.mock_mode or settings.windows_are_local,
+            retrieval_knows_caller=settings.retrieval_send_caller,
+            max_text_bytes=settings.max_text_bytes,
+            max_pages_per_call=settings.max_pages_per_call,
+            window_radius=settings.window_radius,
+            max_image_bytes=settings.max_image_bytes,
+            max_result_bytes=settings.max_result_bytes,
+        )
 
     def _local_templates(self, settings: Settings) -> Sequence[ResourceTemplate]:
         if is_turned_off(READS_RESOURCES, chosen_tools(settings.document_tools)):

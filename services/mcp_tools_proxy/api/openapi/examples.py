@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from mcp_tools_proxy.tools.local_tools import EXAMPLES
+
 Examples = Mapping[str, Mapping[str, object]]
 """Bodies by the name under which they are shown."""
 
@@ -41,27 +43,15 @@ REPLY_EXAMPLES: Examples = {
     },
 }
 
-_CALLS: Examples = {
-    "read_doc_section": {"doc_id": "doc_1", "section_id": "sec_intro"},
-    "read_doc_pages": {"doc_id": "doc_1", "page_start": 1, "page_end": 2},
-    "read_doc_metadata": {"doc_id": "doc_1"},
-    "doc_local_search": {"doc_id": "doc_1", "query": "certificate", "max_results": 3},
-    "read_chunk_window": {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1", "radius": 1},
-    "list_documents": {"query": "guide", "limit": 5},
-    "search_documents": {"query": "certificate", "max_results": 3},
-    "verify_quote": {"doc_id": "doc_1", "quote": "Pages 1 and 2 introduce the terms"},
-    "list_available_tools": {},
-}
-
 EXECUTE_EXAMPLES: Examples = {
     tool_name: {"tool_name": tool_name, "arguments": arguments, "user": _USER}
-    for tool_name, arguments in _CALLS.items()
+    for tool_name, arguments in EXAMPLES.items()
 }
 
 BATCH_EXAMPLES: Examples = {
     "two calls at once": {
         "calls": [
-            {"tool_name": name, "arguments": _CALLS[name]}
+            {"tool_name": name, "arguments": EXAMPLES[name]}
             for name in ("read_doc_metadata", "doc_local_search")
         ],
         "user": _USER,
