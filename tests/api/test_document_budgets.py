@@ -104,7 +104,7 @@ async def test_a_section_that_is_not_there_is_charged_to_the_document() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    document_calls(),
+    list(document_calls()),
 )
 async def test_every_document_tool_looks_before_the_documents_budget(
     tool: str, arguments: Mapping[str, object]

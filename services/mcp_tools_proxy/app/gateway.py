@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import SecretStr
@@ -71,18 +71,9 @@ from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import DocumentChanges, LoginChanges, RequestTelemetry
 from mcp_tools_proxy.telemetry.spans import describe_call
-from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
-from mcp_tools_proxy.tools.list_available_tools import catalog_tool
-from mcp_tools_proxy.tools.list_documents import documents_tool
-from mcp_tools_proxy.tools.search import search_tool
-from mcp_tools_proxy.tools.local_tool import LocalTool
-from mcp_tools_proxy.tools.read_document import metadata_tool
+from mcp_tools_proxy.tools.local_tools import ToolParts, build_local_tools
 from mcp_tools_proxy.tools.read_document import pages_tool
-from mcp_tools_proxy.tools.read_document import section_tool
-from mcp_tools_proxy.tools.search import documents_search_tool
-from mcp_tools_proxy.tools.verify_quote import quote_tool
-from mcp_tools_proxy.tools.view_page import view_tool
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport

@@ -24,7 +24,7 @@ from mcp_tools_proxy.documents.importers.import_process import (
 )
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import PageImageUnavailable
-from mcp_tools_proxy.telemetry.tracing.spans import child_span
+from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import quote
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.render_worker")

@@ -26,7 +26,7 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.tracing.spans import outgoing_context
+from mcp_tools_proxy.telemetry.spans import outgoing_context
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 from mcp_tools_proxy.wire.identifiers import id_of
 from mcp_tools_proxy.wire.json_structure import has_structure_over

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import anyio
 import httpx
 
-from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
-from mcp_tools_proxy.telemetry.tracing.spans import Attributes, child_span, set_on_span
+from mcp_tools_proxy.telemetry.spans import DEFAULT_PORTS, Attributes, child_span, set_on_span
 
 T = TypeVar("T")
 

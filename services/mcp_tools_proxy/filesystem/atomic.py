@@ -1,10 +1,10 @@
-"""Files that are written whole, files that are no longer kept, and temporary ones."""
+"""Files that are written whole, and temporary ones."""
 
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -61,33 +61,6 @@ def _copy_ownership(descriptor: int, target: Path) -> None:
         with suppress(PermissionError):  # only root may give files away
             os.fchown(descriptor, original.st_uid, original.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(original.st_mode))
-
-
-def remove_others(folder: Path, kept: Collection[Path]) -> None:
-    """Remove the files of a folder except some; the folder as well if none of those is there.
-
-    Raises OSError.
-    """
-    if not folder.is_dir():
-        return
-    for path in folder.iterdir():
-        if path not in kept:
-            path.unlink(missing_ok=True)
-    if not any(path.exists() for path in kept):
-        folder.rmdir()
-
-
-def kept_sizes(folder: Path) -> Mapping[str, Sequence[int]]:
-    """Return the sizes of the files in each folder below ``folder``. Raises OSError."""
-    if not folder.is_dir():
-        return {}
-    with os.scandir(folder) as entries:
-        return {entry.name: _file_sizes(entry.path) for entry in entries if entry.is_dir()}
-
-
-def _file_sizes(folder: str) -> Sequence[int]:
-    with os.scandir(folder) as entries:
-        return [entry.stat().st_size for entry in entries]
 
 
 def open_temporary(prefix: str) -> FileIO:
