@@ -291,7 +291,9 @@ async def test_a_bind_that_cannot_be_makes_the_entry_invalid(entry: Json) -> Non
 async def test_a_profile_that_binds_what_cannot_be_is_refused(profile: Json) -> None:
     async with bound_server({**make_agent(), **profile}) as bound:
         assert (await bound.find(agent="reader"))["code"] == "AGENT_NOT_FOUND"
-        assert any(it.file == "agents.json" for it in bound.service.gateway.publisher.problems)
+        assert any(
+            it.file == "agents.json" for it in bound.service.gateway.publisher.config.problems
+        )
 
 
 @pytest.mark.parametrize(
@@ -304,6 +306,6 @@ async def test_what_narrows_an_entry_is_refused_at_the_root(file: str, key: str)
         write_json(path, {**json.loads(path.read_text(encoding="utf-8")), key: "tenant"})
 
         async def is_refused() -> bool:
-            return any(key in it.message for it in bound.service.gateway.publisher.problems)
+            return any(key in it.message for it in bound.service.gateway.publisher.config.problems)
 
         await eventually(is_refused)

@@ -178,7 +178,7 @@ async def test_what_cannot_be_refuses_the_preset(references: list[Json]) -> None
     async with overriding(preset(*references)) as served:
         assert not await tools(served)
         assert await served.service.code("s:find", {"text": "x"}) == "TOOL_NOT_ALLOWED"
-        problems = served.service.gateway.publisher.problems
+        problems = served.service.gateway.publisher.config.problems
         assert problems
         assert {it.file for it in problems} == {"preset_work.json"}
 
@@ -195,7 +195,7 @@ async def test_what_cannot_be_refuses_the_preset(references: list[Json]) -> None
 async def test_overrides_elsewhere_refuse_the_preset(content: Json) -> None:
     async with overriding(content) as served:
         assert not await tools(served)
-        assert served.service.gateway.publisher.problems
+        assert served.service.gateway.publisher.config.problems
 
 
 async def test_what_is_quarantined_is_refused_by_its_given_name_as_well() -> None:
@@ -216,7 +216,7 @@ async def test_a_refused_change_keeps_the_last_good_names() -> None:
         write_json(CONFIG_DIR / "preset_work.json", clashing)
 
         async def is_refused() -> bool:
-            return bool(served.service.gateway.publisher.problems)
+            return bool(served.service.gateway.publisher.config.problems)
 
         await eventually(is_refused)
         assert (await tools(served)).keys() == {"find_ticket"}

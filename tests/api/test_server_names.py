@@ -97,7 +97,7 @@ async def test_ids_stay_the_same_beside_others_and_never_collide() -> None:
 async def test_a_file_that_has_a_derived_id_as_well_is_refused() -> None:
     config = Config(servers={NAME: {"url": "http://h/"}, ID: {"url": "http://h/"}})
     async with running(config=config, discovered=False) as service:
-        (problem,) = service.gateway.publisher.problems
+        (problem,) = service.gateway.publisher.config.problems
         assert problem.path == f'$.mcpServers["{NAME}"]'
         assert ID in problem.message
         assert (await service.get(SERVERS))["servers"] == []

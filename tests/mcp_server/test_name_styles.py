@@ -244,7 +244,7 @@ async def test_a_misspelt_style_of_a_profile_is_a_problem_and_changes_nothing() 
         profiles: list[Json] = [make_agent("whole", name_style="aliases")]
         write_json(CONFIG_DIR / "agents.json", {"agents": profiles})
         await served.service.gateway.reloader.load()
-        (problem,) = served.service.gateway.publisher.problems
+        (problem,) = served.service.gateway.publisher.config.problems
         async with served.client("/mcp/agents/whole") as client:
             listed = await listed_by(client)
     assert (problem.file, problem.path) == ("agents.json", "$.agents[0].tool_name_style")

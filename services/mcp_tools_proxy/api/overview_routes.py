@@ -465,8 +465,8 @@ def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
 
 def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
     """Yield the items that are not visible as the preset and the lock have them."""
-    preset_id = publisher.active_preset.preset_id
-    for missing, reason in publisher.missing:
+    preset_id = publisher.config.preset.preset_id
+    for missing, reason in publisher.preset_state.missing:
         yield _entry(
             AttentionKind.ITEM_MISSING,
             f"{missing.kind.value} {printable(missing.name[:QUOTE_CHARS])}",
@@ -498,7 +498,7 @@ def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
 
 def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
     """Yield the problems of the files of the configuration, and that older versions are used."""
-    for problem in publisher.problems:
+    for problem in publisher.config.problems:
         yield _entry(
             AttentionKind.FILE_PROBLEM,
             problem.file,

@@ -45,7 +45,7 @@ class PresetHandlers:
         await require_authentication(self._authenticator, parsed.request)
         presets = await self._preset_switch.list_presets()
         shown = [{"id": preset.preset_id, "name": preset.name} for preset in presets]
-        content = {"presets": shown, "active": self._publisher.active_preset.preset_id}
+        content = {"presets": shown, "active": self._publisher.config.preset.preset_id}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
 
     async def show_active(self, parsed: ParsedRequest[None]) -> Response:
@@ -62,7 +62,7 @@ class PresetHandlers:
             parsed.request.scope,
             "preset.switched",
             preset_id=cut(body.preset_id),
-            before=self._publisher.active_preset.preset_id,
+            before=self._publisher.config.preset.preset_id,
             persisted=is_persisted,
         )
         await self._preset_switch.switch_to(body.preset_id, persist=is_persisted)

@@ -261,7 +261,7 @@ class Gateway:
             ),
         )
         self.subscriptions = Subscriptions(
-            registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
+            first_attempts=self.first_attempts, lifecycle=self.lifecycle
         )
 
     def _local_tools(self, settings: Settings) -> Iterator[Tool]:

@@ -100,7 +100,7 @@ def _audit_check(audit: AuditTrail, file: AuditFile) -> Mapping[str, object]:
 
 def _config_check(publisher: RegistryPublisher) -> Mapping[str, object]:
     last = publisher.last_reload
-    problems = [str(problem) for problem in publisher.problems[:PROBLEMS_SHOWN]]
+    problems = [str(problem) for problem in publisher.config.problems[:PROBLEMS_SHOWN]]
     return {
         "status": "ok" if last is not None and last.ok and not problems else "degraded",
         "last_reload": None if last is None else last.at,
@@ -124,11 +124,11 @@ def _definitions_check(guard: DefinitionGuard) -> Mapping[str, object]:
 
 
 def _preset_check(publisher: RegistryPublisher) -> Mapping[str, object]:
-    missing = publisher.missing
+    missing = publisher.preset_state.missing
     reasons = dict.fromkeys(reason.text for _, reason in missing)
     return {
         "status": "degraded" if missing else "ok",
-        "active": publisher.active_preset.preset_id,
+        "active": publisher.config.preset.preset_id,
         "missing": len(missing),
         **({"reasons": [*reasons][:PROBLEMS_SHOWN]} if reasons else {}),
     }

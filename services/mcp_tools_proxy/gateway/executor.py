@@ -158,7 +158,7 @@ class Executor:
 
     async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()
-        progress = _Progress(self._first_attempts.registry_version)
+        progress = _Progress(self._first_attempts.registry.current.version)
         sending = begin_sending()
         outcome: Outcome | None = None
         try:
@@ -212,7 +212,10 @@ class Executor:
         component = self._first_attempts.find_unless_pending(call, find)
         if component is None:
             component, call = await self._first_attempts.wait(call, find)
-            progress.recorded, progress.registry = call, self._first_attempts.registry_version
+            progress.recorded, progress.registry = (
+                call,
+                self._first_attempts.registry.current.version,
+            )
         progress.component, spec = component, component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
@@ -243,7 +246,7 @@ class Executor:
         return await self._screen_replay(call, outcome, progress)
 
     async def _screen_replay(self, call: Call, outcome: Outcome, progress: _Progress) -> Outcome:
-        guards = self._first_attempts.guards
+        guards = self._first_attempts.registry.current.guards
         if guards is None:
             return outcome
         progress.guards = progress.guards or []
@@ -275,7 +278,7 @@ class Executor:
     ) -> Ok:
         spec = component.spec
         admission = progress.admission = await self._limiter.admit(charged)
-        guards = self._first_attempts.guards
+        guards = self._first_attempts.registry.current.guards
         if guards is None:
             result = await component.call(parsed, call)
         else:

@@ -135,7 +135,7 @@ class Explainer:
 
     async def explain(self, call: Call) -> Explanation:
         """Return what would happen to a call of this caller. Raises nothing of the checks."""
-        found = Explanation(registry=self._first_attempts.registry_version)
+        found = Explanation(registry=self._first_attempts.registry.current.version)
         passed: set[Check] = {Check.REQUEST, Check.AUTHENTICATION}
         refusal: ProxyError | None = None
         undecided: _Undecided | None = None
@@ -213,7 +213,7 @@ class Explainer:
 
     async def _check_guards(self, spec: ComponentSpec, call: Call) -> None:
         """Screen the arguments; the result is not known. Raises GuardRefused."""
-        guards = self._first_attempts.guards
+        guards = self._first_attempts.registry.current.guards
         own = None if guards is None else guards.for_calls(spec.server_id, call.caller.agent)
         if own is not None:
             await screen_arguments(own, spec, call, [])

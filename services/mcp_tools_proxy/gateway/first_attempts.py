@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import (
     NotAllowed,
@@ -22,7 +21,6 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
-from mcp_tools_proxy.policy.guards.screen import GuardSet
 from mcp_tools_proxy.policy.visibility import Offers, Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -70,19 +68,10 @@ class FirstAttempts:
     ) -> None:
         """Create it; a list over MCP waits for servers for ``list_wait_s`` seconds at most."""
         self._list_wait_s = list_wait_s
-        self._registry = registry
+        self.registry = registry
+        """Has the registry in which the next call is resolved."""
         self._servers = servers
         self._clock = clock
-
-    @property
-    def registry_version(self) -> RegistryVersion:
-        """The version of the registry in which the next call is resolved."""
-        return self._registry.current.version
-
-    @property
-    def guards(self) -> GuardSet | None:
-        """The guards in force; None if none is on."""
-        return self._registry.current.guards
 
     def pending_for(
         self, caller: Caller, kind: Kind, registry: Registry | None = None
@@ -94,7 +83,7 @@ class FirstAttempts:
         pending = self._servers.pending
         if not pending:
             return ()
-        registry = registry or self._registry.current
+        registry = registry or self.registry.current
         permissions = registry.access_rules.permissions_of(caller)
         return [it for it in pending if _may_list(registry.offers, it, kind, permissions)]
 
@@ -107,7 +96,7 @@ class FirstAttempts:
         if not self._list_wait_s or not self._has_unknown(caller, kind):
             return
         replaced = asyncio.Event()
-        unsubscribe = self._registry.subscribe(replaced.set)
+        unsubscribe = self.registry.subscribe(replaced.set)
         try:
             async with asyncio.timeout(self._list_wait_s):
                 while self._has_unknown(caller, kind):
@@ -119,7 +108,7 @@ class FirstAttempts:
             unsubscribe()
 
     def _has_unknown(self, caller: Caller, kind: Kind) -> bool:
-        registry = self._registry.current
+        registry = self.registry.current
         pending = self.pending_for(caller, kind, registry)
         return any(server_id not in registry.offers.snapshots for server_id in pending)
 
@@ -134,7 +123,7 @@ class FirstAttempts:
         Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises, and
         ServerUnavailable for an item that the preset names of a server that was never discovered.
         """
-        registry = self._registry.current
+        registry = self.registry.current
         try:
             found = find(registry, call)
         except NOT_RESOLVED:
@@ -154,7 +143,7 @@ class FirstAttempts:
         failures: dict[str, ProxyError] = {}
         while True:
             waited_s = self._clock() - started
-            registry = self._registry.current
+            registry = self.registry.current
             try:
                 found = find(registry, call)
                 server_id = found.spec.server_id
@@ -177,7 +166,7 @@ class FirstAttempts:
         That may last for days: where a preset names no items of this kind, such a server would be
         the answer to every unknown name.
         """
-        offers = self._registry.current.offers
+        offers = self.registry.current.offers
         if offers.scope.named(call.kind) is None:
             return
         unavailable = self._servers.undiscovered(call.kind)
@@ -189,7 +178,7 @@ class FirstAttempts:
 
         None for the full name or alias of a present tool: such a name never means another (A-19).
         """
-        registry, kind, name = self._registry.current, call.kind, call.name
+        registry, kind, name = self.registry.current, call.kind, call.name
         if not servers or (kind is Kind.TOOL and registry.tools.owns(name)):
             return ()
         if kind is Kind.RESOURCE and has_own_scheme(name):

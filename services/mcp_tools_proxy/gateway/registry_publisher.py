@@ -17,7 +17,7 @@ from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
-from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
+from mcp_tools_proxy.domain.configuration import Configuration, Problem
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
@@ -39,7 +39,6 @@ from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_ex
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.screening import guard_set_of
-from mcp_tools_proxy.policy.visibility import Reason
 from mcp_tools_proxy.registry.access_rules import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -129,34 +128,26 @@ class RegistryPublisher:
         )
         """What of the servers' definitions is not as locked."""
         self._now = now
-        self._config = ActiveConfig()
+        self.config = ActiveConfig()
+        """The active configuration."""
         self._view = View()
         self._unmatched_exclusions: tuple[Problem, ...] = ()
         self._unusable_bindings: tuple[Problem, ...] = ()
         self._reporter = ChangeReporter()
-        self._built = False
+        self.is_built = False
+        """Whether the last ``publish`` succeeded."""
         self._reloaded_at: datetime | None = None
 
     def __repr__(self) -> str:
         return (
-            f"<RegistryPublisher preset={self.active_preset.preset_id!r} version={self.version} "
-            f"missing={len(self.missing)} problems={len(self.problems)}>"
+            f"<RegistryPublisher preset={self.config.preset.preset_id!r} version={self.version} "
+            f"missing={len(self.preset_state.missing)} problems={len(self.config.problems)}>"
         )
-
-    @property
-    def config(self) -> ActiveConfig:
-        """The active configuration."""
-        return self._config
-
-    @property
-    def active_preset(self) -> Preset:
-        """The active preset."""
-        return self._config.preset
 
     @property
     def configuration(self) -> Configuration:
         """The content of mcp.json, with the last good entry of a server whose entry is invalid."""
-        return self._config.configuration or NO_FILE
+        return self.config.configuration or NO_FILE
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
@@ -166,12 +157,7 @@ class RegistryPublisher:
     @property
     def preset_state(self) -> PresetState:
         """The active preset, and what of it callers cannot use."""
-        return self.state_of(self._config, self._view, self._holder.current)
-
-    @property
-    def missing(self) -> tuple[tuple[Missing, Reason], ...]:
-        """The items that the active preset names and no server offers, and why (P-07)."""
-        return self.preset_state.missing
+        return self.state_of(self.config, self._view, self._holder.current)
 
     @property
     def statuses(self) -> Sequence[ServerStatus]:
@@ -179,14 +165,9 @@ class RegistryPublisher:
         return merge_statuses(self._pool.statuses, self.configuration)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The problems of the files as they are now."""
-        return self._config.problems
-
-    @property
     def warnings(self) -> tuple[Problem, ...]:
         """Harmless oddities of the active files, and exclusions and bindings that match nothing."""
-        return self._config.warnings + self._unmatched
+        return self.config.warnings + self._unmatched
 
     @property
     def _unmatched(self) -> tuple[Problem, ...]:
@@ -200,14 +181,9 @@ class RegistryPublisher:
         return Reload(ok=self._is_good, at=self._reloaded_at)
 
     @property
-    def is_built(self) -> bool:
-        """Whether the last ``publish`` succeeded."""
-        return self._built
-
-    @property
     def _is_good(self) -> bool:
         """Whether the last build succeeded and the files have no problems."""
-        return self._built and not self.problems
+        return self.is_built and not self.config.problems
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
         """Return the state of the preset of ``config``, of which the others were built."""
@@ -234,12 +210,12 @@ class RegistryPublisher:
         On the event loop the guards of 4,000 tools would hold all calls up. What changes meanwhile
         is published next: the change is reported to the reloader.
         """
-        if guard_set_of(wanted or self._config) is None:
-            self.publish(wanted or self._config)
+        if guard_set_of(wanted or self.config) is None:
+            self.publish(wanted or self.config)
             return
         version = -1
         while version != self.version:  # a registry that was published meanwhile may be newer
-            version, config, snapshots = self.version, wanted or self._config, self._pool.snapshots
+            version, config, snapshots = self.version, wanted or self.config, self._pool.snapshots
             screening = self.definitions.screening.copy()
             build = partial(
                 self._builder.build,
@@ -261,7 +237,7 @@ class RegistryPublisher:
         ``snapshots`` are what the servers offer, by default now. An exception before the
         replacement leaves the previous registry and configuration active.
         """
-        self._built = False
+        self.is_built = False
         snapshots = self._pool.snapshots if snapshots is None else snapshots
         built = self._builder.build(
             wanted,
@@ -273,11 +249,11 @@ class RegistryPublisher:
         access_rules = built.registry.access_rules
         self._holder.replace(built.registry)
         self._apply_limits(wanted.limits.rules)
-        self._config = wanted
+        self.config = wanted
         self._view = built.view
         self.version += 1
-        self._built = True
-        self._metrics.preset_missing.set(len(self.missing))
+        self.is_built = True
+        self._metrics.preset_missing.set(len(self.preset_state.missing))
         agents, configuration = wanted.agents or NO_AGENTS, wanted.configuration or NO_FILE
         self._unmatched_exclusions = find_unmatched_exclusions(
             agents=agents,
@@ -305,7 +281,7 @@ class RegistryPublisher:
         """Count a change of the configuration that was loaded, or that failed."""
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
-        self._metrics.config_problems.set(len(self.problems))
+        self._metrics.config_problems.set(len(self.config.problems))
 
 
 log = structlog.get_logger()

@@ -6,16 +6,13 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry
 
 
 class Subscriptions:
     """Subscribes callers to resource updates. A subscription is no call: nothing is charged."""
 
-    def __init__(
-        self, *, registry: RegistryHolder, first_attempts: FirstAttempts, lifecycle: Lifecycle
-    ) -> None:
-        self._registry = registry
+    def __init__(self, *, first_attempts: FirstAttempts, lifecycle: Lifecycle) -> None:
         self._first_attempts = first_attempts
         self._lifecycle = lifecycle
 
@@ -38,7 +35,7 @@ class Subscriptions:
 
     def _may_read(self, call: Call) -> bool:
         try:
-            self._registry.current.resource(call)
+            self._first_attempts.registry.current.resource(call)
         except ProxyError:
             return False
         return True

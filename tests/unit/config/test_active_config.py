@@ -62,7 +62,7 @@ async def test_a_broken_preset_beside_a_good_one_makes_several(folder: Path) -> 
 
 async def test_an_empty_folder_is_no_problem(tmp_path: Path) -> None:
     it = await started(tmp_path / "nowhere")
-    assert (it.active, it.tools, it.publisher.problems) == ("__empty__", [], ())
+    assert (it.active, it.tools, it.publisher.config.problems) == ("__empty__", [], ())
 
 
 @pytest.mark.requirement("P-19")
@@ -73,7 +73,7 @@ async def test_a_named_preset_that_cannot_be_loaded_is_the_empty_one_at_start(
     brake(folder / "preset_broken.json")
     write_servers(folder, "alpha", "beta", default=named)
     it = await started(folder)
-    assert (it.active, it.tools, bool(it.publisher.problems)) == ("__empty__", [], True)
+    assert (it.active, it.tools, bool(it.publisher.config.problems)) == ("__empty__", [], True)
 
 
 @pytest.mark.parametrize("pinned", [None, "late"], ids=["default", "pinned"])
@@ -84,14 +84,14 @@ async def test_a_named_preset_comes_into_force_when_its_file_comes(
     it = await started(folder, pinned=pinned)
     write_preset(folder, "late", "beta/translate")
     await it.reloader.load()
-    assert (it.active, it.publisher.problems) == ("late", ())
+    assert (it.active, it.publisher.config.problems) == ("late", ())
 
 
 async def test_the_only_preset_comes_into_force_when_it_is_mended(folder: Path) -> None:
     (folder / "preset_play.json").unlink()
     brake(folder / "preset_work.json")
     it = await started(folder)
-    assert (it.active, bool(it.publisher.problems)) == ("__empty__", True)
+    assert (it.active, bool(it.publisher.config.problems)) == ("__empty__", True)
     write_preset(folder, "work", "alpha/search")
     await it.reloader.load()
     assert it.active == "work"
@@ -100,7 +100,11 @@ async def test_the_only_preset_comes_into_force_when_it_is_mended(folder: Path) 
 async def test_a_bad_configuration_at_start_is_no_servers_and_a_problem(folder: Path) -> None:
     brake(folder / "mcp.json")
     it = await started(folder, pinned="work")
-    assert (it.pool.applied, it.tools, [problem.file for problem in it.publisher.problems]) == (
+    assert (
+        it.pool.applied,
+        it.tools,
+        [problem.file for problem in it.publisher.config.problems],
+    ) == (
         [{}],
         [],
         ["mcp.json"],
@@ -114,7 +118,7 @@ async def test_the_choice_of_the_start_is_made_once_the_configuration_is_mended(
     it = await started(folder)
     write_servers(folder, "alpha", "beta", default="play")
     await it.reloader.load()
-    assert (it.active, it.tools, it.publisher.problems) == ("play", ["beta:translate"], ())
+    assert (it.active, it.tools, it.publisher.config.problems) == ("play", ["beta:translate"], ())
 
 
 async def test_a_changed_default_is_chosen(folder: Path) -> None:
@@ -145,7 +149,11 @@ async def test_a_default_that_cannot_be_loaded_leaves_the_last_good_preset(folde
     it = await started(folder)
     write_servers(folder, "alpha", "beta", default="nope")
     await it.reloader.load()
-    assert (it.active, it.tools, bool(it.publisher.problems)) == ("work", ["alpha:search"], True)
+    assert (it.active, it.tools, bool(it.publisher.config.problems)) == (
+        "work",
+        ["alpha:search"],
+        True,
+    )
 
 
 async def test_the_preset_in_force_follows_its_file_while_the_chosen_one_cannot_be_loaded(
@@ -196,7 +204,7 @@ async def test_a_bad_or_deleted_file_keeps_the_last_good_and_is_a_problem(
     (folder / file).unlink() if deleted else brake(folder / file)
     await it.reloader.load()
     last = it.publisher.last_reload
-    assert (it.tools, it.publisher.problems[0].file, last and last.ok) == (
+    assert (it.tools, it.publisher.config.problems[0].file, last and last.ok) == (
         ["alpha:search"],
         file,
         False,
@@ -212,13 +220,13 @@ async def test_a_problem_is_over_once_the_file_is_good(folder: Path, file: str) 
     (folder / file).write_bytes(good)
     await it.reloader.load()
     last = it.publisher.last_reload
-    assert (it.publisher.problems, last and last.ok) == ((), True)
+    assert (it.publisher.config.problems, last and last.ok) == ((), True)
 
 
 async def test_unknown_keys_are_warnings(folder: Path) -> None:
     write_preset(folder, "work", "alpha/search", colour="red")
     it = await started(folder, pinned="work")
-    assert ([warning.file for warning in it.publisher.warnings], it.publisher.problems) == (
+    assert ([warning.file for warning in it.publisher.warnings], it.publisher.config.problems) == (
         ["preset_work.json"],
         (),
     )

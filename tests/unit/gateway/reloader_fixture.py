@@ -70,7 +70,7 @@ class Reloading:
     @property
     def active(self) -> str:
         """The id of the preset in force."""
-        return self.publisher.active_preset.preset_id
+        return self.publisher.config.preset.preset_id
 
     @property
     def tools(self) -> list[str]:

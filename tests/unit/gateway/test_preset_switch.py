@@ -78,7 +78,7 @@ async def test_a_switch_mends_a_choice_that_could_not_be_loaded(folder: Path) ->
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("work", persist=False)
-    assert (it.active, it.publisher.problems) == ("work", ())
+    assert (it.active, it.publisher.config.problems) == ("work", ())
 
 
 async def test_the_empty_preset_can_be_chosen(folder: Path) -> None:
@@ -173,4 +173,8 @@ async def test_a_switch_that_crashes_changes_nothing(folder: Path) -> None:
     await it.reloader.load()
     with pytest.raises(RuntimeError):
         await it.preset_switch.switch_to("play", persist=False)
-    assert (it.active, it.tools, it.publisher.missing) == ("work", ["alpha:search"], ())
+    assert (it.active, it.tools, it.publisher.preset_state.missing) == (
+        "work",
+        ["alpha:search"],
+        (),
+    )

@@ -20,10 +20,10 @@ async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path)
     it = Reloading(folder)
     late = it.pool.offers.pop("alpha")
     await it.reloader.load()
-    assert (it.tools, len(it.publisher.missing)) == ([], 1)
+    assert (it.tools, len(it.publisher.preset_state.missing)) == ([], 1)
     it.pool.offers["alpha"] = late
     await it.rebuild()
-    assert (it.tools, it.publisher.missing) == (["alpha:search"], ())
+    assert (it.tools, it.publisher.preset_state.missing) == (["alpha:search"], ())
 
 
 async def test_what_servers_offer_does_not_wait_for_a_slow_disk(folder: Path) -> None:

@@ -34,7 +34,6 @@ class Fixture:
         self.holder = RegistryHolder(registry_of(self.resource))
         self.lifecycle = Lifecycle()
         self.subscriptions = Subscriptions(
-            registry=self.holder,
             first_attempts=FirstAttempts(self.holder, FakePool()),
             lifecycle=self.lifecycle,
         )

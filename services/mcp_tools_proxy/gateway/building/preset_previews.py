@@ -63,7 +63,7 @@ class PresetPreviews:
         Raises PresetNotFound, as a switch would.
         """
         publisher = self._publisher
-        if preset_id == publisher.active_preset.preset_id:
+        if preset_id == publisher.config.preset.preset_id:
             return PresetPreview(
                 registry=self._holder.current, state=publisher.preset_state, is_active=True
             )
