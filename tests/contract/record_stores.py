@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
-from mcp_tools_proxy.idempotency.records import OpenRecordStore, RecordKey, RecordState
+from mcp_tools_proxy.idempotency.records import RecordKey, RecordState, RecordStore
 from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS
 from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
@@ -37,7 +37,7 @@ def redis_store(url: str, secret: bytes = SECRET, **options: Any) -> RedisRecord
 
 
 @asynccontextmanager
-async def opened(store: OpenRecordStore) -> AsyncIterator[OpenRecordStore]:
+async def opened(store: RecordStore) -> AsyncIterator[RecordStore]:
     """Run a store as its gateway does."""
     await store.connect()
     running = asyncio.ensure_future(store.run())
@@ -48,7 +48,7 @@ async def opened(store: OpenRecordStore) -> AsyncIterator[OpenRecordStore]:
         await store.close()
 
 
-async def settled_state(store: OpenRecordStore, record: RecordKey | None = None) -> RecordState:
+async def settled_state(store: RecordStore, record: RecordKey | None = None) -> RecordState:
     """Claim a key until no other store makes its call."""
     while True:
         found = await state(store, record)
@@ -57,7 +57,7 @@ async def settled_state(store: OpenRecordStore, record: RecordKey | None = None)
         await asyncio.sleep(0.02)
 
 
-async def state(store: OpenRecordStore, record: RecordKey | None = None) -> RecordState:
+async def state(store: RecordStore, record: RecordKey | None = None) -> RecordState:
     return (await store.claim(record or key(), REQUEST)).state
 
 

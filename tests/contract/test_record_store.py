@@ -11,8 +11,8 @@ from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.idempotency.records import (
     MAX_OUTCOME_BYTES,
     MemoryRecordStore,
-    OpenRecordStore,
     RecordState,
+    RecordStore,
 )
 from tests.contract.record_stores import (
     LIMIT_BYTES,
@@ -35,7 +35,7 @@ async def build(
     """Return a function that opens a store with ``ttl_s`` and ``max_bytes``."""
     async with AsyncExitStack() as stack:
 
-        async def build(**options: Any) -> OpenRecordStore:
+        async def build(**options: Any) -> RecordStore:
             options = {"ttl_s": 60, "max_bytes": LIMIT_BYTES} | options
             if request.param == "memory":
                 return await stack.enter_async_context(opened(MemoryRecordStore(**options)))
@@ -49,12 +49,12 @@ async def build(
 
 
 @pytest.fixture
-async def store(build: Callable[..., Any]) -> OpenRecordStore:
-    opened_store: OpenRecordStore = await build()
+async def store(build: Callable[..., Any]) -> RecordStore:
+    opened_store: RecordStore = await build()
     return opened_store
 
 
-async def test_a_claim_is_given_once_and_the_outcome_ever_after(store: OpenRecordStore) -> None:
+async def test_a_claim_is_given_once_and_the_outcome_ever_after(store: RecordStore) -> None:
     assert await state(store) is RecordState.CLAIMED
     await store.keep(key(), OUTCOME)
     for _ in range(2):
@@ -62,13 +62,13 @@ async def test_a_claim_is_given_once_and_the_outcome_ever_after(store: OpenRecor
         assert record == (RecordState.DONE, REQUEST, OUTCOME)
 
 
-async def test_a_released_key_is_free(store: OpenRecordStore) -> None:
+async def test_a_released_key_is_free(store: RecordStore) -> None:
     for _ in range(3):
         assert await state(store) is RecordState.CLAIMED
         await store.release(key())
 
 
-async def test_what_is_not_known_stays_so(store: OpenRecordStore) -> None:
+async def test_what_is_not_known_stays_so(store: RecordStore) -> None:
     assert await state(store) is RecordState.CLAIMED
     store.mark_unknown(key())
     for _ in range(2):
@@ -76,7 +76,7 @@ async def test_what_is_not_known_stays_so(store: OpenRecordStore) -> None:
         assert (record.state, record.request) == (RecordState.UNKNOWN, REQUEST)
 
 
-async def test_keys_of_other_tenants_are_others(store: OpenRecordStore) -> None:
+async def test_keys_of_other_tenants_are_others(store: RecordStore) -> None:
     assert await state(store, key("k", "t")) is RecordState.CLAIMED
     assert await state(store, key("k", "u")) is RecordState.CLAIMED
 
@@ -95,7 +95,7 @@ async def test_an_outcome_of_the_largest_size_is_kept_and_no_larger_one(
 
 
 async def test_an_outcome_without_room_is_not_known_and_takes_none(
-    store: OpenRecordStore,
+    store: RecordStore,
 ) -> None:
     assert await state(store) is RecordState.CLAIMED
     await store.keep(key(), b"+" * LIMIT_BYTES)
@@ -104,7 +104,7 @@ async def test_an_outcome_without_room_is_not_known_and_takes_none(
 
 
 async def test_a_tenant_that_has_used_its_room_is_refused_and_others_are_not(
-    store: OpenRecordStore,
+    store: RecordStore,
 ) -> None:
     async def claim_all() -> None:
         for number in range(LIMIT_BYTES):

@@ -20,7 +20,7 @@ from mcp_tools_proxy.documents.open_documents import OpenDocuments
 from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
 from mcp_tools_proxy.idempotency.records import (
     MemoryRecordStore,
-    OpenRecordStore,
+    RecordStore,
     UnusableRecordStore,
 )
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
@@ -228,7 +228,7 @@ def build_embeddings_client(
     )
 
 
-def build_record_store(settings: Settings) -> OpenRecordStore:
+def build_record_store(settings: Settings) -> RecordStore:
     """Build the store: in Redis where one is set, else in this process.
 
     Raises ValueError for an unusable URL.

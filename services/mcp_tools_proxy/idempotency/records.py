@@ -6,12 +6,13 @@ Of the records in memory no other process knows, and they end with it.
 import asyncio
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from pydantic_core import to_json
 
@@ -52,28 +53,42 @@ class Record(NamedTuple):
     outcome: bytes = b""
 
 
-class RecordStore(Protocol):
+class RecordStore(ABC):
     """Keeps records for ``idempotency_ttl_s`` after the outcome of their call is known.
 
     A record is never dropped before, whatever the room: an outcome that has none is replaced by
     the state UNKNOWN. Whoever got CLAIMED calls exactly one of the other methods afterwards.
     """
 
+    @abstractmethod
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Return the record of a key, or create it. Raises StateUnavailable."""
-        ...
 
+    @abstractmethod
     async def keep(self, key: RecordKey, outcome: bytes) -> bool:
         """Keep the outcome of a claimed key; return False if it is not known from now on."""
-        ...
 
+    @abstractmethod
     async def release(self, key: RecordKey) -> None:
         """Delete the record of a claimed key: nothing was sent or run."""
-        ...
 
+    @abstractmethod
     def mark_unknown(self, key: RecordKey) -> None:
         """Keep that the outcome of a claimed key is not known, as soon as that can be written."""
-        ...
+
+    @abstractmethod
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store, for readiness."""
+
+    async def connect(self) -> None:  # noqa: B027 - memory has nothing to connect to
+        """Connect before the first call, if that takes little time."""
+
+    async def run(self) -> None:
+        """Do what has to be done in the background, until cancelled."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:  # noqa: B027 - as above
+        """Write what is due, and close connections."""
 
 
 def record_key(call: Call, idempotency_key: str) -> RecordKey:
@@ -126,27 +141,7 @@ def _digest(content: bytes) -> bytes:
     return sha256(content).digest()
 
 
-class OpenRecordStore(RecordStore, Protocol):
-    """A store with what its process does for it."""
-
-    def readiness(self) -> Mapping[str, object]:
-        """Return the state of the store."""
-        ...
-
-    async def connect(self) -> None:
-        """Connect before the first call, if that takes little time."""
-        ...
-
-    async def run(self) -> None:
-        """Do what has to be done in the background, until cancelled."""
-        ...
-
-    async def close(self) -> None:
-        """Write what is due, and close connections."""
-        ...
-
-
-class UnusableRecordStore:
+class UnusableRecordStore(RecordStore):
     """Refuses every call with an idempotency key; ``problem`` is what the operator should set.
 
     ``is_wanted``: a setting asks for a store, so readiness is degraded.
@@ -160,16 +155,6 @@ class UnusableRecordStore:
         """Return the state of the store, for readiness."""
         status = "degraded" if self._is_wanted else "ok"
         return {"status": status, "store": "none", "problem": self._problem}
-
-    async def connect(self) -> None:
-        """Connect to nothing."""
-
-    async def run(self) -> None:
-        """Wait until cancelled: nothing is due."""
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        """Close nothing."""
 
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Raise StateUnavailable."""
@@ -210,7 +195,7 @@ class _Kept:
     outcome: bytes = b""
 
 
-class MemoryRecordStore:
+class MemoryRecordStore(RecordStore):
     """Keeps records in memory: ``max_bytes`` of all tenants, shared fairly.
 
     A record that finds no room is refused before its call is made. ``clock`` returns seconds.
@@ -269,17 +254,11 @@ class MemoryRecordStore:
         """Return the state of the store, for readiness."""
         return {"status": "ok", "store": "memory", "kept": len(self._records)}
 
-    async def connect(self) -> None:
-        """Connect to nothing: memory is there."""
-
     async def run(self) -> None:
         """Free the memory of records whose time is over, until cancelled."""
         while True:
             await asyncio.sleep(DROP_S)
             self.drop_ended()
-
-    async def close(self) -> None:
-        """Close nothing: memory ends with its process."""
 
     def drop_ended(self) -> None:
         """Drop the records whose time is over."""

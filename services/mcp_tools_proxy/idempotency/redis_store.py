@@ -28,6 +28,7 @@ from mcp_tools_proxy.idempotency.records import (
     Record,
     RecordKey,
     RecordState,
+    RecordStore,
 )
 from mcp_tools_proxy.idempotency.redis_requests import (
     RETRY_S,
@@ -193,7 +194,7 @@ class _Owned:
         return Record(state, self.request, self.outcome or b"")
 
 
-class RedisRecordStore:
+class RedisRecordStore(RecordStore):
     """Keeps records in Redis: at most ``max_bytes`` of each tenant.
 
     ``run`` renews leases, writes what could not be written, and looks whether the Redis may evict
