@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from mcp_tools_proxy.app.configuration import network_support
 from mcp_tools_proxy.app.logins import OpenLogins
 from mcp_tools_proxy.app.optional import Lazy
-from mcp_tools_proxy.downstream.caller_values import CallerValues
+from mcp_tools_proxy.downstream.caller_values import CallerValues, TextFiller
 from mcp_tools_proxy.downstream.secret_files import SecretFiles
-from mcp_tools_proxy.downstream.text_filler import TextFiller
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.request_events import LoginChanges

@@ -16,7 +16,7 @@ from mcp_tools_proxy.web.login_pages import LoginPages
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
-    from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient
+    from mcp_tools_proxy.downstream.oauth.page_flow import OwnClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def build_user_sign_ins(
 
 def own_client(settings: Settings) -> "OwnClient":
     """Return the gateway as a client of the issuer of callers' tokens."""
-    from mcp_tools_proxy.downstream.oauth.own_issuer import OwnClient  # noqa: PLC0415 - slow
+    from mcp_tools_proxy.downstream.oauth.page_flow import OwnClient  # noqa: PLC0415 - slow
 
     secret = settings.signin_client_secret
     audience = next(iter(settings.jwt_audience), "")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.downstream.text_filler import (
+from mcp_tools_proxy.downstream.caller_values import (
     encode_argument,
     encode_header,
     encode_segment,

@@ -10,8 +10,11 @@ from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import Route, View
 from mcp_tools_proxy.domain.server import OutputSchemaCheck
-from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
-from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
+from mcp_tools_proxy.downstream.components.prompts_and_resources import (
+    RemotePrompt,
+    RemoteResource,
+    RemoteTemplate,
+)
 from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession

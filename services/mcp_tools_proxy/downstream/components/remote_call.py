@@ -33,7 +33,7 @@ from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.downstream.call_relay import INPUT_REQUIRED, CallRelay
-from mcp_tools_proxy.downstream.caller_values import caller_meta
+from mcp_tools_proxy.downstream.caller_values import caller_meta, templates_of
 from mcp_tools_proxy.downstream.client_input import (
     Rounds,
     may_suspend,
@@ -43,7 +43,6 @@ from mcp_tools_proxy.downstream.client_input import (
 )
 from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.text_filler import templates_of
 from mcp_tools_proxy.telemetry.call_events import NAME_KEYS, declared_arguments
 from mcp_tools_proxy.telemetry.spans import outgoing_context, server_span
 from mcp_tools_proxy.wire.encodable import encodable
