@@ -5,15 +5,17 @@ from dataclasses import replace
 import httpx
 import pytest
 from fastapi import FastAPI
-from starlette.routing import Route
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.status_handlers import StatusHandlers
+from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.server_routes import RemoteRoutes
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
+from mcp_tools_proxy.telemetry.spans import NoTracer
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from tests.support.service import REMOTE, client_of, running
@@ -35,12 +37,18 @@ LOST = RemoteStatus(
 
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
-    handlers = StatusHandlers(Authenticator(None), remote=lambda: status)
+    authenticator = Authenticator(None)
     endpoints = EndpointFactory(
         RequestRefusals(Metrics(), RequestTelemetry(AuditTrail())),
         limits=BodyLimits(max_bytes=1, max_items=1),
     )
-    app = FastAPI(routes=[Route(REMOTE, endpoints.without_body(handlers.show_remote))])
+    build = RouteBuilder(
+        endpoints,
+        OperatorGate(host="127.0.0.1", authenticator=authenticator),
+        needs_token=False,
+        tracer=NoTracer(),
+    )
+    app = FastAPI(routes=[*build.routes_of(RemoteRoutes(authenticator, remote=lambda: status))])
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
 

@@ -4,7 +4,7 @@ Both need the right ``audit``. The docstrings of models are part of the OpenAPI 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,16 +16,18 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
 from mcp_tools_proxy.api.openapi.responses import (
-    STREAM_RESPONSES,
-    audit_responses,
+    Answer,
+    Responses,
+    SharedAnswer,
+    errors_of,
+    refusal,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.audit.audit_trail import AuditTrail, LostRecords, RecordFeed
 from mcp_tools_proxy.audit.record_search import (
     RecordFilter,
@@ -41,11 +43,11 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.disconnect import disconnected
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import RequestRefusals, add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -155,38 +157,6 @@ class AuditAnswer(AnswerModel, title="AuditRecords"):
     next_cursor: Annotated[
         int | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
-
-
-class AuditHandlers:
-    """Shows records: those of the audit file, or else the newest of this process."""
-
-    def __init__(self, trail: AuditTrail, gate: OperatorGate) -> None:
-        self._trail = trail
-        self._gate = gate
-
-    async def list_records(self, parsed: ParsedRequest[None]) -> Response:
-        """List the records that the query wants, the newest first."""
-        query = validate(AuditQuery, single_values(parsed.request.query_params))
-        await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
-        wanted, cursor, limit = query.wanted, query.cursor, query.limit
-        trail, unauthenticated = self._trail, query.is_apart
-        file = trail.unauthenticated_file if unauthenticated else trail.file
-        if file is None:
-            recent = trail.recent(unauthenticated=unauthenticated)
-            page = search_memory(recent, wanted, cursor=cursor, limit=limit)
-        else:
-            try:
-                page = await asyncio.to_thread(
-                    search_files, file.path, wanted, cursor=cursor, limit=limit
-                )
-            except OSError as error:
-                raise AuditUnavailable(
-                    "the audit file cannot be read now; try again later", reason=error.strerror
-                ) from error
-        answer: dict[str, object] = {"records": page.records}
-        if page.next_cursor is not None:
-            answer["next_cursor"] = page.next_cursor
-        return json_response(answer, headers={TRACE_HEADER: parsed.trace_id})
 
 
 CHECK_S = 0.2
@@ -304,8 +274,32 @@ MAX_OF_TENANT = 4
 STREAM_ENDED = "audit.stream_ended"
 
 
-class StreamHandlers:
-    """Shows the records of this replica from now on, to MAX_STREAMS readers at most."""
+STREAM_RESPONSES: Responses = {
+    200: Answer("The event stream.", text=EVENT_STREAM),
+    **errors_of(401, 403, 422, 500),
+    503: SharedAnswer(
+        "NoStream",
+        refusal(
+            "NO_ROOM: the maximum number of streams is open. SHUTTING_DOWN: the gateway is "
+            "stopping; other replicas have their own records."
+        ),
+    ),
+}
+
+
+_UNAVAILABLE = SharedAnswer(
+    "AuditUnavailable",
+    refusal("AUDIT_UNAVAILABLE: the audit file cannot be read at the moment."),
+)
+
+
+class AuditRoutes(Feature):
+    """Shows records: those of the audit file, or else the newest of this process.
+
+    A replica shows its new records to MAX_STREAMS readers at most.
+    """
+
+    tag = Tag.AUDIT
 
     def __init__(
         self, trail: AuditTrail, gate: OperatorGate, lifecycle: Lifecycle, refusals: RequestRefusals
@@ -315,9 +309,56 @@ class StreamHandlers:
         self._lifecycle = lifecycle
         self._refusals = refusals
 
-    async def stream(self, parsed: ParsedRequest[None]) -> Response:
-        """Send the records that the query wants as they come."""
-        query = validate(RecordQuery, single_values(parsed.request.query_params))
+    @operation(
+        "GET",
+        "/internal/mcp/audit",
+        "The records.",
+        model=AuditAnswer,
+        errors={503: _UNAVAILABLE},
+        right=OperatorRight.AUDIT,
+    )
+    async def list_audit_records(self, parsed: ParsedRequest[None], query: AuditQuery) -> Response:
+        """Search the audit log.
+
+        Returns audit records, newest first: from the audit file, or without one the last 1,000
+        records of this replica. Requires the operator right `audit`.
+        """
+        wanted, cursor, limit = query.wanted, query.cursor, query.limit
+        trail, unauthenticated = self._trail, query.is_apart
+        file = trail.unauthenticated_file if unauthenticated else trail.file
+        if file is None:
+            recent = trail.recent(unauthenticated=unauthenticated)
+            page = search_memory(recent, wanted, cursor=cursor, limit=limit)
+        else:
+            try:
+                page = await asyncio.to_thread(
+                    search_files, file.path, wanted, cursor=cursor, limit=limit
+                )
+            except OSError as error:
+                raise AuditUnavailable(
+                    "the audit file cannot be read now; try again later", reason=error.strerror
+                ) from error
+        # as they were logged: 1,000 of them, some with a null
+        answer = without_none({"records": page.records, "next_cursor": page.next_cursor})
+        return json_response(answer, headers={TRACE_HEADER: parsed.trace_id})
+
+    @operation(
+        "GET",
+        "/internal/mcp/calls/stream",
+        responses=STREAM_RESPONSES,
+        token_for=OperatorRight.AUDIT,
+    )
+    async def stream_audit_records(
+        self, parsed: ParsedRequest[None], query: RecordQuery
+    ) -> Response:
+        """Stream audit records.
+
+        Server-sent events with this replica's new audit records. `record` contains a record in the
+        format of the audit log, without `seq` and `mac`, which are assigned when it is written.
+        `lost` reports how many `records` a slow reader missed at this point. `end` closes the
+        stream; its `reason` is an error code, such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16
+        streams can be open. The right is checked repeatedly. Requires the operator right `audit`.
+        """
         operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         self._lifecycle.check_serving()
         self._check_capacity(operator.tenant_id)
@@ -349,45 +390,3 @@ class StreamHandlers:
         scope = parsed.request.scope
         add_to_operation(scope, STREAM_ENDED, records=sent, lost=feed.lost)
         self._refusals.record_operation(scope, code, parsed.trace_id)
-
-
-def audit_routes(
-    build: RouteBuilder, audit: AuditHandlers, streams: StreamHandlers
-) -> Sequence[DirectRoute]:
-    """Build the routes; each needs the operator right ``audit``."""
-    return (
-        build.get(
-            "/internal/mcp/audit",
-            audit.list_records,
-            operation_id="list_audit_records",
-            tag=Tag.AUDIT,
-            summary="Search the audit log",
-            description=(
-                "Returns audit records, newest first: from the audit file, or without one the "
-                "last 1,000 records of this replica. Requires the operator right `audit`."
-            ),
-            query=AuditQuery,
-            responses=audit_responses(AuditAnswer, "The records."),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.get(
-            "/internal/mcp/calls/stream",
-            streams.stream,
-            operation_id="stream_audit_records",
-            tag=Tag.AUDIT,
-            summary="Stream audit records",
-            description=(
-                "Server-sent events with this replica's new audit records. `record` contains a "
-                "record in the format of the audit log, without `seq` and `mac`, which are "
-                "assigned when it is written. `lost` reports how many `records` a slow reader "
-                "missed at this point. `end` closes the stream; its `reason` is an error code, "
-                "such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16 streams can be open. The "
-                "right is checked repeatedly. Requires the operator right `audit`."
-            ),
-            query=RecordQuery,
-            responses=STREAM_RESPONSES,
-            headers=TRACED,
-            needs_token=True,
-        ),
-    )

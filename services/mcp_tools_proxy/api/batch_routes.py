@@ -14,11 +14,17 @@ from fastapi import Response
 from pydantic import ConfigDict, Field, RootModel, StringConstraints
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.api.call_routes import carry_out, idempotency_key_of, key_in_batch
 from mcp_tools_proxy.api.callers import resolve_user
 from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
-from mcp_tools_proxy.api.execute_handlers import carry_out, idempotency_key_of, key_in_batch
-from mcp_tools_proxy.api.models import BatchRequest, IdempotencyKey, RequestContext
+from mcp_tools_proxy.api.models import BatchRequest, IdempotencyKey, RequestContext, TraceId
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, CallAnswer, or_error
+from mcp_tools_proxy.api.openapi.examples import BATCH_EXAMPLES
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import TOOL_HEADERS
+from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.errors import InvalidArguments, InvalidRequest
@@ -275,8 +281,40 @@ BatchMessage = Annotated[
 ]
 
 
-class BatchHandlers:
+class BatchAnswer(AnswerModel, title="BatchResults"):
+    """Outcomes of the calls of a batch, in the order of the request."""
+
+    results: list[CallAnswer]
+    messages: (
+        Annotated[
+            list[BatchMessage],
+            Field(description="For a model's reply: the messages to append to the conversation."),
+        ]
+        | None
+    ) = None
+    trace_id: TraceId
+
+
+BatchOrError = or_error(
+    BatchAnswer, "BatchResponse", "The outcome of each call, or an error for the whole batch."
+)
+
+
+BATCH_RESPONSES: Responses = {
+    200: Answer(
+        "The outcome of each call. If an agent is required but none is named, each call fails "
+        "with AGENT_REQUIRED. If the token is for several agents and none is named, the whole "
+        "batch fails with AGENT_REQUIRED: also 200, with status `error`.",
+        BatchOrError,
+    ),
+    **errors_of(401, 403, 413, 422, 500, 503),
+}
+
+
+class BatchRoutes(Feature):
     """Runs several tools at the same time: all go through the executor, so none skips a check."""
+
+    tag = Tag.CALLS
 
     def __init__(
         self,
@@ -306,8 +344,24 @@ class BatchHandlers:
             self._check_calls(calls)
         return validate(BatchRequest, body)
 
+    @operation(
+        "POST",
+        "/internal/mcp/execute/batch",
+        responses=BATCH_RESPONSES,
+        headers=TOOL_HEADERS,
+        examples=BATCH_EXAMPLES,
+        body=BatchBody,
+        read=read_batch,
+        is_fast=True,
+    )
     async def execute_batch(self, parsed: ParsedRequest[BatchRequest | ReplyRequest]) -> Response:
-        """Run several tools at the same time; each has its own envelope."""
+        """Run several tools in parallel.
+
+        Calls are checked and charged individually; results are in the order of the calls. `calls`
+        can also be part of a model's answer, unchanged: `tool_calls` of OpenAI's Chat Completions,
+        `output` of OpenAI's Responses, `content` of Anthropic's Messages, or `parts` of Gemini's
+        content. In this case, `messages` are the messages to append to the conversation.
+        """
         if isinstance(parsed.body, ReplyRequest):
             return await self._execute_reply(parsed, parsed.body)
         caller = await resolve_user(self._callers, parsed)

@@ -4,25 +4,16 @@ The docstrings of models are part of the OpenAPI document: callers read them.
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.api.openapi.examples import DEFINITION_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import (
-    SHARED_ANSWERS,
-    Answer,
-    SharedAnswer,
-    show_responses,
-)
-from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.openapi.responses import SharedAnswer, refusal
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.config.active_lock import ActiveLock
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace
 from mcp_tools_proxy.domain.identity import OperatorRight
@@ -34,10 +25,7 @@ from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 from mcp_tools_proxy.policy.definitions.difference import Edit
 from mcp_tools_proxy.policy.definitions.flags import FlagReason
 from mcp_tools_proxy.telemetry.recorder import cut
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import add_to_operation
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import server_id_of
 
 KindField = Annotated[DefinitionKind, Field(title="DefinitionKind")]
@@ -129,24 +117,52 @@ class DefinitionsAnswer(AnswerModel, title="DefinitionList"):
     items: list[DefinitionItem]
 
 
-class DefinitionHandlers:
-    """Handlers of definitions; both need the right DEFINITIONS."""
+PATH = "/internal/mcp/definitions"
 
-    def __init__(
-        self, publisher: RegistryPublisher, acceptance: DefinitionAcceptance, gate: OperatorGate
-    ) -> None:
+_READ_ONLY = SharedAnswer(
+    "DefinitionNotAccepted",
+    refusal("CONFIG_READ_ONLY: definitions.lock.json is not writable."),
+)
+_MISMATCH = SharedAnswer(
+    "DefinitionMismatch",
+    refusal("VERSION_MISMATCH: the definition has changed; its hash is now `details.sha256`."),
+)
+
+
+class DefinitionRoutes(Feature):
+    """Operations on definitions."""
+
+    tag = Tag.STATUS
+
+    def __init__(self, publisher: RegistryPublisher, acceptance: DefinitionAcceptance) -> None:
         self._publisher = publisher
         self._acceptance = acceptance
-        self._gate = gate
 
-    async def show(self, parsed: ParsedRequest[None]) -> Response:
-        """Show the definitions that are not as locked, each with its difference."""
-        await self._gate.check(parsed, OperatorRight.DEFINITIONS)
-        return await self._response(parsed.trace_id)
+    @operation(
+        "GET", PATH, "The differing definitions and the mode.", right=OperatorRight.DEFINITIONS
+    )
+    async def list_definitions(self, parsed: ParsedRequest[None]) -> DefinitionsAnswer:
+        """List definitions that differ from the lock file.
 
-    async def accept(self, parsed: ParsedRequest[DefinitionChoice]) -> Response:
-        """Accept the present definition of one item."""
-        await self._gate.check(parsed, OperatorRight.DEFINITIONS)
+        Lists items of the active preset that differ from definitions.lock.json, with a word-by-word
+        diff. Requires the operator right `definitions`.
+        """
+        return await self._answer()
+
+    @operation(
+        "PUT",
+        PATH,
+        "The differing definitions and the mode.",
+        right=OperatorRight.DEFINITIONS,
+        examples=DEFINITION_EXAMPLES,
+        errors={409: _READ_ONLY, 412: _MISMATCH},
+    )
+    async def accept_definition(self, parsed: ParsedRequest[DefinitionChoice]) -> DefinitionsAnswer:
+        """Accept the current definition of an item.
+
+        Writes the definition to definitions.lock.json if its hash is still `sha256`. Later calls
+        can use the item. Requires the operator right `definitions`.
+        """
         body = parsed.body
         add_to_operation(
             parsed.request.scope,
@@ -158,81 +174,26 @@ class DefinitionHandlers:
         )
         key = DefinitionKey(body.server_id, body.kind, body.name)
         await self._acceptance.accept(key, body.sha256)
-        return await self._response(parsed.trace_id)
+        return await self._answer()
 
-    async def _response(self, trace_id: str) -> Response:
+    async def _answer(self) -> DefinitionsAnswer:
         publisher = self._publisher
         findings, lock = publisher.definitions.findings, publisher.config.lock
         remarkable = findings.remarkable
-        items = await asyncio.to_thread(
-            definition_facts, remarkable, publisher.snapshots, lock.lock
+
+        def items() -> list[DefinitionItem]:
+            facts = definition_facts(remarkable, publisher.snapshots, lock.lock)
+            return [DefinitionItem.model_validate(it) for it in facts]
+
+        return DefinitionsAnswer(
+            mode=findings.mode,
+            lock=_lock_state(lock),
+            as_locked=len(findings.items) - len(remarkable),
+            items=await asyncio.to_thread(items),
         )
-        content = {
-            "mode": findings.mode.value,
-            "lock": _lock_state(lock),
-            "as_locked": len(findings.items) - len(remarkable),
-            "items": items,
-        }
-        return json_response(content, headers={TRACE_HEADER: trace_id})
 
 
-def _lock_state(lock: ActiveLock) -> str:
+def _lock_state(lock: ActiveLock) -> Literal["absent", "good", "broken"]:
     if lock.problems:
         return "broken"
     return "absent" if lock.lock is None else "good"
-
-
-PATH = "/internal/mcp/definitions"
-
-_READ_ONLY = SharedAnswer(
-    "DefinitionNotAccepted",
-    Answer("CONFIG_READ_ONLY: definitions.lock.json is not writable.", ErrorEnvelope),
-)
-_MISMATCH = SharedAnswer(
-    "DefinitionMismatch",
-    Answer(
-        "VERSION_MISMATCH: the definition has changed; its hash is now `details.sha256`.",
-        ErrorEnvelope,
-    ),
-)
-
-
-def definition_routes(
-    build: RouteBuilder, definitions: DefinitionHandlers
-) -> Sequence[DirectRoute]:
-    """Build the routes; each needs the operator right ``definitions``."""
-    responses = show_responses(DefinitionsAnswer, "The differing definitions and the mode.")
-    return (
-        build.get(
-            PATH,
-            definitions.show,
-            operation_id="list_definitions",
-            tag=Tag.STATUS,
-            summary="List definitions that differ from the lock file",
-            description=(
-                "Lists items of the active preset that differ from definitions.lock.json, with a "
-                "word-by-word diff. Requires the operator right `definitions`."
-            ),
-            responses=responses,
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.with_body(
-            "PUT",
-            PATH,
-            definitions.accept,
-            DefinitionChoice,
-            operation_id="accept_definition",
-            tag=Tag.STATUS,
-            examples=DEFINITION_EXAMPLES,
-            summary="Accept the current definition of an item",
-            description=(
-                "Writes the definition to definitions.lock.json if its hash is still `sha256`. "
-                "Later calls can use the item. Requires the operator right `definitions`."
-            ),
-            responses={**responses, 409: _READ_ONLY, 412: _MISMATCH, 413: SHARED_ANSWERS[413]},
-            headers=TRACED,
-            needs_token=True,
-            right=OperatorRight.DEFINITIONS,
-        ),
-    )

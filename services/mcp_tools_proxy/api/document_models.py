@@ -8,7 +8,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.domain.document import Readers
+from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.domain.document import DocumentHead, Readers
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
 MAX_READERS = 1_000
@@ -113,6 +114,11 @@ class DocumentReaders(AnswerModel):
     users: list[str]
     roles: list[str]
 
+    @classmethod
+    def of(cls, readers: Readers | None) -> Self | None:
+        """Return readers for an answer; None where they are not limited."""
+        return None if readers is None else cls.model_validate(dump_readers(readers))
+
 
 ReadersField = Annotated[
     DocumentReaders | None,
@@ -144,6 +150,22 @@ class DocumentFacts(AnswerModel):
             )
         ),
     ] = None
+
+    @classmethod
+    def of(cls, head: DocumentHead) -> Self:
+        """Return the metadata of a document, without its older versions."""
+        return cls(
+            tenant_id=head.tenant_id,
+            doc_id=head.doc_id,
+            title=head.title,
+            tags=[*head.tags],
+            pages=head.page_count,
+            sections=head.section_count,
+            text_chars=head.text_chars,
+            version=head.version,
+            readers=DocumentReaders.of(head.readers),
+            language=head.language,
+        )
 
 
 class DocumentProblem(AnswerModel):

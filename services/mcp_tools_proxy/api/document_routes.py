@@ -5,7 +5,7 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from fastapi import Response
@@ -14,7 +14,9 @@ from starlette.datastructures import Headers
 from mcp_tools_proxy.api.document_models import (
     DocumentContent,
     DocumentFacts,
+    DocumentProblem,
     DocumentQuery,
+    DocumentReaders,
     DocumentRights,
     DocumentsAnswer,
     DocumentsQuery,
@@ -22,14 +24,22 @@ from mcp_tools_proxy.api.document_models import (
     UploadQuery,
 )
 from mcp_tools_proxy.api.document_upload import FILES, IMPORT_RETRY_S, Uploads, media_type
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.openapi.examples import RIGHTS_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import CHANGE_HEADERS, PUT_HEADERS, TRACED
-from mcp_tools_proxy.api.openapi.responses import Answer, document_responses
+from mcp_tools_proxy.api.openapi.parameters import CHANGE_HEADERS, PUT_HEADERS
+from mcp_tools_proxy.api.openapi.responses import (
+    ETAG,
+    RETRY_AFTER,
+    SHARED_ANSWERS,
+    Answer,
+    Responses,
+    SharedAnswer,
+    refusal,
+)
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document, dump_readers
+from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
+from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -57,13 +67,13 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.web.envelope import JSON, json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
+from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.text import quote
 
 CONTENT_PATH = "/internal/documents/content"
+RIGHTS_PATH = "/internal/documents/rights"
 UPLOADS = (("PUT", CONTENT_PATH),)
 """The requests whose bodies are larger than others, and may take longer to arrive."""
 
@@ -74,8 +84,50 @@ _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
 
-class DocumentHandlers:
+_DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
+    404: SharedAnswer("NoSuchDocument", refusal("NOT_FOUND: the tenant has no such document.")),
+    409: SharedAnswer(
+        "DocumentNotChanged",
+        refusal(
+            "DOCUMENTS_READ_ONLY: the folder or database is not writable. IMPORT_BUSY: another "
+            "import of this tenant is running or waiting, no slot was free for 90 s, the import "
+            "took long while other tenants waited, or there are already 32 uploads in all or 24 "
+            "of the tenant; retry after Retry-After. QUOTA_EXCEEDED: the tenant's quota would be "
+            "exceeded; `details` has `quota`, `unit`, `limit` and `used`.",
+            RETRY_AFTER,
+        ),
+    ),
+    412: SharedAnswer(
+        "VersionMismatch",
+        refusal(
+            "VERSION_MISMATCH: the document does not exist, or its version is `details.version`."
+        ),
+    ),
+    415: SharedAnswer(
+        "UnsupportedFormat", refusal("UNSUPPORTED_FORMAT: the body's type is not supported.")
+    ),
+    428: SharedAnswer(
+        "VersionRequired",
+        refusal("VERSION_REQUIRED: send `If-Match` or `If-None-Match: *`."),
+    ),
+    503: SharedAnswer(
+        "DocumentsUnavailable",
+        refusal("DOCUMENTS_UNAVAILABLE: documents cannot be read or written at the moment."),
+    ),
+}
+
+
+def document_responses(model: object, description: str, *statuses: int) -> Responses:
+    """Return the responses of an operator's route of documents."""
+    shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
+    answer = Answer(description, model, (TRACE_HEADER, ETAG))
+    return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
+
+
+class DocumentRoutes(Feature):
     """List, read, put and remove documents, and set who may read them; each use is recorded."""
+
+    tag = Tag.DOCUMENTS
 
     def __init__(
         self,
@@ -92,11 +144,21 @@ class DocumentHandlers:
         self._lifecycle = lifecycle
         self._on_put = on_put
 
-    async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
-        """List the documents of a tenant, or of all."""
-        query = validate(DocumentsQuery, single_values(parsed.request.query_params))
+    @operation(
+        "GET",
+        "/internal/documents",
+        responses=document_responses(DocumentsAnswer, "The documents."),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def list_documents(
+        self, parsed: ParsedRequest[None], query: DocumentsQuery
+    ) -> DocumentsAnswer:
+        """List documents.
+
+        Lists the documents of one tenant or of all tenants, in pages of 100. Requires the operator
+        right `documents`.
+        """
         after = None if query.cursor is None else _key_of(query.cursor)
-        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         if query.tenant_id is not None and query.doc_id is not None:
             return await self._list_one(parsed, (query.tenant_id, query.doc_id))
         try:
@@ -109,27 +171,33 @@ class DocumentHandlers:
                 "documents to list",
                 details={"field": "tenant_id"},
             ) from None
-        listed: dict[str, object] = {"documents": [_facts(head) for head in heads[:PAGE]]}
-        if len(heads) > PAGE:
-            listed["next_cursor"] = _cursor_of(heads[PAGE - 1])
-        if problems and after is None:
-            listed["problems"] = [
-                {"file": name, "reason": reason} for name, reason in sorted(problems.items())
-            ]
-        return json_response(listed, headers={TRACE_HEADER: parsed.trace_id})
+        shown = problems if after is None else {}
+        return DocumentsAnswer(
+            documents=[DocumentFacts.of(head) for head in heads[:PAGE]],
+            next_cursor=_cursor_of(heads[PAGE - 1]) if len(heads) > PAGE else None,
+            problems=[DocumentProblem(file=it, reason=shown[it]) for it in sorted(shown)] or None,
+        )
 
-    async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> Response:
+    async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> DocumentsAnswer:
         """List one document with its older versions, which are not looked up for a whole list."""
         add_to_operation(parsed.request.scope, doc_id=key[1])
         with _as_api_errors():
             head = await self._writer.head(key)
-            older = [] if head is None else await self._writer.older_versions(key)
-        listed = [] if head is None else [{**_facts(head), "older_versions": [*older]}]
-        return json_response({"documents": listed}, headers={TRACE_HEADER: parsed.trace_id})
+            if head is None:
+                return DocumentsAnswer(documents=[])
+            shown = DocumentFacts.of(head)
+            shown.older_versions = [*await self._writer.older_versions(key)]
+        return DocumentsAnswer(documents=[shown])
 
-    async def show_content(self, parsed: ParsedRequest[None]) -> Response:
-        """Show a whole document in the JSON form."""
-        key = await self._checked(parsed)
+    @operation(
+        "GET",
+        CONTENT_PATH,
+        responses=document_responses(DocumentContent, "The document.", 404),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def get_document(self, parsed: ParsedRequest[None], query: DocumentQuery) -> Response:
+        """Read a whole document."""
+        key = _key_named(parsed, query)
         with _as_api_errors():
             document = await self._writer.document(key)
         if document is None:
@@ -139,22 +207,34 @@ class DocumentHandlers:
         # without readers: put again later, they would give back a right that was taken away
         shown = dataclasses.replace(document, readers=None)
         content = await asyncio.to_thread(dump_document, shown)
-        return Response(content, 200, _headers(parsed, version), JSON)
+        return Response(content, 200, {TRACE_HEADER: parsed.trace_id, **_etag(version)}, JSON)
 
-    async def put_content(self, parsed: ParsedRequest[None]) -> Response:
-        """Put a document: a new one, or a new version in place of the one that is named.
+    @operation(
+        "PUT",
+        CONTENT_PATH,
+        responses={
+            **document_responses(
+                DocumentFacts, "The document was replaced.", 409, 412, 413, 415, 428
+            ),
+            201: Answer("The document was created.", DocumentFacts, (TRACE_HEADER, "ETag")),
+        },
+        headers=PUT_HEADERS,
+        files=FILES,
+        token_for=OperatorRight.DOCUMENTS,
+    )
+    async def put_document(self, parsed: ParsedRequest[None], query: UploadQuery) -> Response:
+        """Create or replace a document.
 
-        A replica that stops waits for it as for a call.
+        `If-None-Match: *` creates a document; `If-Match` replaces the version it names. A file that
+        is not JSON is imported in a separate process, with OCR for scans if it is configured. A
+        replaced document keeps its readers, unless the query or the JSON document names readers.
         """
+        # a replica that stops waits for it as for a call
         self._lifecycle.check_serving()
-        return await self._lifecycle.track(self._put_content(parsed))
+        return await self._lifecycle.track(self._put(parsed, query))
 
-    async def _put_content(self, parsed: ParsedRequest[None]) -> Response:
+    async def _put(self, parsed: ParsedRequest[None], query: UploadQuery) -> Response:
         request = parsed.request
-        query = validate(
-            UploadQuery,
-            single_values(request.query_params, several=("tag", "reader_user", "reader_role")),
-        )
         kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         add_to_operation(request.scope, doc_id=query.doc_id)
@@ -172,32 +252,70 @@ class DocumentHandlers:
         self._on_put(key)
         is_new = expected is Expected.NOTHING
         _record_change("document.added" if is_new else "document.replaced", parsed, head)
-        headers = _headers(parsed, head.version)
-        return json_response(_facts(head), 201 if is_new else 200, headers)
+        return response_of(
+            DocumentFacts.of(head), parsed, 201 if is_new else 200, _etag(head.version)
+        )
 
-    async def remove_content(self, parsed: ParsedRequest[None]) -> Response:
-        """Remove a document."""
-        key = await self._checked(parsed)
+    @operation(
+        "DELETE",
+        CONTENT_PATH,
+        responses=document_responses(DocumentFacts, "The deleted document.", 404, 409, 412, 428),
+        headers=CHANGE_HEADERS,
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def remove_document(
+        self, parsed: ParsedRequest[None], query: DocumentQuery
+    ) -> DocumentFacts:
+        """Delete a document.
+
+        Deletes the version named in `If-Match`; `*` matches any version.
+        """
+        key = _key_named(parsed, query)
         with _as_api_errors():
             expected = await self._expected(parsed.request.headers, key)
             head = await self._writer.remove(key, expected=expected)
         if head is None:
             raise _no_document(key)
         _record_change("document.removed", parsed, head)
-        return json_response(_facts(head), headers={TRACE_HEADER: parsed.trace_id})
+        return DocumentFacts.of(head)
 
-    async def show_rights(self, parsed: ParsedRequest[None]) -> Response:
+    @operation(
+        "GET",
+        RIGHTS_PATH,
+        responses=document_responses(DocumentRights, "The document's access rights.", 404),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def get_document_rights(
+        self, parsed: ParsedRequest[None], query: DocumentQuery
+    ) -> Response:
         """Show who may read a document."""
-        key = await self._checked(parsed)
+        key = _key_named(parsed, query)
         with _as_api_errors():
             head = await self._writer.head(key)
         if head is None:
             raise _no_document(key)
         return _rights_response(parsed, head)
 
-    async def put_rights(self, parsed: ParsedRequest[RightsChange]) -> Response:
-        """Set who may read a document."""
-        key = await self._checked(parsed)
+    @operation(
+        "PUT",
+        RIGHTS_PATH,
+        responses=document_responses(
+            DocumentRights, "The new access rights.", 404, 409, 412, 413, 428
+        ),
+        headers=CHANGE_HEADERS,
+        examples=RIGHTS_EXAMPLES,
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def put_document_rights(
+        self, parsed: ParsedRequest[RightsChange], query: DocumentQuery
+    ) -> Response:
+        """Set who may read a document.
+
+        Replaces the access rights: only the named users and roles can read the document, on all
+        replicas within a second. `If-Match` takes the `ETag` of the access rights, not that of the
+        document.
+        """
+        key = _key_named(parsed, query)
         readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
         with _as_api_errors():
             old = await self._writer.head(key)
@@ -207,13 +325,6 @@ class DocumentHandlers:
             head = await self._writer.set_readers(key, readers, expected=expected)
         _record_change("document.rights_changed", parsed, head)
         return _rights_response(parsed, head)
-
-    async def _checked(self, parsed: ParsedRequest[object]) -> Key:
-        """Return the document that the query names, for an operator who may look after it."""
-        query = validate(DocumentQuery, single_values(parsed.request.query_params))
-        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
-        add_to_operation(parsed.request.scope, doc_id=query.doc_id)
-        return query.tenant_id, query.doc_id
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
         """Return what the request expects to be there. Raises VersionRequired, VersionMismatch."""
@@ -315,33 +426,21 @@ def _key_of(cursor: str) -> Key:
     return str(tenant_id), str(doc_id)
 
 
-def _facts(head: DocumentHead) -> dict[str, object]:
-    facts: dict[str, object] = {
-        "tenant_id": head.tenant_id,
-        "doc_id": head.doc_id,
-        "title": head.title,
-        "tags": head.tags,
-        "pages": head.page_count,
-        "sections": head.section_count,
-        "text_chars": head.text_chars,
-        "version": head.version,
-    }
-    if head.language is not None:
-        facts["language"] = head.language
-    if head.readers is not None:
-        facts["readers"] = dump_readers(head.readers)
-    return facts
-
-
 def _rights_response(parsed: ParsedRequest[object], head: DocumentHead) -> Response:
-    rights: dict[str, object] = {"tenant_id": head.tenant_id, "doc_id": head.doc_id}
-    if head.readers is not None:
-        rights["readers"] = dump_readers(head.readers)
-    return json_response(rights, headers=_headers(parsed, rights_tag(head.readers)))
+    rights = DocumentRights(
+        tenant_id=head.tenant_id, doc_id=head.doc_id, readers=DocumentReaders.of(head.readers)
+    )
+    return response_of(rights, parsed, headers=_etag(rights_tag(head.readers)))
 
 
-def _headers(parsed: ParsedRequest[object], tag: str) -> dict[str, str]:
-    return {TRACE_HEADER: parsed.trace_id, "ETag": f'"{tag}"'}
+def _etag(tag: str) -> dict[str, str]:
+    return {"ETag": f'"{tag}"'}
+
+
+def _key_named(parsed: ParsedRequest[object], query: DocumentQuery) -> Key:
+    """Return the document that the query names, which the record of the operation names too."""
+    add_to_operation(parsed.request.scope, doc_id=query.doc_id)
+    return query.tenant_id, query.doc_id
 
 
 def _no_document(key: Key) -> NoSuchDocumentHere:
@@ -353,108 +452,3 @@ def _no_document(key: Key) -> NoSuchDocumentHere:
 
 def _record_change(event: str, parsed: ParsedRequest[object], head: DocumentHead) -> None:
     add_to_operation(parsed.request.scope, event, version=head.version)
-
-
-RIGHTS_PATH = "/internal/documents/rights"
-
-
-def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequence[DirectRoute]:
-    """Build the routes; each needs the operator right ``documents``."""
-    return (
-        build.get(
-            "/internal/documents",
-            documents.list_documents,
-            operation_id="list_documents",
-            tag=Tag.DOCUMENTS,
-            summary="List documents",
-            description=(
-                "Lists the documents of one tenant or of all tenants, in pages of 100. "
-                "Requires the operator right `documents`."
-            ),
-            query=DocumentsQuery,
-            responses=document_responses(DocumentsAnswer, "The documents."),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.get(
-            CONTENT_PATH,
-            documents.show_content,
-            operation_id="get_document",
-            tag=Tag.DOCUMENTS,
-            summary="Read a whole document",
-            query=DocumentQuery,
-            responses=document_responses(DocumentContent, "The document.", 404),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.change(
-            "PUT",
-            CONTENT_PATH,
-            documents.put_content,
-            operation_id="put_document",
-            tag=Tag.DOCUMENTS,
-            summary="Create or replace a document",
-            description=(
-                "`If-None-Match: *` creates a document; `If-Match` replaces the version it "
-                "names. A file that is not JSON is imported in a separate process, with OCR for "
-                "scans if it is configured. A replaced document keeps its readers, unless the "
-                "query or the JSON document names readers."
-            ),
-            query=UploadQuery,
-            responses={
-                **document_responses(
-                    DocumentFacts, "The document was replaced.", 409, 412, 413, 415, 428
-                ),
-                201: Answer("The document was created.", DocumentFacts, ("X-Trace-Id", "ETag")),
-            },
-            headers=PUT_HEADERS,
-            files=FILES,
-        ),
-        build.change(
-            "DELETE",
-            CONTENT_PATH,
-            documents.remove_content,
-            operation_id="remove_document",
-            tag=Tag.DOCUMENTS,
-            summary="Delete a document",
-            description="Deletes the version named in `If-Match`; `*` matches any version.",
-            query=DocumentQuery,
-            responses=document_responses(
-                DocumentFacts, ("The deleted document."), 404, 409, 412, 428
-            ),
-            headers=CHANGE_HEADERS,
-        ),
-        build.get(
-            RIGHTS_PATH,
-            documents.show_rights,
-            operation_id="get_document_rights",
-            tag=Tag.DOCUMENTS,
-            summary="Show who may read a document",
-            query=DocumentQuery,
-            responses=document_responses(DocumentRights, "The document's access rights.", 404),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.with_body(
-            "PUT",
-            RIGHTS_PATH,
-            documents.put_rights,
-            RightsChange,
-            operation_id="put_document_rights",
-            tag=Tag.DOCUMENTS,
-            examples=RIGHTS_EXAMPLES,
-            summary="Set who may read a document",
-            description=(
-                "Replaces the access rights: only the named users and roles can read the "
-                "document, on all replicas within a second. `If-Match` takes the `ETag` of the "
-                "access rights, not that of the document."
-            ),
-            query=DocumentQuery,
-            responses=document_responses(
-                DocumentRights, "The new access rights.", 404, 409, 412, 413, 428
-            ),
-            headers=CHANGE_HEADERS,
-            needs_token=True,
-            right=OperatorRight.DOCUMENTS,
-        ),
-    )

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar, get_args, get_origin
 
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
@@ -188,6 +188,20 @@ def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str
         else:
             found[key] = value
     return {**found, **lists}
+
+
+def list_fields(model: type[BaseModel]) -> Collection[str]:
+    """Return the parameters of a query that may be given more than once."""
+    return [
+        field.alias or name
+        for name, field in model.model_fields.items()
+        if any(_is_list(it) for it in (field.annotation, *get_args(field.annotation)))
+    ]
+
+
+def _is_list(annotation: object) -> bool:
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return get_origin(bare) is list
 
 
 def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:

@@ -5,14 +5,17 @@ The docstrings of models are part of the OpenAPI document: callers read them.
 
 from typing import Annotated
 
-from fastapi import Response
 from pydantic import BaseModel, Field
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import Name
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS
+from mcp_tools_proxy.api.openapi.responses import ERRORS_ARE_OK
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
@@ -22,8 +25,6 @@ from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
 from mcp_tools_proxy.gateway.call_checks import charged_call
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import RegistryHolder
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 
@@ -79,14 +80,13 @@ class LimitsAnswer(AnswerModel, title="LimitList"):
     limits: list[LimitAnswer]
 
 
-LimitsOrError = Annotated[
-    LimitsAnswer | ErrorEnvelope,
-    Field(title="LimitListResponse", description="The budgets, or an error."),
-]
+LimitsOrError = or_error(LimitsAnswer, "LimitListResponse", "The budgets, or an error.")
 
 
-class LimitHandlers:
+class LimitRoutes(Feature):
     """Shows the budgets of the caller's own tenant; those of others to operators."""
+
+    tag = Tag.STATUS
 
     def __init__(
         self,
@@ -100,15 +100,22 @@ class LimitHandlers:
         self._registry = registry
         self._limiter = limiter
 
-    async def list_limits(self, parsed: ParsedRequest[None]) -> Response:
-        """Show each budget that applies to the call that the query describes."""
-        query = validate(LimitsQuery, single_values(parsed.request.query_params))
+    @operation(
+        "GET",
+        "/internal/mcp/limits",
+        f"The budgets of the call. {ERRORS_ARE_OK}",
+        model=LimitsOrError,
+        headers=CALLER_HEADERS,
+    )
+    async def list_limits(self, parsed: ParsedRequest[None], query: LimitsQuery) -> LimitsAnswer:
+        """Show the remaining budgets of a call.
+
+        Charges nothing. Shows the caller's own tenant. Another tenant, user or agent requires the
+        operator right `audit`.
+        """
         caller = await self._caller(parsed, query)
         readings = await self._limiter.peek(self._charged(caller, query, parsed.trace_id))
-        return json_response(
-            {"limits": [reading.as_json for reading in readings]},
-            headers={TRACE_HEADER: parsed.trace_id},
-        )
+        return LimitsAnswer(limits=[LimitAnswer.model_validate(it.as_json) for it in readings])
 
     async def _caller(self, parsed: ParsedRequest[None], query: LimitsQuery) -> Caller:
         """Return the caller of the call that the query describes.

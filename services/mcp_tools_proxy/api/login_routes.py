@@ -3,20 +3,17 @@
 The docstrings of models are part of the OpenAPI document: callers read them.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
 from mcp_tools_proxy.api.openapi.examples import LOGIN_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import SHARED_ANSWERS, login_responses
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, IdentityRequired, InvalidRequest
@@ -27,14 +24,11 @@ from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER, LoginFor
 from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.telemetry.recorder import caller_fields
 from mcp_tools_proxy.telemetry.request_events import LOGIN_ENDED, login_fields
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import (
     RecordedOperation,
     add_to_operation,
     begin_operation,
 )
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import Identifier, server_id_of
 
 ServerId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(server_id_of)]
@@ -87,10 +81,7 @@ class LoginsAnswer(AnswerModel, title="LoginList"):
     logins: list[LoginItem]
 
 
-LoginsOrError = Annotated[
-    LoginsAnswer | ErrorEnvelope,
-    Field(title="LoginListResponse", description="The logins, or an error."),
-]
+LoginsOrError = or_error(LoginsAnswer, "LoginListResponse", "The logins, or an error.")
 
 
 class SignInAnswer(AnswerModel, title="SignIn"):
@@ -100,10 +91,7 @@ class SignInAnswer(AnswerModel, title="SignIn"):
     expires_in_s: int
 
 
-SignInOrError = Annotated[
-    SignInAnswer | ErrorEnvelope,
-    Field(title="SignInResponse", description="The URL, or an error."),
-]
+SignInOrError = or_error(SignInAnswer, "SignInResponse", "The URL, or an error.")
 
 
 class LogoutAnswer(AnswerModel, title="Logout"):
@@ -112,21 +100,22 @@ class LogoutAnswer(AnswerModel, title="Logout"):
     removed: bool
 
 
-LogoutOrError = Annotated[
-    LogoutAnswer | ErrorEnvelope,
-    Field(title="LogoutResponse", description="Whether a login existed, or an error."),
-]
+LogoutOrError = or_error(LogoutAnswer, "LogoutResponse", "Whether a login existed, or an error.")
 
 
-QueryT = TypeVar("QueryT", bound=LoginsQuery)
+PATH = "/internal/mcp/logins"
+
+_OR_ERROR = "If logins cannot be read, the answer is also 200, with status `error`."
 
 
-class LoginHandlers:
-    """Handlers of logins: a JWT that names a user is for hers, all others need the right LOGINS.
+class LoginRoutes(Feature):
+    """Operations on logins: a JWT that names a user is for hers, all others need the right LOGINS.
 
     ``jwt_issuer`` is that of callers' tokens, None where they have none; ``access`` is None where
     no logins are kept, ``offers`` where there are no pages.
     """
+
+    tag = Tag.LOGINS
 
     def __init__(
         self,
@@ -143,9 +132,20 @@ class LoginHandlers:
         self._offers = offers
         self._jwt_issuer = jwt_issuer
 
-    async def list_logins(self, parsed: ParsedRequest[None]) -> Response:
-        """List the caller's own logins, or those that an operator names."""
-        access, query = self._access_of("logins"), _query(LoginsQuery, parsed)
+    @operation(
+        "GET",
+        PATH,
+        f"The logins, without tokens. {_OR_ERROR}",
+        model=LoginsOrError,
+        needs_token=True,
+    )
+    async def list_logins(self, parsed: ParsedRequest[None], query: LoginsQuery) -> LoginsAnswer:
+        """List logins to servers.
+
+        Users see their own logins. The logins of a tenant, or without `tenant_id` those of the
+        deployment, require the operator right `logins`. Only with `auth_mode` jwt.
+        """
+        access = self._access_of("logins")
         caller = await self._callers.resolve(parsed.request.scope)
         if _is_own(caller, query):
             _begin(parsed, "logins.listed", caller, server_id=query.server_id)
@@ -156,11 +156,23 @@ class LoginHandlers:
             owned = await access.logins_of(tenant_id, user_id=query.user_id)
             found = [it for it in owned if query.login_for in (None, it.owner.login_for.value)]
         shown = [it for it in found if query.server_id in (None, it.owner.server_id)]
-        content = {"logins": [without_none(it.shown) for it in shown]}
-        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
+        return LoginsAnswer(logins=[LoginItem.model_validate(it.shown) for it in shown])
 
-    async def begin(self, parsed: ParsedRequest[LoginWanted]) -> Response:
-        """Return the address where the caller signs in to a server."""
+    @operation(
+        "POST",
+        PATH,
+        f"The sign-in URL. {_OR_ERROR}",
+        model=SignInOrError,
+        examples=LOGIN_EXAMPLES,
+        needs_token=True,
+    )
+    async def begin_login(self, parsed: ParsedRequest[LoginWanted]) -> Response:
+        """Start a sign-in to a server.
+
+        Returns the URL at which the caller signs in. The URL is valid for ten minutes, for this
+        user and one sign-in; repeated requests in this time return the same URL. Requires a JWT
+        that names the user.
+        """
         access, wanted = self._access_of("login"), parsed.body
         caller = await self._callers.resolve(parsed.request.scope)
         if caller.jwt is None:
@@ -182,13 +194,23 @@ class LoginHandlers:
         offered = await self._offers.offer(
             _owner_of(caller, wanted.server_id), tuple(dict.fromkeys(wanted.scopes))
         )
-        content = {"url": offered.url, "expires_in_s": offered.expires_in_s}
-        headers = {TRACE_HEADER: parsed.trace_id, "Cache-Control": "no-store"}
-        return json_response(content, headers=headers)
+        answer = SignInAnswer.model_validate(offered)
+        return response_of(answer, parsed, headers={"Cache-Control": "no-store"})
 
-    async def end(self, parsed: ParsedRequest[None]) -> Response:
-        """Revoke and forget one login."""
-        access, query = self._access_of("logout"), _query(LoginQuery, parsed)
+    @operation(
+        "DELETE",
+        PATH,
+        f"Whether a login existed. {_OR_ERROR}",
+        model=LogoutOrError,
+        needs_token=True,
+    )
+    async def end_login(self, parsed: ParsedRequest[None], query: LoginQuery) -> LogoutAnswer:
+        """Revoke and delete a login to a server.
+
+        Users can delete their own logins. The logins of others, of a tenant, or of the deployment
+        require the operator right `logins`. Only with `auth_mode` jwt.
+        """
+        access = self._access_of("logout")
         caller = await self._callers.resolve(parsed.request.scope)
         if _is_own(caller, query):
             owner = _owner_of(caller, query.server_id or "")
@@ -199,8 +221,7 @@ class LoginHandlers:
         add_to_operation(parsed.request.scope, LOGIN_ENDED, **login_fields(owner))
         removed = await access.sign_out(owner)
         add_to_operation(parsed.request.scope, removed=removed)
-        content = {"removed": removed}
-        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
+        return LogoutAnswer(removed=removed)
 
     def _access_of(self, command: str) -> LoginAccess:
         """Return the logins. Raises Forbidden where they are looked after by commands alone."""
@@ -249,10 +270,6 @@ def _begin(
     begin_operation(parsed.request.scope, RecordedOperation(event, fields))
 
 
-def _query(model: type[QueryT], parsed: ParsedRequest[None]) -> QueryT:
-    return validate(model, single_values(parsed.request.query_params))
-
-
 def _is_own(caller: Caller, query: LoginsQuery) -> bool:
     """Return whether a query is of the caller's own logins, who is proven to be a user."""
     return (
@@ -276,64 +293,3 @@ def _owner_of(caller: Caller, server_id: str) -> LoginOwner:
 
 def _is_of(owner: LoginOwner, caller: Caller) -> bool:
     return owner == _owner_of(caller, owner.server_id)
-
-
-PATH = "/internal/mcp/logins"
-
-
-def login_routes(build: RouteBuilder, logins: LoginHandlers) -> Sequence[DirectRoute]:
-    """Build the routes; each needs a user's JWT, or the operator right ``logins``."""
-    return (
-        build.get(
-            PATH,
-            logins.list_logins,
-            operation_id="list_logins",
-            tag=Tag.LOGINS,
-            summary="List logins to servers",
-            description=(
-                "Users see their own logins. The logins of a tenant, or without `tenant_id` "
-                "those of the deployment, require the operator right `logins`. Only with "
-                "`auth_mode` jwt."
-            ),
-            query=LoginsQuery,
-            responses=login_responses(LoginsOrError, "The logins, without tokens."),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.with_body(
-            "POST",
-            PATH,
-            logins.begin,
-            LoginWanted,
-            operation_id="begin_login",
-            tag=Tag.LOGINS,
-            examples=LOGIN_EXAMPLES,
-            summary="Start a sign-in to a server",
-            description=(
-                "Returns the URL at which the caller signs in. The URL is valid for ten minutes, "
-                "for this user and one sign-in; repeated requests in this time return the same "
-                "URL. Requires a JWT that names the user."
-            ),
-            responses={
-                **login_responses(SignInOrError, "The sign-in URL."),
-                413: SHARED_ANSWERS[413],
-            },
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.change(
-            "DELETE",
-            PATH,
-            logins.end,
-            operation_id="end_login",
-            tag=Tag.LOGINS,
-            summary="Revoke and delete a login to a server",
-            description=(
-                "Users can delete their own logins. The logins of others, of a tenant, or of the "
-                "deployment require the operator right `logins`. Only with `auth_mode` jwt."
-            ),
-            query=LoginQuery,
-            responses=login_responses(LogoutOrError, "Whether a login existed."),
-            headers=TRACED,
-        ),
-    )

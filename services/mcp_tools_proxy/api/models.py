@@ -208,10 +208,3 @@ class ToolsQuery(CallerQuery):
             )
         ),
     ] = None
-
-
-class PresetChoice(BaseModel):
-    """The preset to activate. Unless ``persist`` is false, the choice is also saved in mcp.json."""
-
-    preset_id: Name
-    persist: bool | None = None

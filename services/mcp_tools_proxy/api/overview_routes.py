@@ -11,20 +11,15 @@ from enum import StrEnum
 from itertools import chain
 from typing import Annotated
 
-from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.limit_routes import LimitUnit
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ReadinessAnswer
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import show_responses
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
-from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.gateway.definition_guard import reason_of
@@ -37,9 +32,6 @@ from mcp_tools_proxy.telemetry.recent_calls import (
     RecentCalls,
     TightBudget,
 )
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 from mcp_tools_proxy.wire.version import VERSION
@@ -215,29 +207,41 @@ class OverviewAnswer(AnswerModel, title="Overview"):
 MAX_BUDGETS_SHOWN = 100
 
 
-class OverviewHandlers:
+class OverviewRoutes(Feature):
     """Shows this replica as it is now; ``recent_calls`` is None where no calls are counted."""
+
+    tag = Tag.STATUS
 
     def __init__(
         self,
         health: Health,
         publisher: RegistryPublisher,
-        gate: OperatorGate,
         *,
         servers: Callable[[], Sequence[ServerStatus]],
         recent_calls: RecentCalls | None,
     ) -> None:
         self._health = health
         self._publisher = publisher
-        self._gate = gate
         self._servers = servers
         self._recent_calls = recent_calls
         self._started_at = datetime.now(UTC)
 
-    async def show(self, parsed: ParsedRequest[None]) -> Response:
-        """Show readiness, the calls of the last hour, tight budgets, and what needs a person."""
-        query = validate(OverviewQuery, single_values(parsed.request.query_params))
-        await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
+    @operation(
+        "GET",
+        "/internal/mcp/overview",
+        "The current state of this replica.",
+        right=OperatorRight.AUDIT,
+    )
+    async def get_overview(
+        self, parsed: ParsedRequest[None], query: OverviewQuery
+    ) -> OverviewAnswer:
+        """Show the health of this replica.
+
+        Shows this replica only: the state of each dependency, the calls of the last hour, nearly
+        exhausted budgets, and items that need attention. `calls` and `budgets` are included only if
+        `MCP_PROXY_CONSOLE` is true. With a right for one tenant, the figures are those of the
+        tenant, and servers are shown with their state only. Requires the operator right `audit`.
+        """
         tenant_id, readiness = query.tenant_id, self._health.readiness()
         if tenant_id is None:
             needed = for_all_tenants(self._servers(), self._publisher, readiness.checks)
@@ -246,31 +250,24 @@ class OverviewHandlers:
             configs = self._publisher.configuration.servers
             needed = for_tenant(self._servers(), configs, tenant_id)
         attention, left_out = at_most(needed)
-        content = {
-            "replica": self._replica(shows_host=tenant_id is None),
-            "readiness": {"status": readiness.status, "checks": readiness.checks},
-            **self._figures(tenant_id),
-            "attention": attention,
-            "attention_left_out": left_out,
-        }
-        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
-
-    def _replica(self, *, shows_host: bool) -> Mapping[str, object]:
-        host = {"host": socket.gethostname()} if shows_host else {}
-        return {
-            **host,
-            "version": VERSION,
-            "started_at": self._started_at,
-            "uptime_s": int((datetime.now(UTC) - self._started_at).total_seconds()),
-        }
-
-    def _figures(self, tenant_id: str | None) -> Mapping[str, object]:
-        """Return the calls of the last hour and the tight budgets; nothing if none are counted."""
         recent = self._recent_calls
-        if recent is None:
-            return {}
-        budgets = recent.budgets.near_end(tenant_id)[:MAX_BUDGETS_SHOWN]
-        return {"calls": _calls(recent, tenant_id), "budgets": [_budget(it) for it in budgets]}
+        tight = [] if recent is None else recent.budgets.near_end(tenant_id)
+        return OverviewAnswer(
+            replica=self._replica(shows_host=tenant_id is None),
+            readiness=ReadinessAnswer.model_validate(readiness),
+            calls=None if recent is None else _calls(recent, tenant_id),
+            budgets=None if recent is None else [_budget(it) for it in tight[:MAX_BUDGETS_SHOWN]],
+            attention=attention,
+            attention_left_out=left_out,
+        )
+
+    def _replica(self, *, shows_host: bool) -> ReplicaAnswer:
+        return ReplicaAnswer(
+            host=socket.gethostname() if shows_host else None,
+            version=VERSION,
+            started_at=self._started_at,
+            uptime_s=int((datetime.now(UTC) - self._started_at).total_seconds()),
+        )
 
 
 def _states_of_servers(readiness: Readiness) -> Readiness:
@@ -283,78 +280,51 @@ def _states_of_servers(readiness: Readiness) -> Readiness:
     return Readiness(readiness.status, checks)
 
 
-def _calls(recent: RecentCalls, tenant_id: str | None) -> Mapping[str, object]:
+def _calls(recent: RecentCalls, tenant_id: str | None) -> RecentCallsAnswer:
     figures = recent.figures(tenant_id)
+    whole = figures.whole
     by_server = sorted(figures.by_server.items(), key=lambda it: (-it[1].total, it[0] or ""))
-    minutes = (
-        {"at": datetime.fromtimestamp(at, UTC), "total": total, "errors": errors}
-        for at, total, errors in figures.minutes
-    )
-    return {
-        "window_s": MINUTES * MINUTE_S,
-        "by_code": figures.whole.all_codes,
-        **_sum(figures.whole),
-        "total": sum(it.total for it in figures.minutes),
-        "errors": sum(it.errors for it in figures.minutes),
-        "by_server": [
-            {
-                **without_none({"server_id": server_id}),
-                **_sum(calls),
-                "not_sent": calls.not_sent,
-                "per_minute": figures.per_minute[server_id],
-            }
+    return RecentCallsAnswer(
+        window_s=MINUTES * MINUTE_S,
+        total=sum(it.total for it in figures.minutes),
+        errors=sum(it.errors for it in figures.minutes),
+        by_code=whole.all_codes,
+        by_server=[
+            ServerCallsAnswer(
+                server_id=server_id,
+                total=calls.total,
+                errors=calls.errors,
+                not_sent=calls.not_sent,
+                p50_ms=_quantile_ms(calls, 0.5),
+                p99_ms=_quantile_ms(calls, 0.99),
+                per_minute=figures.per_minute[server_id],
+            )
             for server_id, calls in by_server
         ],
-        "minutes": list(minutes),
-        "complete": figures.is_complete,
-    }
+        p50_ms=_quantile_ms(whole, 0.5),
+        p99_ms=_quantile_ms(whole, 0.99),
+        minutes=[
+            MinuteCallsAnswer(at=datetime.fromtimestamp(at, UTC), total=total, errors=errors)
+            for at, total, errors in figures.minutes
+        ],
+        complete=figures.is_complete,
+    )
 
 
-def _sum(calls: CallSum) -> dict[str, object]:
-    shown = {
-        "total": calls.total,
-        "errors": calls.errors,
-        "p50_ms": _milliseconds(calls.quantile_s(0.5)),
-        "p99_ms": _milliseconds(calls.quantile_s(0.99)),
-    }
-    return without_none(shown)
-
-
-def _milliseconds(seconds: float | None) -> float | None:
+def _quantile_ms(calls: CallSum, share: float) -> float | None:
+    seconds = calls.quantile_s(share)
     return None if seconds is None else round(seconds * 1000, 2)
 
 
-def _budget(budget: TightBudget) -> Mapping[str, object]:
+def _budget(budget: TightBudget) -> TightBudgetAnswer:
     status = budget.status
-    return {
-        "tenant_id": budget.tenant_id,
-        "name": status.name,
-        "unit": status.unit,
-        "limit": status.limit,
-        "remaining": status.remaining,
-        "reset_s": status.reset_s,
-    }
-
-
-def overview_route(build: RouteBuilder, overview: OverviewHandlers) -> DirectRoute:
-    """Build the route; it needs the operator right ``audit``."""
-    return build.get(
-        "/internal/mcp/overview",
-        overview.show,
-        operation_id="get_overview",
-        tag=Tag.STATUS,
-        summary="Show the health of this replica",
-        description=(
-            "Shows this replica only: the state of each dependency, the calls of the last hour, "
-            "nearly exhausted budgets, and items that need attention. `calls` and `budgets` are "
-            "included only if `MCP_PROXY_CONSOLE` is true. With a right for one tenant, the "
-            "figures are those of the tenant, and servers are shown with their state only. "
-            "Requires the operator right `audit`."
-        ),
-        query=OverviewQuery,
-        responses=show_responses(OverviewAnswer, "The current state of this replica."),
-        headers=TRACED,
-        needs_token=True,
+    return TightBudgetAnswer(
+        tenant_id=budget.tenant_id,
+        name=status.name,
+        unit=status.unit,
+        limit=status.limit,
+        remaining=status.remaining,
+        reset_s=status.reset_s,
     )
 
 
@@ -374,19 +344,16 @@ _SHOWN_ELSEWHERE = ("config", "preset", "definitions", "agents")
 _REASONS = ("problems", "problem", "failure", "reason", "file", "last_error")
 """The fields of a check that say why it is degraded."""
 
-Entry = Mapping[str, object]
-"""One entry of the answer."""
-
 
 def for_tenant(
     statuses: Iterable[ServerStatus], configs: Mapping[str, ServerConfig], tenant_id: str
-) -> Iterator[Entry]:
+) -> Iterator[AttentionAnswer]:
     """Yield what somebody who looks after one tenant may know of: no errors, no other's logins."""
     for status in statuses:
         if _is_failing(status):
             yield _failing(status, error=None)
         waiting = _waiting(status, configs.get(status.server_id))
-        if waiting is not None and waiting.get("tenant_id") == tenant_id:
+        if waiting is not None and waiting.tenant_id == tenant_id:
             yield waiting
 
 
@@ -394,7 +361,7 @@ def for_all_tenants(
     statuses: Iterable[ServerStatus],
     publisher: RegistryPublisher,
     checks: Mapping[str, CheckResult],
-) -> Iterator[Entry]:
+) -> Iterator[AttentionAnswer]:
     """Yield all that needs a person."""
     configs = publisher.configuration.servers
     for status in statuses:
@@ -406,22 +373,18 @@ def for_all_tenants(
     yield from chain(_items(publisher), _files(publisher), _dependencies(checks))
 
 
-def at_most(entries: Iterable[Entry]) -> tuple[list[Entry], int]:
+def at_most(entries: Iterable[AttentionAnswer]) -> tuple[list[AttentionAnswer], int]:
     """Return the first MAX_OF_KIND of each kind, and how many were left out."""
-    counts: Counter[object] = Counter()
-    shown: list[Entry] = []
+    counts: Counter[str] = Counter()
+    shown: list[AttentionAnswer] = []
     left_out = 0
     for entry in entries:
-        counts[entry["kind"]] += 1
-        if counts[entry["kind"]] > MAX_OF_KIND:
+        counts[entry.kind] += 1
+        if counts[entry.kind] > MAX_OF_KIND:
             left_out += 1
         else:
             shown.append(entry)
     return shown, left_out
-
-
-def _entry(kind: AttentionKind, subject: str, message: str, **ids: object) -> Entry:
-    return without_none({"kind": kind.value, "subject": subject, "message": message, **ids})
 
 
 def _is_failing(status: ServerStatus) -> bool:
@@ -431,31 +394,31 @@ def _is_failing(status: ServerStatus) -> bool:
     return status.state in _DOWN or status.stale
 
 
-def _failing(status: ServerStatus, *, error: str | None) -> Entry:
+def _failing(status: ServerStatus, *, error: str | None) -> AttentionAnswer:
     state = status.state.value
     if status.state is ServerState.READY:
         message = "connected, but its lists could not be refreshed"
     else:
         message = f"its state is {state}"
-    return _entry(
-        AttentionKind.SERVER_FAILING,
-        status.server_id,
-        message if error is None else f"{message}: {error}",
+    return AttentionAnswer(
+        kind=AttentionKind.SERVER_FAILING,
+        subject=status.server_id,
+        message=message if error is None else f"{message}: {error}",
         server_id=status.server_id,
     )
 
 
-def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
+def _waiting(status: ServerStatus, config: ServerConfig | None) -> AttentionAnswer | None:
     """Return the entry of a server that waits for somebody's login; None for any other."""
     if status.state is not ServerState.LOGIN_REQUIRED or config is None or config.auth is None:
         return None
     login_for = (config.auth.discovery or config.auth).login_for
     caller = config.discovery_caller
     is_deployments = caller is None or login_for is LoginFor.DEPLOYMENT
-    return _entry(
-        AttentionKind.LOGIN_WAITING,
-        status.server_id,
-        f"sign-in required: it uses the login of a {login_for.value}",
+    return AttentionAnswer(
+        kind=AttentionKind.LOGIN_WAITING,
+        subject=status.server_id,
+        message=f"sign-in required: it uses the login of a {login_for.value}",
         server_id=status.server_id,
         login_for=login_for.value,
         tenant_id=None if caller is None or is_deployments else caller.tenant_id,
@@ -463,14 +426,14 @@ def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
     )
 
 
-def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
+def _items(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
     """Yield the items that are not visible as the preset and the lock have them."""
     preset_id = publisher.config.preset.preset_id
     for missing, reason in publisher.preset_state.missing:
-        yield _entry(
-            AttentionKind.ITEM_MISSING,
-            f"{missing.kind.value} {printable(missing.name[:QUOTE_CHARS])}",
-            f"the preset {preset_id} names it: {reason.text}",
+        yield AttentionAnswer(
+            kind=AttentionKind.ITEM_MISSING,
+            subject=f"{missing.kind.value} {printable(missing.name[:QUOTE_CHARS])}",
+            message=f"the preset {preset_id} names it: {reason.text}",
             server_id=missing.server_id,
             item_kind=missing.kind.value,
             name=missing.name,
@@ -486,23 +449,23 @@ def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
         elif finding.hidden_by is not None:
             kind = AttentionKind.ITEM_GUARDED
         item = finding.key
-        yield _entry(
-            kind,
-            f"{item.kind.value} {printable(item.name[:QUOTE_CHARS])}",
-            message,
+        yield AttentionAnswer(
+            kind=kind,
+            subject=f"{item.kind.value} {printable(item.name[:QUOTE_CHARS])}",
+            message=message,
             server_id=item.server_id,
             item_kind=item.kind.value,
             name=item.name,
         )
 
 
-def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
+def _files(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
     """Yield the problems of the files of the configuration, and that older versions are used."""
     for problem in publisher.config.problems:
-        yield _entry(
-            AttentionKind.FILE_PROBLEM,
-            problem.file,
-            problem.message,
+        yield AttentionAnswer(
+            kind=AttentionKind.FILE_PROBLEM,
+            subject=problem.file,
+            message=problem.message,
             file=problem.file,
             path=problem.path,
         )
@@ -510,27 +473,37 @@ def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
     since = None if last is None else last.at
     for file in publisher.config.retained_files:
         message = "invalid; its last valid content, if any, stays active"
-        yield _entry(AttentionKind.CONFIG_RETAINED, file, message, file=file, since=since)
+        yield AttentionAnswer(
+            kind=AttentionKind.CONFIG_RETAINED,
+            subject=file,
+            message=message,
+            file=file,
+            since=since,
+        )
     if last is not None and not publisher.is_built:
         message = (
             "the last change could not be applied; the previous configuration stays active; see "
             "the log"
         )
-        yield _entry(AttentionKind.CONFIG_RETAINED, "config", message, since=since)
+        yield AttentionAnswer(
+            kind=AttentionKind.CONFIG_RETAINED, subject="config", message=message, since=since
+        )
 
 
-def _dependencies(checks: Mapping[str, CheckResult]) -> Iterator[Entry]:
+def _dependencies(checks: Mapping[str, CheckResult]) -> Iterator[AttentionAnswer]:
     for name, check in checks.items():
         if name.startswith("server:") or name in _SHOWN_ELSEWHERE:
             continue
         if check["status"] != "ok":
             reasons = "; ".join(_reasons(check)) or "it reports a failure"
-            yield _entry(AttentionKind.DEPENDENCY_DEGRADED, name, reasons)
+            yield AttentionAnswer(
+                kind=AttentionKind.DEPENDENCY_DEGRADED, subject=name, message=reasons
+            )
         if check.get("lost"):
-            yield _entry(
-                AttentionKind.RECORDS_LOST,
-                name,
-                f"{check['lost']} records lost since the start",
+            yield AttentionAnswer(
+                kind=AttentionKind.RECORDS_LOST,
+                subject=name,
+                message=f"{check['lost']} records lost since the start",
             )
 
 

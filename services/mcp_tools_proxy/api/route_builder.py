@@ -1,28 +1,147 @@
-"""Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
+"""Builds the routes of the HTTP API from the operations that features declare.
 
+A feature is a class whose methods are its operations. What a client is told of one is said once:
+its name, parameters, body and answer are those of the method, its texts are the docstring.
+"""
+
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar, get_args
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, Handler, traced
-from mcp_tools_proxy.api.openapi.examples import Examples
+from mcp_tools_proxy.api.endpoint import (
+    BodyReader,
+    Endpoint,
+    EndpointFactory,
+    Handler,
+    ParsedRequest,
+    list_fields,
+    single_values,
+    traced,
+    validate,
+)
+from mcp_tools_proxy.api.openapi.examples import NO_EXAMPLES, Examples
 from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
-from mcp_tools_proxy.api.openapi.responses import Responses
+from mcp_tools_proxy.api.openapi.parameters import TRACED
+from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.spans import Tracer
+from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+Method = Callable[..., Any]
+MethodT = TypeVar("MethodT", bound=Method)
+
+_DECLARED = "_declared_operation"
+
+
+class Feature:
+    """The operations of one feature: its methods that ``operation`` declares, in their order."""
+
+    tag: ClassVar[Tag]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declaration:
+    """What ``operation`` was given."""
+
+    method: str
+    path: str
+    answer: str
+    model: object
+    status: int
+    errors: Responses
+    responses: Responses | None
+    headers: Sequence[str]
+    query: type[BaseModel] | None
+    path_parameters: type[BaseModel] | None
+    examples: Examples
+    files: Mapping[str, str]
+    right: OperatorRight | None
+    token_for: OperatorRight | None
+    needs_token: bool | Method | None
+    before_body: Method | None
+    body: type[BaseModel] | None
+    read: Method | None
+    is_fast: bool
+
+
+def operation(
+    method: str,
+    path: str,
+    answer: str = "",
+    *,
+    model: object = None,
+    status: int = 200,
+    errors: Responses | None = None,
+    responses: Responses | None = None,
+    headers: Sequence[str] = TRACED,
+    query: type[BaseModel] | None = None,
+    path_parameters: type[BaseModel] | None = None,
+    examples: Examples = NO_EXAMPLES,
+    files: Mapping[str, str] | None = None,
+    right: OperatorRight | None = None,
+    token_for: OperatorRight | None = None,
+    needs_token: bool | Method | None = None,
+    before_body: Method | None = None,
+    body: type[BaseModel] | None = None,
+    read: Method | None = None,
+    is_fast: bool = False,
+) -> Callable[[MethodT], MethodT]:
+    """Declare a method of a feature as an operation.
+
+    The method's name is that of a function in clients that are made from the OpenAPI document: a
+    promise. Its docstring is the summary and the description. It gets a ParsedRequest, whose type
+    names the body's model, and ``query``, if it has that parameter: a model, validated here. It
+    returns an answer's model, or a response.
+
+    ``answer`` describes the answer, whose ``model`` the method's annotation names if this does not;
+    ``errors`` come on top of those that every operation has, ``responses`` replace them all.
+    ``right`` is checked here, for the tenant that the query names if it names one; whoever has no
+    token for it is refused before a body is read. ``token_for`` is such a right that the method
+    checks. ``needs_token`` and ``before_body`` are for operations where that is decided in another
+    way, ``body`` and ``read`` for a body that is of one of several models: they are methods of the
+    feature. ``query`` describes a query that the method reads itself.
+    """
+
+    def declare(handler: MethodT) -> MethodT:
+        declared = _Declaration(
+            method=method,
+            path=path,
+            answer=answer,
+            model=model,
+            status=status,
+            errors=errors or {},
+            responses=responses,
+            headers=headers,
+            query=query,
+            path_parameters=path_parameters,
+            examples=examples,
+            files=files or {},
+            right=right,
+            token_for=token_for,
+            needs_token=needs_token,
+            before_body=before_body,
+            body=body,
+            read=read,
+            is_fast=is_fast,
+        )
+        setattr(handler, _DECLARED, declared)
+        return handler
+
+    return declare
 
 
 class RouteBuilder:
-    """Builds the routes that ``routes.py`` lists.
+    """Builds the routes of features.
 
-    ``operation_id`` is the name of a function in clients that are made from the OpenAPI document:
-    a promise. ``needs_token`` is whether callers need a token; where that differs, a route says so.
+    ``needs_token`` is whether callers need a token; where that differs, an operation says so.
     """
 
     def __init__(
@@ -33,135 +152,130 @@ class RouteBuilder:
         self._needs_token = needs_token
         self._tracer = tracer
 
-    def get(
-        self,
-        path: str,
-        handler: Handler[None],
-        *,
-        operation_id: str,
-        tag: Tag,
-        summary: str,
-        responses: Responses,
-        description: str | None = None,
-        query: type[BaseModel] | None = None,
-        headers: Sequence[str] = (),
-        needs_token: bool | None = None,
-    ) -> DirectRoute:
-        """Build a route for GET."""
-        return self._route(
-            "GET",
-            path,
-            self._endpoints.without_body(handler),
-            Operation(operation_id, tag, summary, responses, description, headers, query),
-            needs_token=needs_token,
+    def routes_of(self, feature: Feature) -> Sequence[DirectRoute]:
+        """Build the routes of a feature, in the order of its methods."""
+        return [
+            self._route(feature, handler, declared)
+            for handler in vars(type(feature)).values()
+            if (declared := getattr(handler, _DECLARED, None)) is not None
+        ]
+
+    def _route(self, feature: Feature, handler: Method, declared: _Declaration) -> DirectRoute:
+        parsed, query, returned = _types_of(handler)
+        summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
+        body = None if parsed is type(None) else parsed
+        described = Operation(
+            handler.__name__,
+            feature.tag,
+            summary.removesuffix("."),
+            _responses(declared, returned, has_body=body is not None),
+            description.replace("\n", " ").replace("``", "`") or None,
+            declared.headers,
+            declared.query or query,
+            body=declared.body or body,
+            examples=declared.examples,
+            files=declared.files,
+            path=declared.path_parameters,
         )
+        serve = self._handler(getattr(feature, handler.__name__), query, declared.right)
+        if body is None:
+            endpoint = self._endpoints.without_body(serve)
+        else:
+            model = body if declared.read is None else _reader(feature, declared)
+            endpoint = self._endpoints.with_body(model, serve, self._before_body(feature, declared))
+        return self._direct_route(endpoint, described, declared, self._needs(feature, declared))
 
-    def change(
-        self,
-        method: str,
-        path: str,
-        handler: Handler[None],
-        *,
-        operation_id: str,
-        tag: Tag,
-        summary: str,
-        description: str,
-        responses: Responses,
-        query: type[BaseModel] | None = None,
-        headers: Sequence[str] = (),
-        files: Mapping[str, str] | None = None,
-        path_parameters: type[BaseModel] | None = None,
+    def _handler(
+        self, method: Method, query: type[BaseModel] | None, right: OperatorRight | None
+    ) -> Handler[Any]:
+        """Return what an endpoint calls: the method, between what its declaration asks for."""
+        several = () if query is None else list_fields(query)
+
+        async def handle(parsed: ParsedRequest[Any]) -> Response:
+            more: dict[str, BaseModel] = {}
+            tenant_id = None
+            if query is not None:
+                values = single_values(parsed.request.query_params, several)
+                more["query"] = validate(query, values)
+                tenant_id = getattr(more["query"], "tenant_id", None)
+            if right is not None:
+                await self._gate.check(parsed, right, tenant_id=tenant_id)
+            return response_of(await method(parsed, **more), parsed)
+
+        return method if query is None and right is None and _responds(method) else handle
+
+    def _before_body(
+        self, feature: Feature, declared: _Declaration
+    ) -> Callable[[Request], Awaitable[object]] | None:
+        if declared.before_body is not None:
+            return partial(declared.before_body, feature)
+        right = declared.right or declared.token_for
+        return None if right is None else self._gate.before_body(right)
+
+    def _needs(self, feature: Feature, declared: _Declaration) -> bool:
+        """Return whether an operation needs a token."""
+        needs, right = declared.needs_token, declared.right or declared.token_for
+        if callable(needs):
+            return bool(needs(feature))
+        if needs is not None:
+            return needs
+        return self._needs_token if right is None else self._gate.needs_token(right)
+
+    def _direct_route(
+        self, endpoint: Endpoint, described: Operation, declared: _Declaration, needed: bool
     ) -> DirectRoute:
-        """Build an operator's route whose handler reads the body itself, if there is one."""
-        return self._route(
-            method,
-            path,
-            self._endpoints.without_body(handler),
-            Operation(
-                operation_id,
-                tag,
-                summary,
-                responses,
-                description,
-                headers,
-                query,
-                files=files or {},
-                path=path_parameters,
-            ),
-            needs_token=True,
-        )
-
-    def with_body(
-        self,
-        method: str,
-        path: str,
-        handler: Handler[ModelT],
-        model: type[ModelT] | BodyReader[ModelT],
-        *,
-        operation_id: str,
-        tag: Tag,
-        examples: Examples,
-        summary: str,
-        description: str,
-        responses: Responses,
-        query: type[BaseModel] | None = None,
-        headers: Sequence[str] = (),
-        needs_token: bool | None = None,
-        right: OperatorRight | None = None,
-        before_body: Callable[[Request], Awaitable[object]] | None = None,
-        is_fast: bool = False,
-    ) -> DirectRoute:
-        """Build a route whose handler gets the body as ``model``; see EndpointFactory.
-
-        ``right`` is the right that the handler checks: who has no token for it is refused before
-        the body is read. ``before_body`` is such a check of another kind.
-        """
-        if right is not None:
-            before_body = self._gate.before_body(right)
-        return self._route(
-            method,
-            path,
-            self._endpoints.with_body(model, handler, before_body),
-            Operation(
-                operation_id,
-                tag,
-                summary,
-                responses,
-                description,
-                headers,
-                query,
-                body=model.described if isinstance(model, BodyReader) else model,
-                examples=examples,
-            ),
-            needs_token=needs_token,
-            is_fast=is_fast,
-        )
-
-    def _route(
-        self,
-        method: str,
-        path: str,
-        endpoint: Endpoint,
-        operation: Operation,
-        *,
-        needs_token: bool | None,
-        is_fast: bool = False,
-    ) -> DirectRoute:
-        needed = self._needs_token if needs_token is None else needs_token
-        if self._tracer.is_on and operation.tag is not Tag.HEALTH:
-            endpoint = traced(self._tracer, method, path, endpoint)
+        if self._tracer.is_on and described.tag is not Tag.HEALTH:
+            endpoint = traced(self._tracer, declared.method, declared.path, endpoint)
         return DirectRoute(
-            path,
+            declared.path,
             endpoint,
-            is_fast=is_fast,
-            name=operation.operation_id,
-            method=method,
-            status_code=min(operation.responses),
-            operation_id=operation.operation_id,
-            tags=[operation.tag.value],
-            summary=operation.summary,
-            description=operation.description,
+            is_fast=declared.is_fast,
+            name=described.operation_id,
+            method=declared.method,
+            status_code=min(described.responses),
+            operation_id=described.operation_id,
+            tags=[described.tag.value],
+            summary=described.summary,
+            description=described.description,
             response_class=Response,
-            describe=operation.describe,
+            describe=described.describe,
             dependencies=security(needed=needed),
         )
+
+
+def response_of(
+    answer: Response | BaseModel,
+    parsed: ParsedRequest[Any],
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the response that a method built, or build that of an answer."""
+    if isinstance(answer, Response):
+        return answer
+    return json_response(answer, status, {TRACE_HEADER: parsed.trace_id, **(headers or {})})
+
+
+def _types_of(handler: Method) -> tuple[Any, type[BaseModel] | None, object]:
+    """Return the type of a method's body, of its query, and of what it returns."""
+    hints = handler.__annotations__
+    (body,) = get_args(hints["parsed"])
+    return body, hints.get("query"), hints["return"]
+
+
+def _responds(method: Method) -> bool:
+    """Return whether a method builds its responses itself: nothing is to be done for it."""
+    return method.__annotations__["return"] is Response
+
+
+def _reader(feature: Feature, declared: _Declaration) -> BodyReader[Any]:
+    if declared.read is None or declared.body is None:
+        raise TypeError("a reader needs the model that it is described by")
+    return BodyReader(described=declared.body, read=partial(declared.read, feature))
+
+
+def _responses(declared: _Declaration, returned: object, *, has_body: bool) -> Responses:
+    if declared.responses is not None:
+        return declared.responses
+    answer = Answer(declared.answer, declared.model or returned)
+    after = errors_of(413) if has_body else {}
+    return {declared.status: answer, **errors_of(401, 403, 422, 500), **declared.errors, **after}

@@ -1,47 +1,184 @@
-"""Shows the downstream servers and what one offers, and reconnects one (contract §1).
+"""Shows the downstream servers and what one offers, reconnects one, and shows the backend's link.
 
 What a server offers is shown in pages, bounded in items and bytes. The docstrings of models are
 part of the OpenAPI document: callers read them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated
 
 from fastapi import Response
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_json
 
 from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.openapi.answer_fields import Object
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope, ServerAnswer
+from mcp_tools_proxy.api.openapi.answer_fields import (
+    Object,
+    RemoteStateField,
+    ServerCounts,
+    ServerStateField,
+    ServerTransportField,
+)
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import Answer, SharedAnswer, show_responses
+from mcp_tools_proxy.api.openapi.responses import SharedAnswer, refusal
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, InvalidItem, Snapshot
-from mcp_tools_proxy.domain.server import ServerStatus, SessionCounts
+from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.policy.visibility import Offers, Why
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.recorder import cut
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import add_to_operation
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote
+
+_ServerId = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ServersQuery(BaseModel):
+    """Query of GET /internal/mcp/servers."""
+
+    offers: Annotated[
+        _ServerId | None,
+        Field(
+            description=(
+                "Id of a server. The answer then includes `offers`: all items of the server, "
+                "even those not in the active preset. Requires the operator right `audit` for "
+                "all tenants."
+            )
+        ),
+    ] = None
+    cursor: Annotated[
+        str | None,
+        Field(description="The `next_cursor` of the previous page of `offers`."),
+    ] = None
+
+
+class ServerPath(BaseModel):
+    """The server that a path names."""
+
+    server_id: Annotated[_ServerId, Field(description="The server's id in mcp.json.")]
+
+
+OfferedKindField = Annotated[
+    str,
+    open_names(
+        "OfferedKind",
+        "Kind of an offered item.",
+        [kind.value for kind in DefinitionKind if kind is not DefinitionKind.INSTRUCTIONS],
+    ),
+]
+
+_NEVER_OFFERED = (Why.NO_SERVER, Why.NOT_OFFERED)
+
+HiddenForField = Annotated[
+    str,
+    open_names(
+        "HiddenFor",
+        "Why an offered item is hidden from all callers.",
+        [why.value for why in Why if not (why.is_of_server or why in _NEVER_OFFERED)],
+    ),
+]
+
+
+class SessionCountsAnswer(AnswerModel, title="SessionCounts"):
+    """Sessions of a server's tenants or users: open, in use, and the maximum."""
+
+    open: int
+    busy: int
+    max: int
+
+
+class ServerAnswer(AnswerModel, title="Server"):
+    """A downstream server. If ``stale``, its lists may be out of date.
+
+    ``original_id`` is its name in mcp.json, if the id is derived from it.
+    """
+
+    server_id: str
+    original_id: str | None = None
+    state: ServerStateField
+    transport: ServerTransportField | None = None
+    era: str | None = None
+    last_error: str | None = None
+    discovered_at: datetime | None = None
+    stale: bool
+    counts: ServerCounts
+    connect_ms: float | None = None
+    reconnects: int
+    attempts: Annotated[
+        int | None,
+        Field(description="Failed attempts since the last connection, or since the start."),
+    ] = None
+    next_attempt_at: datetime | None = None
+    sessions: SessionCountsAnswer | None = None
+    problems: list[str] | None = None
+
+
+class OfferedItemAnswer(AnswerModel, title="OfferedItem"):
+    """An item as defined by its server, with its name, URI or URI template there.
+
+    An item that is `invalid` or `needs_task` has a `problem` and no `definition`.
+    """
+
+    kind: OfferedKindField
+    name: str
+    shown: Annotated[bool, Field(description="Whether the item is in the active preset.")]
+    hidden_for: HiddenForField | None = None
+    problem: str | None = None
+    definition: (
+        Annotated[
+            Object,
+            Field(title="OfferedDefinition", description="The server's definition in MCP format."),
+        ]
+        | None
+    ) = None
+
+
+class ServerOffersAnswer(AnswerModel, title="ServerOffers"):
+    """A page of the tools, prompts, resources, templates and invalid items of a server."""
+
+    server_id: str
+    total: Annotated[int, Field(description="Total number of items on all pages.")]
+    items: list[OfferedItemAnswer]
+    next_cursor: Annotated[
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
+    ] = None
+
+
+class ServersAnswer(AnswerModel, title="ServerList"):
+    """All servers in mcp.json."""
+
+    servers: list[ServerAnswer]
+    offers: ServerOffersAnswer | None = None
+
+
+PAGE_ITEMS = 100
+PAGE_BYTES = 1_048_576
+"""A page ends before the item that would make it longer, unless that is its first."""
+
+_CURSOR = re.compile(r"([1-9][0-9]{0,8})-([0-9a-f]{16})")
+
+
+PATH = "/internal/mcp/servers"
+
+_NO_SERVER = SharedAnswer(
+    "NoSuchServer", refusal("NOT_FOUND: mcp.json has no server with this id.")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,42 +240,120 @@ def _dropped(item: InvalidItem) -> OfferedItem:
     )
 
 
-PAGE_ITEMS = 100
-PAGE_BYTES = 1_048_576
-"""A page ends before the item that would make it longer, unless that is its first."""
+class ServerRoutes(Feature):
+    """Operations on ``servers``, which are in the order of mcp.json.
 
-_CURSOR = re.compile(r"([1-9][0-9]{0,8})-([0-9a-f]{16})")
+    ``reconnect`` begins to reconnect a server, and returns whether it runs.
+    """
+
+    tag = Tag.STATUS
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        gate: OperatorGate,
+        *,
+        servers: Callable[[], Iterable[ServerStatus]],
+        registry: RegistryHolder,
+        reconnect: Callable[[str], bool],
+    ) -> None:
+        self._authenticator = authenticator
+        self._gate = gate
+        self._servers = servers
+        self._registry = registry
+        self._reconnect = reconnect
+
+    @operation(
+        "GET", PATH, "All servers in mcp.json.", errors={404: _NO_SERVER}, query=ServersQuery
+    )
+    async def list_servers(self, parsed: ParsedRequest[None]) -> ServersAnswer:
+        """Show the state of the downstream servers.
+
+        Lists all servers and their state. With `offers`, operators with the right `audit` also get
+        all items that one server offers.
+        """
+        is_operator = await require_authentication(self._authenticator, parsed.request)
+        offers = None
+        if "offers" in parsed.request.query_params:  # without it any other parameter is ignored
+            offers = await self._offers_page(parsed)
+        servers = [_shown(status, is_operator=is_operator) for status in self._servers()]
+        return ServersAnswer(servers=servers, offers=offers)
+
+    @operation(
+        "POST",
+        f"{PATH}/{{server_id}}/reconnect",
+        "The server's current state. It is being reconnected.",
+        status=202,
+        model=ServerAnswer,
+        errors={404: _NO_SERVER},
+        path_parameters=ServerPath,
+        right=OperatorRight.CONFIG,
+    )
+    async def reconnect_server(self, parsed: ParsedRequest[None]) -> Response:
+        """Reconnect a server.
+
+        Reconnects at once on the replica that receives the request, without waiting for the next
+        retry; a stdio server's process is restarted. Calls in flight end as if the connection was
+        lost. Several requests in quick succession reconnect it only once. Requires the operator
+        right `config`.
+        """
+        is_operator = await require_authentication(self._authenticator, parsed.request)
+        server_id = server_id_of(parsed.request.path_params["server_id"])
+        add_to_operation(parsed.request.scope, server_id=cut(server_id))
+        self._status_of(server_id)
+        if not self._reconnect(server_id):
+            raise InvalidRequest(
+                f"server_id: server {quote(server_id)} is disabled, or its entry in mcp.json is "
+                "invalid; fix the entry in mcp.json",
+                details={"field": "server_id"},
+            )
+        return response_of(_shown(self._status_of(server_id), is_operator=is_operator), parsed, 202)
+
+    async def _offers_page(self, parsed: ParsedRequest[None]) -> ServerOffersAnswer:
+        """Return a page of what a server offers. Raises as the gate; RouteNotFound."""
+        query = validate(ServersQuery, single_values(parsed.request.query_params))
+        server_id = server_id_of(query.offers or "")
+        await self._gate.check(parsed, OperatorRight.AUDIT)
+        add_to_operation(parsed.request.scope, server_id=cut(server_id))
+        self._status_of(server_id)
+        items = OfferedItems(server_id, self._registry.current.offers)
+        return page_of(server_id, items, query.cursor)
+
+    def _status_of(self, server_id: str) -> ServerStatus:
+        for status in self._servers():
+            if status.server_id == server_id:
+                return status
+        raise RouteNotFound(
+            f"unknown server {quote(server_id)}; GET /internal/mcp/servers lists the servers"
+        )
 
 
-def page_of(items: OfferedItems, cursor: str | None) -> Mapping[str, object]:
-    """Return a page of items as JSON. Raises InvalidRequest for a cursor of another offer."""
+def page_of(server_id: str, items: OfferedItems, cursor: str | None) -> ServerOffersAnswer:
+    """Return a page of items. Raises InvalidRequest for a cursor of another offer."""
     begin = 0 if cursor is None else _place_of(cursor, items)
-    shown: list[object] = []
+    shown: list[OfferedItemAnswer] = []
     size = 0
     for place in range(begin, min(begin + PAGE_ITEMS, len(items))):
-        facts = _facts(items[place])
-        size += len(to_json(facts))
+        item = _offered(items[place])
+        size += len(to_json(item, exclude_none=True))
         if shown and size > PAGE_BYTES:
             break
-        shown.append(facts)
+        shown.append(item)
     end = begin + len(shown)
-    page: dict[str, object] = {"total": len(items), "items": shown}
-    if end < len(items):
-        page["next_cursor"] = f"{end}-{_digest(items[end - 1])}"
-    return page
+    following = f"{end}-{_digest(items[end - 1])}" if end < len(items) else None
+    return ServerOffersAnswer(
+        server_id=server_id, total=len(items), items=shown, next_cursor=following
+    )
 
 
-def _facts(item: OfferedItem) -> Mapping[str, object]:
-    hidden_for = None if item.hidden_for is None else item.hidden_for.value
-    return without_none(
-        {
-            "kind": item.kind.value,
-            "name": item.name,
-            "shown": hidden_for is None,
-            "hidden_for": hidden_for,
-            "problem": item.problem,
-            "definition": item.definition,
-        }
+def _offered(item: OfferedItem) -> OfferedItemAnswer:
+    return OfferedItemAnswer(
+        kind=item.kind,
+        name=item.name,
+        shown=item.hidden_for is None,
+        hidden_for=item.hidden_for,
+        problem=item.problem,
+        definition=item.definition,
     )
 
 
@@ -159,247 +374,47 @@ def _digest(item: OfferedItem) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
-_ServerId = Annotated[str, Field(min_length=1, max_length=256)]
+def _shown(status: ServerStatus, *, is_operator: bool) -> ServerAnswer:
+    """Return a server; paths, addresses and texts of servers are for operators only."""
+    shown = ServerAnswer.model_validate(status)
+    shown.connect_ms = None if status.connect_s is None else round(status.connect_s * 1000, 1)
+    shown.attempts = status.attempts or None
+    shown.problems = (shown.problems or None) if is_operator else None
+    if not is_operator:
+        shown.last_error = None
+    return shown
 
 
-class ServersQuery(BaseModel):
-    """Query of GET /internal/mcp/servers."""
+class RemoteAnswer(AnswerModel, title="RemoteStatus"):
+    """The connection to the remote backend. If it is ``off``, there is only ``state``."""
 
-    offers: Annotated[
-        _ServerId | None,
-        Field(
-            description=(
-                "Id of a server. The answer then includes `offers`: all items of the server, "
-                "even those not in the active preset. Requires the operator right `audit` for "
-                "all tenants."
-            )
-        ),
-    ] = None
-    cursor: Annotated[
-        str | None,
-        Field(description="The `next_cursor` of the previous page of `offers`."),
-    ] = None
+    state: RemoteStateField
+    since: datetime | None = None
+    server_identifier: str | None = None
+    backend: str | None = None
+    last_error: str | None = None
+    attempts: int | None = None
+    next_attempt_s: Annotated[float, AfterValidator(lambda it: round(it, 3))] | None = None
+    links: int | None = None
+    sessions: int | None = None
+    open_requests: int | None = None
+    waiting_bytes: int | None = None
 
 
-class ServerPath(BaseModel):
-    """The server that a path names."""
+class RemoteRoutes(Feature):
+    """Shows ``remote``, None if off."""
 
-    server_id: Annotated[_ServerId, Field(description="The server's id in mcp.json.")]
-
-
-OfferedKindField = Annotated[
-    str,
-    open_names(
-        "OfferedKind",
-        "Kind of an offered item.",
-        [kind.value for kind in DefinitionKind if kind is not DefinitionKind.INSTRUCTIONS],
-    ),
-]
-
-_NEVER_OFFERED = (Why.NO_SERVER, Why.NOT_OFFERED)
-
-HiddenForField = Annotated[
-    str,
-    open_names(
-        "HiddenFor",
-        "Why an offered item is hidden from all callers.",
-        [why.value for why in Why if not (why.is_of_server or why in _NEVER_OFFERED)],
-    ),
-]
-
-
-class OfferedItemAnswer(AnswerModel, title="OfferedItem"):
-    """An item as defined by its server, with its name, URI or URI template there.
-
-    An item that is `invalid` or `needs_task` has a `problem` and no `definition`.
-    """
-
-    kind: OfferedKindField
-    name: str
-    shown: Annotated[bool, Field(description="Whether the item is in the active preset.")]
-    hidden_for: HiddenForField | None = None
-    problem: str | None = None
-    definition: (
-        Annotated[
-            Object,
-            Field(title="OfferedDefinition", description="The server's definition in MCP format."),
-        ]
-        | None
-    ) = None
-
-
-class ServerOffersAnswer(AnswerModel, title="ServerOffers"):
-    """A page of the tools, prompts, resources, templates and invalid items of a server."""
-
-    server_id: str
-    total: Annotated[int, Field(description="Total number of items on all pages.")]
-    items: list[OfferedItemAnswer]
-    next_cursor: Annotated[
-        str | None, Field(description="The `cursor` of the next page, if there is one.")
-    ] = None
-
-
-class ServersAnswer(AnswerModel, title="ServerList"):
-    """All servers in mcp.json."""
-
-    servers: list[ServerAnswer]
-    offers: ServerOffersAnswer | None = None
-
-
-FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
-"""Keys of a server that only operators see."""
-
-
-class ServerHandlers:
-    """Handlers of ``servers``, which are in the order of mcp.json.
-
-    ``reconnect`` begins to reconnect a server, and returns whether it runs.
-    """
+    tag = Tag.STATUS
 
     def __init__(
-        self,
-        authenticator: Authenticator,
-        gate: OperatorGate,
-        *,
-        servers: Callable[[], Iterable[ServerStatus]],
-        registry: RegistryHolder,
-        reconnect: Callable[[str], bool],
+        self, authenticator: Authenticator, *, remote: Callable[[], RemoteStatus | None]
     ) -> None:
         self._authenticator = authenticator
-        self._gate = gate
-        self._servers = servers
-        self._registry = registry
-        self._reconnect = reconnect
+        self._remote = remote
 
-    async def list_servers(self, parsed: ParsedRequest[None]) -> Response:
-        """Show each server, with its errors for operators only."""
-        is_operator = await require_authentication(self._authenticator, parsed.request)
-        content: dict[str, object] = {}
-        if "offers" in parsed.request.query_params:
-            content["offers"] = await self._offers_page(parsed)
-        servers = [_shown(status, is_operator=is_operator) for status in self._servers()]
-        content = {"servers": servers, **content}
-        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
-
-    async def reconnect(self, parsed: ParsedRequest[None]) -> Response:
-        """Close and reopen the connection to the server that the path names."""
-        await self._gate.check(parsed, OperatorRight.CONFIG)
-        is_operator = await require_authentication(self._authenticator, parsed.request)
-        server_id = server_id_of(parsed.request.path_params["server_id"])
-        add_to_operation(parsed.request.scope, server_id=cut(server_id))
-        self._status_of(server_id)
-        if not self._reconnect(server_id):
-            raise InvalidRequest(
-                f"server_id: server {quote(server_id)} is disabled, or its entry in mcp.json is "
-                "invalid; fix the entry in mcp.json",
-                details={"field": "server_id"},
-            )
-        return json_response(
-            _shown(self._status_of(server_id), is_operator=is_operator),
-            status=202,
-            headers={TRACE_HEADER: parsed.trace_id},
-        )
-
-    async def _offers_page(self, parsed: ParsedRequest[None]) -> Mapping[str, object]:
-        """Return a page of what a server offers. Raises as the gate; RouteNotFound."""
-        query = validate(ServersQuery, single_values(parsed.request.query_params))
-        server_id = server_id_of(query.offers or "")
-        await self._gate.check(parsed, OperatorRight.AUDIT)
-        add_to_operation(parsed.request.scope, server_id=cut(server_id))
-        self._status_of(server_id)
-        items = OfferedItems(server_id, self._registry.current.offers)
-        return {"server_id": server_id, **page_of(items, query.cursor)}
-
-    def _status_of(self, server_id: str) -> ServerStatus:
-        for status in self._servers():
-            if status.server_id == server_id:
-                return status
-        raise RouteNotFound(
-            f"unknown server {quote(server_id)}; GET /internal/mcp/servers lists the servers"
-        )
-
-
-def _shown(status: ServerStatus, *, is_operator: bool) -> Mapping[str, object]:
-    line = _server(status)
-    return line if is_operator else _without_details(line)
-
-
-def _without_details(line: Mapping[str, object]) -> dict[str, object]:
-    """Remove the fields that may hold paths, addresses and texts of servers."""
-    return {key: value for key, value in line.items() if key not in FOR_OPERATORS}
-
-
-def _server(status: ServerStatus) -> dict[str, object]:
-    connect_ms = None if status.connect_s is None else round(status.connect_s * 1000, 1)
-    line = {
-        "server_id": status.server_id,
-        "original_id": status.original_id,
-        "state": status.state.value,
-        "transport": status.transport and status.transport.value,
-        "era": status.era,
-        "last_error": status.last_error,
-        "discovered_at": status.discovered_at,
-        "stale": status.stale,
-        "counts": status.counts,
-        "connect_ms": connect_ms,
-        "reconnects": status.reconnects,
-        "attempts": status.attempts or None,
-        "next_attempt_at": status.next_attempt_at,
-        "sessions": status.sessions and _sessions(status.sessions),
-        "problems": status.problems or None,
-    }
-    return without_none(line)
-
-
-def _sessions(counts: SessionCounts) -> dict[str, int]:
-    return {"open": counts.open, "busy": counts.busy, "max": counts.max}
-
-
-PATH = "/internal/mcp/servers"
-
-_NO_SERVER = SharedAnswer(
-    "NoSuchServer", Answer("NOT_FOUND: mcp.json has no server with this id.", ErrorEnvelope)
-)
-
-
-def server_routes(build: RouteBuilder, servers: ServerHandlers) -> Sequence[DirectRoute]:
-    """Build the routes."""
-    listed = show_responses(ServersAnswer, "All servers in mcp.json.")
-    reconnecting = show_responses(ServerAnswer, "")
-    return (
-        build.get(
-            PATH,
-            servers.list_servers,
-            operation_id="list_servers",
-            tag=Tag.STATUS,
-            summary="Show the state of the downstream servers",
-            description=(
-                "Lists all servers and their state. With `offers`, operators with the right "
-                "`audit` also get all items that one server offers."
-            ),
-            query=ServersQuery,
-            responses={**listed, 404: _NO_SERVER},
-            headers=TRACED,
-        ),
-        build.change(
-            "POST",
-            f"{PATH}/{{server_id}}/reconnect",
-            servers.reconnect,
-            operation_id="reconnect_server",
-            tag=Tag.STATUS,
-            summary="Reconnect a server",
-            description=(
-                "Reconnects at once on the replica that receives the request, without waiting "
-                "for the next retry; a stdio server's process is restarted. Calls in flight end "
-                "as if the connection was lost. Several requests in quick succession "
-                "reconnect it only once. Requires the operator right `config`."
-            ),
-            path_parameters=ServerPath,
-            responses={
-                202: Answer("The server's current state. It is being reconnected.", ServerAnswer),
-                **{status: it for status, it in reconnecting.items() if status != 200},
-                404: _NO_SERVER,
-            },
-            headers=TRACED,
-        ),
-    )
+    @operation("GET", "/internal/mcp/remote", "The state of the connection.")
+    async def get_remote(self, parsed: ParsedRequest[None]) -> RemoteAnswer:
+        """Show the state of the connection to the remote backend."""
+        await require_authentication(self._authenticator, parsed.request)
+        status = self._remote()
+        return RemoteAnswer(state="off") if status is None else RemoteAnswer.model_validate(status)

@@ -4,7 +4,7 @@ The docstrings of models are part of the OpenAPI document: callers read them.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -13,19 +13,16 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.api.openapi.examples import TOKEN_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
 from mcp_tools_proxy.api.openapi.responses import (
-    SHARED_ANSWERS,
-    Answer,
     SharedAnswer,
-    show_responses,
+    refusal,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import (
     ID_PATTERN,
@@ -47,10 +44,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.policy.token_limits import excess_of
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import add_to_operation
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import CONTROL_CHARACTERS, MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.text import quote
 
@@ -188,12 +182,29 @@ class TokensAnswer(AnswerModel, title="TokenList"):
     problems: list[str] | None = None
 
 
-class TokenHandlers:
-    """Handlers of tokens; all need the right TOKENS, and concern what the sender's token may do.
+PATH = "/internal/mcp/tokens"
+
+_READ_ONLY = SharedAnswer(
+    "TokensNotChanged",
+    refusal(
+        "CONFIG_READ_ONLY: the tokens file is not writable. QUOTA_EXCEEDED: the tenant's token "
+        "quota would be exceeded."
+    ),
+)
+_NO_TOKEN = SharedAnswer(
+    "NoSuchToken",
+    refusal("NOT_FOUND: no such token, or the request's token may not revoke it."),
+)
+
+
+class TokenRoutes(Feature):
+    """Operations on tokens; all need the right TOKENS, and concern what the sender's token may do.
 
     ``tokens`` is None where callers do not prove themselves by the tokens file. ``agents`` returns
     the agents that have a profile, None while that cannot be known.
     """
+
+    tag = Tag.TOKENS
 
     def __init__(
         self,
@@ -207,19 +218,38 @@ class TokenHandlers:
         self._agents = agents
         self._quota = quota
 
-    async def list_tokens(self, parsed: ParsedRequest[None]) -> Response:
-        """List the tokens that may do at most what the sender's may."""
+    @operation("GET", PATH, "The tokens.", token_for=OperatorRight.TOKENS)
+    async def list_tokens(self, parsed: ParsedRequest[None], query: TokensQuery) -> TokensAnswer:
+        """List bearer tokens.
+
+        Lists tokens whose permissions do not exceed those of the request's token, newest first and
+        without secrets. Requires the operator right `tokens`. Only with `auth_mode` token.
+        """
         tokens = self._file_of("list")
-        query = validate(TokensQuery, single_values(parsed.request.query_params))
         holder = await self._gate.check_own(parsed, OperatorRight.TOKENS, tenant_id=query.tenant_id)
         # 10,000 tokens take 40 ms
         answer = await asyncio.to_thread(_page, list(tokens.entries), holder, query)
         if (holder.tenant_id, query.tenant_id, query.cursor) == (None, None, None):
-            answer |= {"problems": tokens.problems} if tokens.problems else {}
-        return json_response(answer, headers={TRACE_HEADER: parsed.trace_id})
+            answer.problems = [*tokens.problems] or None
+        return answer
 
-    async def create(self, parsed: ParsedRequest[TokenWanted]) -> Response:
-        """Create a token and show it, this once; it is good here before the answer."""
+    @operation(
+        "POST",
+        PATH,
+        "The new token, shown only now, and its scope.",
+        model=NewToken,
+        token_for=OperatorRight.TOKENS,
+        examples=TOKEN_EXAMPLES,
+        errors={409: _READ_ONLY},
+    )
+    async def create_token(self, parsed: ParsedRequest[TokenWanted]) -> Response:
+        """Create a bearer token.
+
+        The token is shown only in this response. It is valid at once on this replica, and within a
+        second on others that read the same file. Its tenant, user, roles, agents, documents and
+        rights cannot exceed those of the request's token. Requires the operator right `tokens`.
+        Only with `auth_mode` token.
+        """
         tokens, wanted = self._file_of("create"), parsed.body
         holder = await self._gate.check_own(
             parsed, OperatorRight.TOKENS, tenant_id=wanted.tenant_id
@@ -241,16 +271,25 @@ class TokenHandlers:
         with _write_errors():
             token, entry = await tokens.change(add)
         add_to_operation(parsed.request.scope, affected_token_id=entry.id)
-        content = {"token": token, **without_none(token_facts(entry))}
-        if warnings := _warnings(principal, self._agents()):
-            content["warnings"] = warnings
-        headers = {TRACE_HEADER: parsed.trace_id, "Cache-Control": "no-store"}
-        return json_response(content, headers=headers)
+        new = {**token_facts(entry), "token": token}
+        answer = NewToken(**new, warnings=_warnings(principal, self._agents()) or None)
+        return response_of(answer, parsed, headers={"Cache-Control": "no-store"})
 
-    async def revoke(self, parsed: ParsedRequest[None]) -> Response:
-        """Revoke one token; it is refused here before the answer."""
+    @operation(
+        "DELETE",
+        PATH,
+        "The revoked token.",
+        token_for=OperatorRight.TOKENS,
+        errors={404: _NO_TOKEN, 409: _READ_ONLY},
+    )
+    async def revoke_token(self, parsed: ParsedRequest[None], query: TokenQuery) -> TokenItem:
+        """Revoke a bearer token.
+
+        The token is refused at once on this replica, and within a second on others that read the
+        same file. Its permissions must not exceed those of the request's token; a token can revoke
+        itself. Requires the operator right `tokens`. Only with `auth_mode` token.
+        """
         tokens = self._file_of("revoke")
-        query = validate(TokenQuery, single_values(parsed.request.query_params))
         holder = await self._gate.check_own(parsed, OperatorRight.TOKENS)
         scope = parsed.request.scope
         add_to_operation(scope, "token.revoked", affected_token_id=query.token_id)
@@ -262,8 +301,7 @@ class TokenHandlers:
         with _write_errors():
             entry = await tokens.change(revoke)
         add_to_operation(scope, **without_none({"tenant_id": entry.principal.tenant_id}))
-        content = without_none(token_facts(entry))
-        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
+        return TokenItem.model_validate(token_facts(entry))
 
     def _file_of(self, command: str) -> TokenFileVerifier:
         """Return the tokens. Raises Forbidden where callers prove themselves in another way."""
@@ -275,9 +313,7 @@ class TokenHandlers:
         return self._tokens
 
 
-def _page(
-    entries: Collection[TokenEntry], holder: Principal, query: TokensQuery
-) -> dict[str, object]:
+def _page(entries: Collection[TokenEntry], holder: Principal, query: TokensQuery) -> TokensAnswer:
     """Return the page that the query wants, of those that may do at most what ``holder`` may."""
     listed = {
         _place(entry): entry
@@ -290,12 +326,10 @@ def _page(
         (it for it in listed if query.cursor is None or it < query.cursor), reverse=True
     )
     shown = places[: query.limit]
-    answer: dict[str, object] = {
-        "tokens": [without_none(token_facts(listed[place])) for place in shown]
-    }
-    if len(places) > len(shown):
-        answer["next_cursor"] = shown[-1]
-    return answer
+    return TokensAnswer(
+        tokens=[TokenItem.model_validate(token_facts(listed[place])) for place in shown],
+        next_cursor=shown[-1] if len(places) > len(shown) else None,
+    )
 
 
 def _place(entry: TokenEntry) -> str:
@@ -364,86 +398,3 @@ def _write_errors() -> Iterator[None]:
             "writable, or change the file at its source",
             reason=error.strerror,
         ) from error
-
-
-PATH = "/internal/mcp/tokens"
-
-_READ_ONLY = SharedAnswer(
-    "TokensNotChanged",
-    Answer(
-        "CONFIG_READ_ONLY: the tokens file is not writable. QUOTA_EXCEEDED: the tenant's token "
-        "quota would be exceeded.",
-        ErrorEnvelope,
-    ),
-)
-_NO_TOKEN = SharedAnswer(
-    "NoSuchToken",
-    Answer("NOT_FOUND: no such token, or the request's token may not revoke it.", ErrorEnvelope),
-)
-
-
-def token_routes(build: RouteBuilder, tokens: TokenHandlers) -> Sequence[DirectRoute]:
-    """Build the routes; each needs the operator right ``tokens``."""
-    return (
-        build.get(
-            PATH,
-            tokens.list_tokens,
-            operation_id="list_tokens",
-            tag=Tag.TOKENS,
-            summary="List bearer tokens",
-            description=(
-                "Lists tokens whose permissions do not exceed those of the request's token, "
-                "newest first and without secrets. Requires the operator right `tokens`. Only "
-                "with `auth_mode` token."
-            ),
-            query=TokensQuery,
-            responses=show_responses(TokensAnswer, "The tokens."),
-            headers=TRACED,
-            needs_token=True,
-        ),
-        build.with_body(
-            "POST",
-            PATH,
-            tokens.create,
-            TokenWanted,
-            operation_id="create_token",
-            tag=Tag.TOKENS,
-            examples=TOKEN_EXAMPLES,
-            summary="Create a bearer token",
-            description=(
-                "The token is shown only in this response. It is valid at once on this replica, "
-                "and within a second on others that read the same file. Its tenant, user, roles, "
-                "agents, documents and rights cannot exceed those of the request's token. "
-                "Requires the operator right `tokens`. Only with `auth_mode` token."
-            ),
-            responses={
-                **show_responses(NewToken, "The new token, shown only now, and its scope."),
-                409: _READ_ONLY,
-                413: SHARED_ANSWERS[413],
-            },
-            headers=TRACED,
-            needs_token=True,
-            right=OperatorRight.TOKENS,
-        ),
-        build.change(
-            "DELETE",
-            PATH,
-            tokens.revoke,
-            operation_id="revoke_token",
-            tag=Tag.TOKENS,
-            summary="Revoke a bearer token",
-            description=(
-                "The token is refused at once on this replica, and within a second on others "
-                "that read the same file. Its permissions must not exceed those of the request's "
-                "token; a token can revoke itself. Requires the operator right `tokens`. Only "
-                "with `auth_mode` token."
-            ),
-            query=TokenQuery,
-            responses={
-                **show_responses(TokenItem, "The revoked token."),
-                404: _NO_TOKEN,
-                409: _READ_ONLY,
-            },
-            headers=TRACED,
-        ),
-    )

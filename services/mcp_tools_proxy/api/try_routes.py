@@ -11,30 +11,28 @@ from fastapi import Response
 from pydantic import Field
 from pydantic_core import from_json
 
-from mcp_tools_proxy.api.callers import asserted_by_body, require_user
-from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.execute_handlers import (
-    IDEMPOTENCY_HEADER,
+from mcp_tools_proxy.api.call_routes import (
     call_of,
     carry_out,
     idempotency_key_of,
 )
-from mcp_tools_proxy.api.explain_routes import ExplainedBudget, shown_budgets
+from mcp_tools_proxy.api.callers import asserted_by_body, require_user
+from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.explain_routes import ExplainedBudget, budgets_of
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.openapi.answer_models import ErrorEnvelope, OkEnvelope
 from mcp_tools_proxy.api.openapi.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TRACED
+from mcp_tools_proxy.api.openapi.parameters import IDEMPOTENCY_HEADER, TRACED
 from mcp_tools_proxy.api.openapi.responses import call_responses
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Explainer
 from mcp_tools_proxy.web.envelope import outcome_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import end_operation
 
 _Text = Annotated[
@@ -76,12 +74,14 @@ TryAnswer = Annotated[
 ]
 
 
-class TryHandlers:
+class TryRoutes(Feature):
     """Runs tools for the caller that the body names.
 
     Where that is not the sender himself, an operator stands in, and no server is given anything of
     that caller: the domain's ``StandIn`` sees to it.
     """
+
+    tag = Tag.CALLS
 
     def __init__(
         self,
@@ -98,8 +98,25 @@ class TryHandlers:
         self._explainer = explainer
         self._max_text_bytes = max_text_bytes
 
+    @operation(
+        "POST",
+        "/internal/mcp/try",
+        responses=call_responses(TryAnswer),
+        headers=(*TRACED, IDEMPOTENCY_HEADER),
+        examples=EXECUTE_EXAMPLES,
+        token_for=OperatorRight.RUN,
+    )
     async def try_tool(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
-        """Run one tool, and add what people want to see of it."""
+        """Try a tool call.
+
+        Takes the body of `execute`, with tenant and user, and returns more details of the outcome.
+        If the JWT of the request names that user, the call is made as that user, as with `execute`.
+        Otherwise the operator calls on behalf of the user, which requires the right `run` for the
+        tenant, and also `documents` for tools that read documents. Such a call counts as the
+        user's, is charged to the tenant's budgets, and is recorded with the operator's token.
+        Servers get no credentials of the user: if a server needs the user's login, secret or
+        assertion, the call fails with LOGIN_REQUIRED or CREDENTIALS_MISSING.
+        """
         # used with tries and replies only
         from mcp_tools_proxy.model_replies.reply import text_of  # noqa: PLC0415
 
@@ -118,7 +135,7 @@ class TryHandlers:
         more = {
             "text": from_json(text_of(outcome, max_text_bytes=self._max_text_bytes)),
             "elapsed_ms": round(elapsed_ms, 3),
-            "budgets": shown_budgets(explained),
+            "budgets": budgets_of(explained),
         }
         return outcome_response(outcome, parsed.trace_id, more)
 
@@ -129,31 +146,3 @@ class TryHandlers:
         operator = await self._gate.check(parsed, OperatorRight.RUN, tenant_id=asserted.tenant_id)
         require_user(asserted)
         return self._callers.resolve_stand_in(parsed.request.scope, asserted, operator)
-
-
-def try_route(build: RouteBuilder, tries: TryHandlers) -> DirectRoute:
-    """Build the route; in another name it needs the operator right ``run``."""
-    return build.with_body(
-        "POST",
-        "/internal/mcp/try",
-        tries.try_tool,
-        ExecuteRequest,
-        operation_id="try_tool",
-        tag=Tag.CALLS,
-        examples=EXECUTE_EXAMPLES,
-        summary="Try a tool call",
-        description=(
-            "Takes the body of `execute`, with tenant and user, and returns more details of the "
-            "outcome. If the JWT of the request names that user, the call is made as that user, "
-            "as with `execute`. Otherwise the operator calls on behalf of the user, which "
-            "requires the right `run` for the tenant, and also `documents` for tools that read "
-            "documents. Such a call counts as the user's, is charged to the tenant's budgets, "
-            "and is recorded with the operator's token. Servers get no credentials of the user: "
-            "if a server needs the user's login, secret or assertion, the call fails with "
-            "LOGIN_REQUIRED or CREDENTIALS_MISSING."
-        ),
-        responses=call_responses(TryAnswer),
-        headers=(*TRACED, IDEMPOTENCY_HEADER),
-        needs_token=True,
-        right=OperatorRight.RUN,
-    )

@@ -11,40 +11,30 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mcp_tools_proxy.api.audit_routes import AuditHandlers, StreamHandlers, audit_routes
-from mcp_tools_proxy.api.batch_routes import BatchHandlers
-from mcp_tools_proxy.api.definition_routes import (
-    DefinitionHandlers,
-    definition_routes,
-)
-from mcp_tools_proxy.api.document_routes import DocumentHandlers, document_routes
+from mcp_tools_proxy.api.audit_routes import AuditRoutes
+from mcp_tools_proxy.api.batch_routes import BatchRoutes
+from mcp_tools_proxy.api.call_routes import CallRoutes, ItemRoutes
+from mcp_tools_proxy.api.definition_routes import DefinitionRoutes
+from mcp_tools_proxy.api.document_routes import DocumentRoutes
 from mcp_tools_proxy.api.document_upload import Uploads
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
-from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
-from mcp_tools_proxy.api.explain_routes import ExplainHandlers, explain_route
-from mcp_tools_proxy.api.health_handlers import HealthHandlers
-from mcp_tools_proxy.api.key_handlers import KeyHandlers
+from mcp_tools_proxy.api.explain_routes import ExplainRoutes
+from mcp_tools_proxy.api.health_routes import HealthRoutes
 from mcp_tools_proxy.api.landing_page import landing_routes
-from mcp_tools_proxy.api.limit_routes import LimitHandlers
-from mcp_tools_proxy.api.list_handlers import ListHandlers
-from mcp_tools_proxy.api.log_level_routes import LogLevelHandlers, log_level_routes
-from mcp_tools_proxy.api.login_routes import LoginHandlers, login_routes
+from mcp_tools_proxy.api.limit_routes import LimitRoutes
+from mcp_tools_proxy.api.list_routes import ListRoutes, ToolPreviews
+from mcp_tools_proxy.api.log_level_routes import LogLevelRoutes
+from mcp_tools_proxy.api.login_routes import LoginRoutes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.overview_routes import OverviewHandlers, overview_route
-from mcp_tools_proxy.api.preset_handlers import PresetHandlers
-from mcp_tools_proxy.api.readable_documents import (
-    ReadableDocumentHandlers,
-    readable_documents_route,
-)
-from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.api.routes import api_routes
-from mcp_tools_proxy.api.server_routes import ServerHandlers, server_routes
-from mcp_tools_proxy.api.status_handlers import StatusHandlers
-from mcp_tools_proxy.api.token_routes import TokenHandlers, token_routes
-from mcp_tools_proxy.api.tool_previews import ToolPreviews
-from mcp_tools_proxy.api.try_routes import TryHandlers, try_route
+from mcp_tools_proxy.api.overview_routes import OverviewRoutes
+from mcp_tools_proxy.api.preset_routes import PresetRoutes
+from mcp_tools_proxy.api.readable_document_routes import ReadableDocumentRoutes
+from mcp_tools_proxy.api.route_builder import Feature, RouteBuilder
+from mcp_tools_proxy.api.server_routes import RemoteRoutes, ServerRoutes
+from mcp_tools_proxy.api.token_routes import TokenRoutes
+from mcp_tools_proxy.api.try_routes import TryRoutes
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
@@ -194,119 +184,90 @@ def _api_routes(
     origin_of = refusals.peers.origin_at(Entry.API)
     callers = CallerResolver(authenticator, origin_of=origin_of)
     listers = CallerResolver(authenticator, default_tenant_id=ANY_TENANT, origin_of=origin_of)
-    previews = PresetPreviews(gateway.preset_switch, gateway.publisher, gateway.registry)
-    uploads = Uploads(
+    users = CallerResolver(authenticator, admits_operators=True, origin_of=origin_of)
+    executor, publisher = gateway.executor, gateway.publisher
+    features: Sequence[Feature] = (
+        DocumentRoutes(
+            gateway.documents.writer,
+            _uploads(settings),
+            gate,
+            gateway.lifecycle,
+            on_put=gateway.embed_document,
+        ),
+        AuditRoutes(gateway.audit, gate, gateway.lifecycle, refusals),
+        ExplainRoutes(gateway.explainer, gate, callers),
+        DefinitionRoutes(publisher, gateway.definition_acceptance),
+        LoginRoutes(
+            users,
+            gate,
+            gateway.login_access,
+            gateway.user_sign_ins.offers,
+            jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+        ),
+        TokenRoutes(
+            gate,
+            _tokens_file(gateway),
+            lambda: gateway.registry.current.access_rules.agents,
+            settings.token_quota,
+        ),
+        ServerRoutes(
+            authenticator,
+            gate,
+            servers=gateway.statuses,
+            registry=gateway.registry,
+            reconnect=gateway.pool.reconnect,
+        ),
+        OverviewRoutes(
+            health, publisher, servers=gateway.statuses, recent_calls=gateway.recent_calls
+        ),
+        LogLevelRoutes(gateway.log_level),
+        TryRoutes(
+            callers, gate, executor, gateway.explainer, max_text_bytes=settings.max_text_bytes
+        ),
+        ReadableDocumentRoutes(callers, executor),
+        CallRoutes(callers, executor),
+        BatchRoutes(
+            callers,
+            executor,
+            gateway.lifecycle,
+            max_batch_calls=settings.max_batch_calls,
+            max_json_items=settings.max_json_items,
+            max_text_bytes=settings.max_text_bytes,
+            telemetry=gateway.request_telemetry,
+        ),
+        ItemRoutes(callers, executor),
+        ListRoutes(
+            listers,
+            gateway.registry,
+            gateway.first_attempts,
+            gateway.request_telemetry,
+            ToolPreviews(
+                PresetPreviews(gateway.preset_switch, publisher, gateway.registry),
+                gate,
+                listers,
+                gateway.first_attempts,
+            ),
+        ),
+        LimitRoutes(callers, gate, gateway.registry, gateway.limiter),
+        PresetRoutes(gateway.preset_switch, publisher, authenticator=authenticator),
+        RemoteRoutes(authenticator, remote=lambda: connector.status() if connector else None),
+        HealthRoutes(
+            health,
+            gateway.metrics,
+            OperatorCheck(authenticator),
+            metrics_token=_secret_of(settings.metrics_token),
+            published_keys=_published_keys(gateway),
+        ),
+    )
+    return [route for feature in features for route in build.routes_of(feature)]
+
+
+def _uploads(settings: Settings) -> Uploads:
+    return Uploads(
         max_document_bytes=settings.max_document_bytes,
         keep_originals=settings.documents_keep_originals,
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
-    )
-    documents = DocumentHandlers(
-        gateway.documents.writer,
-        uploads,
-        gate,
-        gateway.lifecycle,
-        on_put=gateway.embed_document,
-    )
-    audit = audit_routes(
-        build,
-        AuditHandlers(gateway.audit, gate),
-        StreamHandlers(gateway.audit, gate, gateway.lifecycle, refusals),
-    )
-    overview = OverviewHandlers(
-        health,
-        gateway.publisher,
-        gate,
-        servers=gateway.statuses,
-        recent_calls=gateway.recent_calls,
-    )
-    return (
-        *document_routes(build, documents),
-        *audit,
-        explain_route(build, ExplainHandlers(gateway.explainer, gate, callers)),
-        *definition_routes(
-            build, DefinitionHandlers(gateway.publisher, gateway.definition_acceptance, gate)
-        ),
-        *login_routes(
-            build,
-            LoginHandlers(
-                CallerResolver(authenticator, admits_operators=True, origin_of=origin_of),
-                gate,
-                gateway.login_access,
-                gateway.user_sign_ins.offers,
-                jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
-            ),
-        ),
-        *token_routes(
-            build,
-            TokenHandlers(
-                gate,
-                _tokens_file(gateway),
-                lambda: gateway.registry.current.access_rules.agents,
-                settings.token_quota,
-            ),
-        ),
-        *server_routes(
-            build,
-            ServerHandlers(
-                authenticator,
-                gate,
-                servers=gateway.statuses,
-                registry=gateway.registry,
-                reconnect=gateway.pool.reconnect,
-            ),
-        ),
-        overview_route(build, overview),
-        *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
-        try_route(
-            build,
-            TryHandlers(
-                callers,
-                gate,
-                gateway.executor,
-                gateway.explainer,
-                max_text_bytes=settings.max_text_bytes,
-            ),
-        ),
-        readable_documents_route(build, ReadableDocumentHandlers(callers, gateway.executor)),
-        *api_routes(
-            build,
-            execute=ExecuteHandlers(callers, gateway.executor),
-            batch=BatchHandlers(
-                callers,
-                gateway.executor,
-                gateway.lifecycle,
-                max_batch_calls=settings.max_batch_calls,
-                max_json_items=settings.max_json_items,
-                max_text_bytes=settings.max_text_bytes,
-                telemetry=gateway.request_telemetry,
-            ),
-            lists=ListHandlers(
-                listers,
-                gateway.registry,
-                gateway.first_attempts,
-                gateway.request_telemetry,
-                ToolPreviews(previews, gate, listers, gateway.first_attempts),
-            ),
-            presets=PresetHandlers(
-                gateway.preset_switch,
-                gateway.publisher,
-                authenticator=authenticator,
-                gate=gate,
-            ),
-            status=StatusHandlers(
-                authenticator,
-                remote=lambda: connector.status() if connector else None,
-            ),
-            limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),
-            keys=KeyHandlers(_published_keys(gateway)),
-            health=HealthHandlers(
-                health,
-                gateway.metrics,
-                OperatorCheck(authenticator),
-                metrics_token=_secret_of(settings.metrics_token),
-            ),
-        ),
     )
 
 

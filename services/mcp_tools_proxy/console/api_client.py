@@ -18,8 +18,8 @@ from mcp_tools_proxy.api.document_models import DocumentContent, DocumentRights,
 from mcp_tools_proxy.api.explain_routes import ExplainAnswer
 from mcp_tools_proxy.api.limit_routes import LimitsAnswer
 from mcp_tools_proxy.api.login_routes import LoginsAnswer
-from mcp_tools_proxy.api.openapi.answer_models import ActivePresetAnswer, PresetsAnswer
 from mcp_tools_proxy.api.overview_routes import OverviewAnswer
+from mcp_tools_proxy.api.preset_routes import ActivePresetAnswer, PresetsAnswer
 from mcp_tools_proxy.api.server_routes import ServersAnswer
 from mcp_tools_proxy.api.token_routes import NewToken, TokensAnswer
 from mcp_tools_proxy.console.page_text import sentence

@@ -133,5 +133,5 @@ def reply_response(
 def json_response(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Build a response with ``content`` as JSON, without an envelope."""
-    return _JsonResponse(to_json(content), status, headers)
+    """Build a response with ``content`` as JSON, without an envelope or any null of a model."""
+    return _JsonResponse(to_json(content, exclude_none=True), status, headers)

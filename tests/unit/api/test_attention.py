@@ -9,7 +9,7 @@ def messages(state: ServerState, *, stale: bool = False, error: str | None = Non
     status = ServerStatus(
         server_id="s1", state=state, transport=Transport.HTTP, stale=stale, last_error=error
     )
-    return [it["message"] for it in for_tenant([status], {}, "t")]
+    return [it.message for it in for_tenant([status], {}, "t")]
 
 
 @each_row(

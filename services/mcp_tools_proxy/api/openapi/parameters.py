@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.execute_handlers import IDEMPOTENCY_HEADER
 from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
 from mcp_tools_proxy.auth.caller_resolver import (
@@ -17,6 +16,8 @@ from mcp_tools_proxy.auth.caller_resolver import (
 from mcp_tools_proxy.web.fast_routes import Components
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER_CHARS
+
+IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 _IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
 

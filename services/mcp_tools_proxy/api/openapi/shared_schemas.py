@@ -4,10 +4,12 @@ A generator of clients names a class after a component, and invents a name for a
 """
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, Literal
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, WithJsonSchema
+from pydantic_core import core_schema
 
 from mcp_tools_proxy.web.fast_routes import Components
 
@@ -25,7 +27,21 @@ def open_names(title: str, description: str, names: Sequence[str]) -> WithJsonSc
     A client that knows a closed list fails when a later gateway sends a name that is new.
     """
     known = {"title": title, "type": "string", "enum": [*names], "description": description}
-    return WithJsonSchema({"anyOf": [known, {"type": "string"}]})
+    return _OpenNames({"anyOf": [known, {"type": "string"}]})
+
+
+class _OpenNames(WithJsonSchema):
+    """The schema of a text; a field that has it takes a member of an enum for its value."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Return a schema that validates the value of a member, as pydantic asks for it."""
+        return core_schema.no_info_before_validator_function(_value_of, handler(source))
+
+
+def _value_of(name: object) -> object:
+    return name.value if isinstance(name, Enum) else name
 
 
 def add_schema(components: Components, model: Any, mode: Mode) -> JsonSchema:

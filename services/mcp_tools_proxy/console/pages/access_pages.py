@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from mcp_tools_proxy.api.explain_routes import ExplainAnswer, ExplainedCheck, RulePlace
-from mcp_tools_proxy.api.openapi.answer_models import PresetAnswer, PresetPreviewAnswer
+from mcp_tools_proxy.api.list_routes import PresetPreviewAnswer
+from mcp_tools_proxy.api.preset_routes import PresetAnswer
 from mcp_tools_proxy.config.json_file import steps_of
 from mcp_tools_proxy.console.api_client import (
     ACTIVE_PRESET,

@@ -10,8 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from mcp_tools_proxy.api.openapi.answer_models import ServerAnswer
-from mcp_tools_proxy.api.server_routes import OfferedItemAnswer, ServerOffersAnswer
+from mcp_tools_proxy.api.server_routes import OfferedItemAnswer, ServerAnswer, ServerOffersAnswer
 from mcp_tools_proxy.console.api_client import ACTIVE_PRESET, SERVERS
 from mcp_tools_proxy.console.page_request import (
     PAGE_HEADERS,

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
 
-from mcp_tools_proxy.api.openapi.answer_models import ServerAnswer
 from mcp_tools_proxy.api.overview_routes import ServerCallsAnswer
+from mcp_tools_proxy.api.server_routes import ServerAnswer
 from mcp_tools_proxy.console.api_client import DEFINITIONS, LOGINS, OVERVIEW, SERVERS, ApiRefused
 from mcp_tools_proxy.console.page_request import (
     Done,

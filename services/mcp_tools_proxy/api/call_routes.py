@@ -16,6 +16,15 @@ from mcp_tools_proxy.api.models import (
     RequestContext,
     ResourceRequest,
 )
+from mcp_tools_proxy.api.openapi.examples import (
+    EXECUTE_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
+)
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS, IDEMPOTENCY_HEADER, TOOL_HEADERS
+from mcp_tools_proxy.api.openapi.responses import CALL_RESPONSES
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -28,7 +37,6 @@ from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotenc
 
 T = TypeVar("T")
 
-IDEMPOTENCY_HEADER = "Idempotency-Key"
 _RAW_NAME = IDEMPOTENCY_HEADER.lower().encode()
 
 
@@ -75,15 +83,37 @@ def _invalid(problem: str) -> InvalidRequest:
     return InvalidRequest(f"{IDEMPOTENCY_HEADER}: {problem}", details={"field": IDEMPOTENCY_HEADER})
 
 
-class ExecuteHandlers:
-    """The handlers that use components: all go through the executor, so none skips a check."""
+class _Uses(Feature):
+    """Operations that use components: all go through the executor, so none skips a check."""
+
+    tag = Tag.CALLS
 
     def __init__(self, callers: CallerResolver, executor: Executor) -> None:
         self._callers = callers
         self._executor = executor
 
+    async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
+        outcome = await carry_out(parsed, self._executor.execute(call), [call])
+        return outcome_response(outcome, call.trace_id)
+
+
+class CallRoutes(_Uses):
+    """The operation that runs tools."""
+
+    @operation(
+        "POST",
+        "/internal/mcp/execute",
+        responses=CALL_RESPONSES,
+        headers=TOOL_HEADERS,
+        examples=EXECUTE_EXAMPLES,
+        is_fast=True,
+    )
     async def execute(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
-        """Run one tool."""
+        """Run one tool.
+
+        Errors that the model or its runtime can handle are 200 with status `error`.
+        `docs/reference/errors.md` describes what to do about each code.
+        """
         caller = await resolve_user(self._callers, parsed)
         body = parsed.body
         key = idempotency_key_of(parsed, body.idempotency_key)
@@ -91,22 +121,44 @@ class ExecuteHandlers:
             parsed, call_of(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
         )
 
+
+class ItemRoutes(_Uses):
+    """Operations that use prompts and resources."""
+
+    @operation(
+        "POST",
+        "/internal/mcp/prompts/get",
+        responses=CALL_RESPONSES,
+        headers=CALLER_HEADERS,
+        examples=PROMPT_EXAMPLES,
+        is_fast=True,
+    )
     async def get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
-        """Get one prompt."""
+        """Get one prompt.
+
+        The result contains the `messages` of the server.
+        """
         caller = await resolve_user(self._callers, parsed)
         body = parsed.body
         call = call_of(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
         return await self._use(parsed, call)
 
+    @operation(
+        "POST",
+        "/internal/mcp/resources/read",
+        responses=CALL_RESPONSES,
+        headers=CALLER_HEADERS,
+        examples=RESOURCE_EXAMPLES,
+        is_fast=True,
+    )
     async def read_resource(self, parsed: ParsedRequest[ResourceRequest]) -> Response:
-        """Read one resource."""
+        """Read one resource.
+
+        The result contains the `contents` of the server.
+        """
         caller = await resolve_user(self._callers, parsed)
         call = call_of(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
         return await self._use(parsed, call)
-
-    async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
-        outcome = await carry_out(parsed, self._executor.execute(call), [call])
-        return outcome_response(outcome, call.trace_id)
 
 
 def call_of(

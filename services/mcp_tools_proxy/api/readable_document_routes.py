@@ -9,13 +9,18 @@ from fastapi import Response
 from pydantic import BaseModel, Field
 
 from mcp_tools_proxy.api.document_models import LanguageField
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import Agent, Documents
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
 from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS
-from mcp_tools_proxy.api.openapi.responses import called_list_responses
-from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.openapi.responses import (
+    RETRY_AFTER,
+    Answer,
+    Responses,
+    errors_of,
+)
+from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -25,9 +30,9 @@ from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.tools.list_documents import LIST_DOCUMENTS, MAX_CURSOR_CHARS
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON, outcome_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
+from mcp_tools_proxy.web.rate_limit_headers import POLICY_HEADER, RATE_LIMIT_HEADER
 from mcp_tools_proxy.web.request_refusals import route_of
-from mcp_tools_proxy.web.trace_headers import trace_context_from
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
 from mcp_tools_proxy.wire.identifiers import MAX_ROLES, Identifier
 
 ARGUMENTS = ("query", "tag", "limit", "cursor")
@@ -90,28 +95,44 @@ class ReadableAnswer(AnswerModel, title="ReadableDocumentList"):
     ] = None
 
 
-ReadableOrError = Annotated[
-    ReadableAnswer | ErrorEnvelope,
-    Field(
-        title="ReadableDocumentListResponse",
-        description="The documents, or an error.",
-    ),
-]
+ReadableOrError = or_error(
+    ReadableAnswer, "ReadableDocumentListResponse", "The documents, or an error."
+)
 
 
-class ReadableDocumentHandlers:
+def called_list_responses(model: object) -> Responses:
+    """Return the responses of a route that lists by a call of a tool, which is charged."""
+    listed = Answer(
+        "The list. Errors that the caller can handle are also 200, with status `error`.",
+        model,
+        (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
+    )
+    return {200: listed, **errors_of(401, 403, 422, 500, 503)}
+
+
+class ReadableDocumentRoutes(Feature):
     """Lists what the caller may read, by the executor: no check and no budget is left out."""
+
+    tag = Tag.LISTS
 
     def __init__(self, callers: CallerResolver, executor: Executor) -> None:
         self._callers = callers
         self._executor = executor
 
-    async def list_readable(self, parsed: ParsedRequest[None]) -> Response:
-        """List the documents that the caller may read."""
+    @operation(
+        "GET",
+        "/internal/mcp/documents",
+        responses=called_list_responses(ReadableOrError),
+        headers=CALLER_HEADERS,
+    )
+    async def list_readable_documents(
+        self, parsed: ParsedRequest[None], query: ReadableQuery
+    ) -> Response:
+        """List documents that the caller may read.
+
+        Returns the result of the tool `list_documents` and is charged like a call to it.
+        """
         request = parsed.request
-        query = validate(
-            ReadableQuery, single_values(request.query_params, several=("roles", "documents"))
-        )
         caller = await self._callers.resolve(request.scope, _asserted(query))
         if caller.tenant_id == NO_TENANT:
             raise InvalidRequest("tenant_id: is missing", details={"field": "tenant_id"})
@@ -142,23 +163,4 @@ def _asserted(query: ReadableQuery) -> AssertedIdentity:
         roles=None if query.roles is None else roles_of(query.roles),
         agent=query.agent,
         documents=None if query.documents is None else frozenset(query.documents),
-    )
-
-
-def readable_documents_route(
-    build: RouteBuilder, handlers: ReadableDocumentHandlers
-) -> DirectRoute:
-    """Build the route."""
-    return build.get(
-        "/internal/mcp/documents",
-        handlers.list_readable,
-        operation_id="list_readable_documents",
-        tag=Tag.LISTS,
-        summary="List documents that the caller may read",
-        description=(
-            "Returns the result of the tool `list_documents` and is charged like a call to it."
-        ),
-        responses=called_list_responses(ReadableOrError),
-        query=ReadableQuery,
-        headers=CALLER_HEADERS,
     )
