@@ -14,6 +14,7 @@ FEW_LINES = 80
 ALLOWED_SMALL = {
     "api.error_handlers",
     "console.pages.limits_page",
+    "downstream.components.build_components",
     "gateway.check_worker",
     "server.listeners",
     "server.stdio_server",

@@ -12,7 +12,8 @@ from mcp_tools_proxy.api.openapi.examples import (
     PROMPT_EXAMPLES,
     RESOURCE_EXAMPLES,
 )
-from mcp_tools_proxy.config.loader import list_presets, load_configuration, load_preset
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.config.preset_files import list_presets, load_preset
 from tests.support.configuration import Config, Json
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running
 

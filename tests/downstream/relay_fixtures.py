@@ -8,9 +8,9 @@ from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
-from mcp_tools_proxy.domain.components import Component, Resource, Result
+from mcp_tools_proxy.domain.components import Component, RemoteComponents, Resource, Result
 from mcp_tools_proxy.domain.offers.view import Route, View
-from mcp_tools_proxy.downstream.components.build_components import Components, build_components
+from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.policy.aliases import qualified_name
@@ -40,7 +40,7 @@ class Relay:
     """A server in service; ``server`` is None over stdio."""
 
     pool: Pool
-    components: Components
+    components: RemoteComponents
     server: RawServer | None
 
     @property
@@ -156,7 +156,7 @@ async def relaying(
             owner.cancel()
 
 
-def _components(pool: Pool) -> Components:
+def _components(pool: Pool) -> RemoteComponents:
     return build_components(_all(pool), pool, max_text_bytes=1_000_000)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
+from mcp_tools_proxy.config.entry_rules import NetworkSupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.network_rules import NetworkSupport
 from mcp_tools_proxy.domain.proxies import Proxies, Proxy
 from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.connection import ConnectionFailure

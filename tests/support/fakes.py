@@ -2,19 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import (
     JsonObject,
     NamesNoDocument,
-    Prompt,
     PromptSpec,
-    Resource,
+    RemoteComponents,
     ResourceSpec,
-    ResourceTemplate,
     Result,
-    Tool,
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import ServerUnavailable
@@ -199,16 +195,6 @@ class FakeTemplate:
         return FakeResource(uri, spec=self.spec) if uri.startswith(self._prefix) else None
 
 
-@dataclass(frozen=True)
-class FakeComponents:
-    """What a view is made of."""
-
-    tools: tuple[Tool, ...]
-    prompts: tuple[Prompt, ...]
-    resources: tuple[Resource, ...]
-    templates: tuple[ResourceTemplate, ...]
-
-
 class FakePool:
     """A pool whose servers offer what ``offers`` says, as soon as they are wanted.
 
@@ -263,9 +249,9 @@ class FakePool:
         }
 
 
-def fake_components(view: View, _bindings: object = None) -> FakeComponents:
+def fake_components(view: View, _bindings: object = None) -> RemoteComponents:
     """Build a fake of everything in ``view``."""
-    return FakeComponents(
+    return RemoteComponents(
         tools=tuple(
             FakeTool(
                 name=name, alias=alias_of(route.server_id, route.name), server_id=route.server_id

@@ -12,9 +12,12 @@ from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.api.openapi.examples import DEFINITION_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import SharedAnswer, refusal
+from mcp_tools_proxy.api.openapi.responses import (
+    SharedAnswer,
+    refusal,
+)
 from mcp_tools_proxy.api.route_builder import Feature, operation
-from mcp_tools_proxy.config.active_lock import ActiveLock
+from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind, DefinitionsMode

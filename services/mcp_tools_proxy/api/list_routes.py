@@ -40,8 +40,8 @@ from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.gateway.building.preset_previews import PresetPreview, PresetPreviews
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.preset_switch import PresetPreview, PresetPreviews
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

@@ -18,9 +18,8 @@ from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.gateway.building.preset_state import PresetState
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
-from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.registry_publisher import PresetState, RegistryPublisher
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 

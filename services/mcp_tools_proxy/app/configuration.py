@@ -8,10 +8,8 @@ from pathlib import Path
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.config_folder import ConfigFolder
+from mcp_tools_proxy.config.entry_rules import IdentitySupport, NetworkSupport, StdioSupport
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
-from mcp_tools_proxy.config.network_rules import NetworkSupport
-from mcp_tools_proxy.config.stdio_rules import StdioSupport
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.proxies import Proxies
 from mcp_tools_proxy.domain.server_networks import ServerNetworks

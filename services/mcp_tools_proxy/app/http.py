@@ -44,8 +44,8 @@ from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
 from mcp_tools_proxy.gateway.health import Health
+from mcp_tools_proxy.gateway.preset_switch import PresetPreviews
 from mcp_tools_proxy.mcp_server.http.endpoints import (
     HttpEndpoints,
     HttpLimits,

@@ -21,7 +21,7 @@ from mcp_tools_proxy.app.start_checks import confinement_warnings
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines
 from mcp_tools_proxy.cli.check_report import lines, print_report, report_facts
 from mcp_tools_proxy.cli.output import print_json
-from mcp_tools_proxy.config.loader import PRESET_FILES
+from mcp_tools_proxy.config.preset_files import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE

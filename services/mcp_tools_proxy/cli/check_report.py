@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.server import INVALID_ENTRY, ServerState, ServerStatus
-from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
+from mcp_tools_proxy.gateway.check.agent_views import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.pinned_definitions import DefinitionsReport
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
 from mcp_tools_proxy.gateway.definition_guard import finding_facts

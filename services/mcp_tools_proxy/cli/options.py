@@ -65,7 +65,7 @@ _PLAIN = re.compile(r"[\w.@/+-]+")
 
 def agent_names(context: typer.Context) -> list[str]:
     """Return the agents of the configuration folder that the command names, or the settings."""
-    from mcp_tools_proxy.config.loader import load_agents  # noqa: PLC0415 - slow to import
+    from mcp_tools_proxy.config.agents import load_agents  # noqa: PLC0415 - slow to import
 
     with suppress(SettingsError, InvalidConfig, OSError):
         folder = context.params.get("config_dir") or load(ConfigDirSettings).config_dir

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from mcp_tools_proxy.config.active_agents import ActiveAgents
-from mcp_tools_proxy.config.active_limits import ActiveLimits
-from mcp_tools_proxy.config.active_lock import ActiveLock
+from mcp_tools_proxy.config.agents import ActiveAgents
+from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
-from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
+from mcp_tools_proxy.config.limits import ActiveLimits
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.config.preset_files import LoadedPreset
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,

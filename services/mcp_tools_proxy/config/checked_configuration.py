@@ -1,29 +1,43 @@
-"""Validates mcp.json entry by entry: a fault in one server's entry affects that server alone."""
+"""Validates mcp.json entry by entry: a fault in one server's entry affects that server alone.
+
+A server's name that cannot be an id, such as "My Server" of Claude Desktop's users, gets a derived
+id, under which the entry is validated.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.auth_entry import unknown_auth_key
-from mcp_tools_proxy.config.field_types import keys_of
-from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
-from mcp_tools_proxy.config.network_rules import NetworkSupport, network_faults
-from mcp_tools_proxy.config.sandbox_entry import unknown_sandbox_key
+from mcp_tools_proxy.config.entry_rules import (
+    Fault,
+    IdentitySupport,
+    NetworkSupport,
+    StdioSupport,
+    caller_faults,
+    network_faults,
+    stdio_faults,
+)
+from mcp_tools_proxy.config.field_types import ID_RULE, keys_of
+from mcp_tools_proxy.config.json_file import (
+    json_path,
+    limit_problems,
+    problem_of_error,
+)
 from mcp_tools_proxy.config.schema import ConfigurationFile
-from mcp_tools_proxy.config.server_entry import ServerEntry
-from mcp_tools_proxy.config.stdio_rules import StdioSupport, stdio_faults
-from mcp_tools_proxy.config.texts.caller_rules import Fault, IdentitySupport, caller_faults
+from mcp_tools_proxy.config.server_entry import ServerEntry, unknown_sandbox_key
 from mcp_tools_proxy.config.unknown_keys import (
-    CONFIGURATION,
-    SERVER,
+    _MIN_SIMILARITY,
+    ExpectedKeys,
     group_oddities,
-    narrowing_key,
-    refusal_text,
     unknown_keys,
 )
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.wire.identifiers import server_id_of
+from mcp_tools_proxy.wire.problem_texts import closest_match
+from mcp_tools_proxy.wire.text import quote
 
 _SERVERS = "mcpServers"
 _KNOWN = frozenset(keys_of(ServerEntry))
@@ -156,3 +170,155 @@ def _server_of(error: ErrorDetails) -> str | None:
         case (first, str(server_id), *_) if first == _SERVERS:
             return server_id
     return None
+
+
+SERVERS = "mcpServers"
+
+
+def derived_names(file_name: str, written: Written) -> Mapping[str, str]:
+    """Return the names of the servers that have a derived id, by that id.
+
+    Raises InvalidConfig if the file has that id as well.
+    """
+    found = written.get(SERVERS)
+    entries = found if isinstance(found, Mapping) else {}
+    names: dict[str, str] = {}
+    for name in entries:
+        server_id = server_id_of(name)
+        if server_id == name:
+            continue
+        if server_id in entries or server_id in names:
+            message = f"has the derived id {server_id}, which another server has; rename one"
+            path = json_path((SERVERS, name))
+            raise InvalidConfig((Problem(file=file_name, path=path, message=message),))
+        names[server_id] = name
+    return names
+
+
+def with_ids(written: Written, names: Mapping[str, str]) -> Written:
+    """Return the file with each server under its id."""
+    entries = written.get(SERVERS)
+    if not names or not isinstance(entries, Mapping):
+        return written
+    return {**written, SERVERS: {server_id_of(name): entry for name, entry in entries.items()}}
+
+
+def at_names(problems: Iterable[Problem], names: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return problems with the places as the file has them, and the ids in the messages."""
+    return tuple(_at_name(problem, names) for problem in problems)
+
+
+def _at_name(problem: Problem, names: Mapping[str, str]) -> Problem:
+    for server_id, name in names.items():
+        place = json_path((SERVERS, server_id))
+        rest = problem.path.removeprefix(place)
+        if rest != problem.path and rest[:1] in ("", ".", "["):
+            path = json_path((SERVERS, name)) + rest
+            return replace(problem, path=path, message=f"{problem.message} (server {server_id})")
+    return problem
+
+
+def name_warnings(file_name: str, names: Mapping[str, str]) -> Iterable[Problem]:
+    """Yield a warning with the derived id of each server."""
+    for server_id, name in names.items():
+        yield Problem(
+            file=file_name,
+            path=json_path((SERVERS, name)),
+            message=f"has the id {server_id} here: an id {ID_RULE}. Presets may use either name",
+        )
+
+
+_PRESETS = "is ignored: allow items in a preset, or hide them with exclude in the entry"
+
+
+OF_ROOT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("clients", "mcp_servers", "servers"),
+        'is called "mcpServers" here: an object with each server under its id',
+    ),
+    "agents": "belongs in the file agents.json",
+    "authorizationTimeoutSeconds": "is ignored: the command login waits for 10 minutes",
+    "connectionRetryCount": "is ignored: the gateway retries until the server is available",
+    "fallbackPromptsAndResourcesToTools": (
+        "is ignored: prompts and resources are not offered as tools; use the methods of MCP, or "
+        "/internal/mcp/prompts and /internal/mcp/resources. Leave prompts and resources out of a "
+        "preset to allow all those of its servers"
+    ),
+    "inboundSsePort": "is ignored: set MCP_PROXY_PORT",
+    "showTrayIcon": "is ignored: the gateway has a console, not a tray icon",
+}
+"""Advice for unknown keys of the root of mcp.json."""
+
+
+OF_SERVER: Mapping[str, str] = {
+    "server_path": (
+        'is ignored: write "command": "python" and "args": ["<path of the server>"]; a relative '
+        'path counts from "cwd"'
+    ),
+    **dict.fromkeys(
+        ("endpoint", "httpUrl", "http_endpoint", "serverUrl", "server_url"), 'is called "url" here'
+    ),
+    **dict.fromkeys(
+        ("transportType", "transport_type"),
+        'is called "transport" here: "stdio", "http", "streamable-http", "sse" or "ws"',
+    ),
+    "client_id": "is ignored: the server's id is its key in mcpServers",
+    "timeout": 'is called "requestTimeoutSeconds" here, in seconds',
+    "registration_timeout": 'is called "connectTimeoutSeconds" here',
+    "gcp_secrets": 'is ignored: set variables, and write ${NAME} in "env" or "headers"',
+    **dict.fromkeys(("allowedTools", "capabilities", "tools"), _PRESETS),
+}
+"""Advice for unknown keys of a server's entry in mcp.json."""
+
+
+NARROWING = (
+    *("exclude", "enabled", "disabled", "bind", "bindRequired"),
+    *("forward", "assertion", "isolation", "discoveryCaller", "sandbox", "guards"),
+)
+"""The keys of a server's entry that restrict it, or that tell it who calls."""
+
+
+_BINDING = frozenset(("binding", "bindings", "binds", "bound"))
+
+
+_GUARDING = frozenset(("guarded", "guardrails"))
+
+
+_CASEFOLDED = {key.casefold(): key for key in NARROWING}
+
+
+_EXCLUDING = frozenset(
+    (
+        *("blockedTools", "disabledTools", "disabled_tools", "excludeComponents", "excludeTools"),
+        *("exclude_components", "exclude_tools"),
+    )
+)
+"""Names of ``exclude`` in other products."""
+
+
+def narrowing_key(key: str, value: object) -> str | None:
+    """Return the restricting key that ``key`` misspells, None if there is none."""
+    if key in _EXCLUDING:
+        return "exclude" if value else None
+    if key.casefold().startswith("exclu"):
+        return "exclude"
+    if key.casefold() in _BINDING:
+        return "bind"
+    if key.casefold() in _GUARDING:
+        return "guards"
+    meant = closest_match(key.casefold(), _CASEFOLDED, least=_MIN_SIMILARITY)
+    return None if meant is None else _CASEFOLDED[meant]
+
+
+def refusal_text(key: str, meant: str) -> str:
+    """Return why an entry with a misspelt restricting key is not used."""
+    return (
+        f"{quote(key)} is not a known key; did you mean {quote(meant)}? The entry is not used "
+        "until this is fixed, because it could expose more than intended"
+    )
+
+
+SERVER = ExpectedKeys(ServerEntry, OF_SERVER)
+
+
+CONFIGURATION = ExpectedKeys(ConfigurationFile, OF_ROOT, {"mcpServers": SERVER})

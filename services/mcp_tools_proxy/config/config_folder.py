@@ -14,29 +14,37 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mcp_tools_proxy.config.active_agents import load_agent_policies
 from mcp_tools_proxy.config.active_config import ActiveConfig
-from mcp_tools_proxy.config.active_limits import LIMITS_FILE, load_active_limits
-from mcp_tools_proxy.config.active_lock import ActiveLock, load_active_lock, save_lock
-from mcp_tools_proxy.config.last_good import (
-    LAST_GOOD,
-    inactive_preset_problems,
+from mcp_tools_proxy.config.agents import AGENTS_FILE, load_agent_policies
+from mcp_tools_proxy.config.definitions_lock import ActiveLock, load_active_lock, save_lock
+from mcp_tools_proxy.config.json_file import (
     load_or_keep_last_good,
+    parse_json,
+    read_text,
+    with_key,
 )
-from mcp_tools_proxy.config.loader import (
-    AGENTS_FILE,
-    CONFIGURATION_FILE,
-    NO_FILE,
+from mcp_tools_proxy.config.limits import LIMITS_FILE, load_active_limits
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
+from mcp_tools_proxy.config.preset_files import (
+    LAST_GOOD,
     PRESET_FILES,
     LoadedPreset,
     PresetListing,
     PresetMissing,
+    check_preset_id,
+    inactive_preset_problems,
     list_presets,
     load_preset,
-    set_default_preset,
 )
-from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Configuration, InvalidConfig, Preset
+from mcp_tools_proxy.domain.configuration import (
+    EMPTY_PRESET,
+    Configuration,
+    InvalidConfig,
+    Preset,
+)
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionsLock
+from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
 from mcp_tools_proxy.wire.text import quote
 
@@ -71,6 +79,36 @@ def _only_preset(listing: PresetListing) -> str | None:
     ids = [preset.preset_id for preset in listing.presets]
     ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
     return ids[0] if len(ids) == 1 else None
+
+
+def set_default_preset(
+    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], object] = write_atomically
+) -> None:
+    """Write the default preset into mcp.json: one key, all other text stays byte for byte.
+
+    Without mcp.json one is created. Raises ConfigReadOnly if the file cannot be written,
+    InvalidConfig if it is no JSON object, PresetMissing for a malformed id.
+    """
+    check_preset_id(preset_id)
+    path = folder / CONFIGURATION_FILE
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        text = '{\n  "mcpServers": {}\n}\n'
+    parse_json(path.name, text, comments=True)
+    try:
+        write(path, with_key(text, "defaultPresetId", preset_id).encode())
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not folder.is_dir():
+            step = "the configuration folder (MCP_PROXY_CONFIG_DIR) does not exist; create it"
+        else:
+            step = (
+                f"{path.name} cannot be written ({error.strerror}); make the configuration folder "
+                "writable"
+            )
+        raise ConfigReadOnly(
+            f'{step}, or send "persist": false to switch until the next start'
+        ) from error
 
 
 class ConfigFolder:

@@ -17,18 +17,27 @@ from mcp_tools_proxy.wire.problem_texts import first_of, problem_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
 MAX_DEPTH = 64
 """How deep objects and lists may be nested, as in requests (contract §1)."""
+
 
 MAX_PROBLEMS = 100
 """How many problems of one file are reported one by one."""
 
+
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+
 
 Location = tuple[int | str, ...]
 """The keys and indexes that lead from the root to a value."""
 
+
 FaultT = TypeVar("FaultT")
+
+
+T = TypeVar("T")
 
 
 def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
@@ -38,6 +47,43 @@ def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
     UTF-8, is not strict JSON, or has a key twice in one object.
     """
     return parse_json(path.name, read_text(path), comments=comments)
+
+
+def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | None:
+    """Read an optional file; None if it does not exist. Raises InvalidConfig.
+
+    A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent
+    one: without agents.json every caller would be admitted without restrictions.
+    """
+    try:
+        return read_json(path, comments=comments)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise InvalidConfig((dangling_link(path),)) from None
+        return None
+
+
+def dangling_link(path: Path) -> Problem:
+    """Return the problem of a file that is a link to nothing."""
+    return Problem(file=path.name, path="$", message="is a broken symbolic link")
+
+
+def load_or_keep_last_good(
+    load: Callable[[], T], before: T | None, *, absent: T, file: str
+) -> tuple[T | None, tuple[Problem, ...]]:
+    """Load an optional file; return its active version, and the problems of the present file.
+
+    ``before`` is the last good version, None if there was none. ``load`` must return ``absent``,
+    this very object, if the file does not exist.
+    """
+    try:
+        found = load()
+    except InvalidConfig as error:
+        return before, error.problems
+    if found is absent and before is not None and before is not absent:
+        message = "was removed; its last valid content stays active"
+        return before, (Problem(file=file, path="$", message=message),)
+    return found, ()
 
 
 def read_text(path: Path) -> str:
@@ -86,7 +132,11 @@ def parse_json(file_name: str, text: str, *, comments: bool = False) -> dict[str
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|/\*.*?\*/|[^\s"/]|/', re.DOTALL)
+
+
 _NOT_LINE_ENDS = re.compile(r"[^\r\n]")
+
+
 _BEFORE_NO_COMMA = ("", "{", "[", ",", ":")
 
 
@@ -231,6 +281,8 @@ def _unusable(file_name: str, message: str) -> InvalidConfig:
 
 
 _DECODER = json.JSONDecoder()
+
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 

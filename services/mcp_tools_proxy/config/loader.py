@@ -1,116 +1,91 @@
-"""Loads mcp.json, agents.json and preset_<id>.json, and writes the default preset.
+"""Loads mcp.json: validates it, converts it to domain values, and finds its oddities.
 
-Every function blocks: call it in a thread. An invalid file raises InvalidConfig with every problem
-of that file; no message quotes a secret value.
+``load_configuration`` blocks: call it in a thread. An invalid file raises InvalidConfig with every
+problem of that file; no message quotes a secret value.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from mcp_tools_proxy.config.build import (
-    agents_warnings,
-    build_agents,
-    build_configuration,
-    build_preset,
-    configuration_warnings,
-    duplicate_names,
-    preset_warnings,
-)
+from mcp_tools_proxy.config.auth_entry import server_auth
+from mcp_tools_proxy.config.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.checked_configuration import (
+    CONFIGURATION,
     Written,
+    at_names,
     check_configuration,
+    derived_names,
     drop_entries,
     entry_ids,
-)
-from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
-from mcp_tools_proxy.config.guards_entry import GuardsEntry, guard_actions
-from mcp_tools_proxy.config.json_file import (
-    Location,
-    json_path,
-    limit_problems,
-    parse_json,
-    problems_of,
-    read_json,
-    read_text,
-    with_key,
-)
-from mcp_tools_proxy.config.network_rules import NetworkSupport
-from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
-from mcp_tools_proxy.config.server_names import (
-    at_names,
-    derived_names,
     name_warnings,
     with_ids,
 )
-from mcp_tools_proxy.config.stdio_rules import StdioSupport
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
-from mcp_tools_proxy.config.unknown_keys import (
-    AGENTS,
-    PRESET,
-    ExpectedKeys,
-    group_oddities,
-    unknown_keys,
+from mcp_tools_proxy.config.entry_rules import (
+    READABLE,
+    Fault,
+    IdentitySupport,
+    NetworkSupport,
+    StdioSupport,
+    has_readable_credentials,
+    is_path,
+    shared_process,
 )
-from mcp_tools_proxy.domain.configuration import (
-    EMPTY_PRESET,
-    Agents,
-    Configuration,
-    InvalidConfig,
-    Preset,
-    PresetSummary,
-    Problem,
+from mcp_tools_proxy.config.field_types import bindings_of
+from mcp_tools_proxy.config.json_file import Location, read_if_there
+from mcp_tools_proxy.config.schema import ConfigurationFile
+from mcp_tools_proxy.config.server_entry import (
+    NETWORK_KEYS,
+    STDIO_KEYS,
+    AssertionEntry,
+    DiscoveryCallerEntry,
+    ServerEntry,
+    guard_actions,
+    prepare_guards,
+    sandbox_of,
 )
-from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from mcp_tools_proxy.domain.guards import GuardName
-from mcp_tools_proxy.domain.proxies import NO_PROXIES
-from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.policy.guards.secrets import scanner
-from mcp_tools_proxy.policy.presets import OverrideProblem, find_override_problems
-from mcp_tools_proxy.wire.text import file_name_text, quote
+from mcp_tools_proxy.config.unknown_keys import Oddity, unknown_keys, warnings_of
+from mcp_tools_proxy.config.variables import (
+    not_set,
+    plain_braces,
+    shown_url,
+    unset_variables,
+    values_in,
+    without_braces,
+    without_caller_texts,
+)
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
+from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
+from mcp_tools_proxy.domain.server import (
+    DEFAULT_APP_BYTES,
+    DEFAULT_BREAKER_PAUSE_S,
+    DEFAULT_CALLS_IN_FLIGHT,
+    DEFAULT_SESSION_IDLE_S,
+    DEFAULT_START_TIMEOUT_S,
+    Assertion,
+    CallerTexts,
+    ServerConfig,
+    Transport,
+)
+from mcp_tools_proxy.domain.server_auth import ServerAuth
 
 CONFIGURATION_FILE = "mcp.json"
-AGENTS_FILE = "agents.json"
-PRESET_FILES = "preset_*.json"
+
 
 NO_FILE = Configuration()
 """The object that ``load_configuration`` returns without a mcp.json: compare with ``is``."""
 
-NO_AGENTS = Agents()
-"""The object that ``load_agents`` returns without an agents.json: compare with ``is``."""
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+NO_VARIABLES: Mapping[str, str] = {}
 
 
-class PresetMissing(LookupError):
-    """There is no file for a preset of this id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPreset:
-    """A preset, and the oddities of its file: keys that nothing reads."""
-
-    preset: Preset
-    warnings: tuple[Problem, ...] = ()
-    digest: bytes = field(default=b"", repr=False, compare=False)
-    """The SHA-256 of the file's text, by which an unchanged file is not parsed again."""
-
-
-_BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetListing:
-    """The presets that can be chosen, oldest first, and the problems of the other files."""
-
-    presets: tuple[PresetSummary, ...] = ()
-    problems: tuple[Problem, ...] = ()
+MIN_REFRESH_S = 30.0
+"""The shortest time between two discoveries, in seconds."""
 
 
 def process_environment() -> Mapping[str, str]:
@@ -146,7 +121,7 @@ def load_configuration(
     except InvalidConfig as error:
         raise InvalidConfig(at_names(error.problems, names)) from error
     good = drop_entries(written, checked.invalid)
-    _prepare_guards(entry.guards for entry in checked.file.mcp_servers.values())
+    prepare_guards(entry.guards for entry in checked.file.mcp_servers.values())
     warnings = configuration_warnings(
         path.name,
         checked.file,
@@ -170,168 +145,324 @@ def load_configuration(
     )
 
 
-def load_agents(folder: Path) -> Agents:
-    """Load agents.json; ``NO_AGENTS`` if there is none, which is normal.
+def build_configuration(
+    file: ConfigurationFile,
+    *,
+    call_timeout_s: float,
+    max_result_bytes: int,
+    warnings: tuple[Problem, ...],
+    invalid: Mapping[str, tuple[Problem, ...]],
+    order: Iterable[str],
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+    jwt_issuer: str | None = None,
+    proxies: Proxies = NO_PROXIES,
+    stdio_env: Mapping[str, str] = NO_VARIABLES,
+    names: Mapping[str, str] = NO_VARIABLES,
+) -> Configuration:
+    """Build the configuration; the two limits apply where the file sets none.
 
-    Raises InvalidConfig, also if two profiles have the same name.
+    ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
+    ``order`` the ids of all servers. ``written`` is the file with the same entries as ``file``
+    before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged,
+    ``proxies`` those of the environment; ``stdio_env`` has the variables of every stdio server,
+    ``names`` the file's names of servers with derived ids, by id.
     """
-    path = folder / AGENTS_FILE
-    written = read_if_there(path)
-    if written is None:
-        return NO_AGENTS
-    file = _validate(AgentsFile, AGENTS, path.name, written)
-    if problems := duplicate_names(path.name, "agents", (it.name for it in file.agents)):
-        raise InvalidConfig(problems)
-    return build_agents(file, warnings=agents_warnings(path.name, written))
-
-
-def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
-    """Load the preset of this id; the empty one is built in and has no file.
-
-    ``known`` is the previous result: it is returned if the file's text is unchanged, without
-    parsing. Raises PresetMissing if there is no such file or the id is malformed; InvalidConfig.
-    """
-    if preset_id == EMPTY_PRESET.preset_id:
-        return _BUILT_IN
-    _check_id(preset_id)  # before any path is made of it
-    path = folder / f"preset_{preset_id}.json"
-    try:
-        text = read_text(path)
-    except FileNotFoundError as error:
-        raise PresetMissing(f"{path.name} does not exist") from error
-    digest = sha256(text.encode()).digest()
-    if known is not None and known.digest == digest:
-        return known
-    written = parse_json(path.name, text)
-    file = _validate_preset(path.name, written)
-    _prepare_guards([file.guards])
-    preset = build_preset(file)
-    warnings = preset_warnings(path.name, written, preset)
-    return LoadedPreset(preset=preset, warnings=warnings, digest=digest)
-
-
-def _prepare_guards(entries: Iterable[GuardsEntry | None]) -> None:
-    """Compile the rules for secrets, once, where an entry needs them: it takes 4 s of CPU."""
-    if any(GuardName.SECRETS in guard_actions(entry) for entry in entries):
-        scanner()
-
-
-def list_presets(folder: Path) -> PresetListing:
-    """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
-
-    A file's time is its modification time, since Python has no creation time on Linux. Invalid
-    files are among the problems. The built-in empty preset is not listed.
-    """
-    found: list[tuple[float, str, PresetSummary]] = []
-    problems: list[Problem] = []
-    for path in sorted(folder.glob(PRESET_FILES)):
-        try:
-            _check_file_name(path.name)
-            file = _validate_preset(path.name, read_json(path))
-            created_ms = file.created_at_epoch_millis
-            if created_ms is None:
-                created_ms = path.stat().st_mtime_ns // 1_000_000
-        except InvalidConfig as error:
-            problems.extend(error.problems)
-        except FileNotFoundError:
-            problems.append(_dangling_link(path))
-        else:
-            summary = PresetSummary(preset_id=file.id, name=file.name)
-            found.append((created_ms, path.name, summary))
-    found.sort(key=lambda item: item[:2])
-    return PresetListing(presets=tuple(summary for *_, summary in found), problems=tuple(problems))
-
-
-def set_default_preset(
-    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], object] = write_atomically
-) -> None:
-    """Write the default preset into mcp.json: one key, all other text stays byte for byte.
-
-    Without mcp.json one is created. Raises ConfigReadOnly if the file cannot be written,
-    InvalidConfig if it is no JSON object, PresetMissing for a malformed id.
-    """
-    _check_id(preset_id)
-    path = folder / CONFIGURATION_FILE
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        text = '{\n  "mcpServers": {}\n}\n'
-    parse_json(path.name, text, comments=True)
-    try:
-        write(path, with_key(text, "defaultPresetId", preset_id).encode())
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not folder.is_dir():
-            step = "the configuration folder (MCP_PROXY_CONFIG_DIR) does not exist; create it"
-        else:
-            step = (
-                f"{path.name} cannot be written ({error.strerror}); make the configuration folder "
-                "writable"
+    interval_s = file.capabilities_refresh_interval_seconds
+    refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
+    servers = {
+        server_id: ServerConfig(
+            server_id=server_id,
+            transport=entry.effective_transport,
+            name=entry.name or names.get(server_id, server_id),
+            original_id=names.get(server_id),
+            enabled=entry.enabled and not entry.disabled,
+            command=entry.command or "",
+            args=_plain_args(entry),
+            env=_env(entry, stdio_env),
+            cwd=entry.cwd if isinstance(entry.cwd, str) else None,
+            sandbox=sandbox_of(entry.sandbox),
+            url=entry.url or "",
+            address=_address(entry, written["mcpServers"][server_id], environment),
+            secrets=_secrets(
+                entry, written["mcpServers"][server_id], environment, stdio_env.values()
+            ),
+            proxy=_proxy(entry, proxies),
+            headers=_plain(entry.headers),
+            caller_texts=_caller_texts(entry),
+            forward=tuple(dict.fromkeys(entry.forward)),
+            assertion=_assertion(entry.assertion),
+            auth=_auth(entry, jwt_issuer),
+            call_timeout_s=entry.request_timeout_seconds
+            or file.request_timeout_seconds
+            or call_timeout_s,
+            connect_timeout_s=entry.connect_timeout_seconds or file.capabilities_timeout_seconds,
+            start_timeout_s=entry.start_timeout_seconds or DEFAULT_START_TIMEOUT_S,
+            refresh_interval_s=refresh_interval_s,
+            max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
+            max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
+            max_result_bytes=entry.max_result_bytes or max_result_bytes,
+            max_app_bytes=entry.max_result_bytes or max(max_result_bytes, DEFAULT_APP_BYTES),
+            max_text_bytes=entry.max_text_bytes,
+            structured_in_messages=entry.structured_in_messages,
+            breaker_failures=entry.breaker_failures or 0,
+            breaker_pause_s=entry.breaker_pause_seconds or DEFAULT_BREAKER_PAUSE_S,
+            isolation=entry.isolation,
+            max_sessions=entry.max_sessions,
+            session_idle_s=entry.session_idle_seconds or DEFAULT_SESSION_IDLE_S,
+            discovery_caller=_discovery_caller(entry.discovery_caller),
+        )
+        for server_id, entry in file.mcp_servers.items()
+    }
+    preset_id = file.default_preset_id or ""
+    return Configuration(
+        servers=servers,
+        default_preset_id=preset_id if preset_id.strip() else None,
+        exclude={
+            server_id: tuple(entry.exclude)
+            for server_id, entry in file.mcp_servers.items()
+            if entry.exclude
+        },
+        bindings={
+            server_id: ServerBindings(
+                bindings=bindings_of(entry.bind), required=entry.bind_required
             )
-        raise ConfigReadOnly(
-            f'{step}, or send "persist": false to switch until the next start'
-        ) from error
+            for server_id, entry in file.mcp_servers.items()
+            if entry.bind
+        },
+        guards={
+            server_id: actions
+            for server_id, entry in file.mcp_servers.items()
+            if (actions := guard_actions(entry.guards))
+        },
+        warnings=warnings,
+        invalid=invalid,
+        original_ids=names,
+        order=tuple(order),
+    )
 
 
-def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | None:
-    """Read an optional file; None if it does not exist. Raises InvalidConfig.
+_NAMES_A_PATH = re.compile(
+    r"dir|folder|path|root|home|file|base|data|store|work|cwd", re.IGNORECASE
+)
 
-    A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent
-    one: without agents.json every caller would be admitted without restrictions.
+
+_AS_IT_IS = (
+    "is the caller's id unchanged, which can be ../another or an absolute path; if the server "
+    "uses it as a path, put a folder in front, as in /srv/data/${caller.tenant_id}"
+)
+
+
+_TWO_IN_ONE = (
+    "has two parts of the caller in one segment of a path, so tenant a with user bc has the folder "
+    "of tenant ab with user c; put a / between them"
+)
+
+
+def risky_texts(entry: ServerEntry) -> Iterator[Fault]:
+    """Yield the arguments and variables of a stdio server that are a risk, and why."""
+    if entry.effective_transport is not Transport.STDIO:
+        return
+    before: str | CallerTemplate = ""
+    for index, text in enumerate(entry.args):
+        if isinstance(text, CallerTemplate):
+            yield from _risks(("args", index), text, names_path=_is_for_a_path(before))
+        before = text
+    for name, text in entry.env.items():
+        if isinstance(text, CallerTemplate):
+            yield from _risks(("env", name), text, names_path=bool(_NAMES_A_PATH.search(name)))
+
+
+def _is_for_a_path(before: str | CallerTemplate) -> bool:
+    """Return whether the argument behind ``before`` may be a path.
+
+    One without an option in front most often is a file or a folder.
     """
-    try:
-        return read_json(path, comments=comments)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise InvalidConfig((_dangling_link(path),)) from None
+    if isinstance(before, str) and before.startswith("-"):
+        return bool(_NAMES_A_PATH.search(before))
+    return True
+
+
+def _risks(place: Location, text: CallerTemplate, *, names_path: bool) -> Iterator[Fault]:
+    if names_path and text.is_alone and isinstance(text.parts[0], CallerPart):
+        yield place, _AS_IT_IS
+    elif not is_path(text) and any(isinstance(it, str) and "/" in it for it in text.parts):
+        yield place, _TWO_IN_ONE
+
+
+def _address(entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Return where a server is, as operators are shown it."""
+    if entry.effective_transport is Transport.STDIO:
+        return entry.command or ""
+    return shown_url(written.get("url") or "", environment)
+
+
+def _env(entry: ServerEntry, stdio_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a program; those of its entry replace those of every server."""
+    is_program = entry.effective_transport is Transport.STDIO
+    return {**(stdio_env if is_program else {}), **_plain(entry.env)}
+
+
+def _proxy(entry: ServerEntry, proxies: Proxies) -> Proxy | None:
+    is_program = entry.effective_transport is Transport.STDIO
+    return None if is_program else proxies.find(entry.url or "", entry.proxy)
+
+
+def _secrets(
+    entry: ServerEntry,
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+    stdio_values: Iterable[str],
+) -> frozenset[str]:
+    """Return what replaced variables in the entry of a program, which may print it."""
+    if entry.effective_transport is not Transport.STDIO:
+        return frozenset()
+    texts = _texts_with_variables(written)
+    passed = (value for value in stdio_values if "@" in value)  # a proxy's user and password
+    return frozenset(
+        (*(value for _, text in texts for value in values_in(text, environment)), *passed)
+    )
+
+
+def _plain_args(entry: ServerEntry) -> tuple[str, ...]:
+    plain = tuple(text for text in entry.args if isinstance(text, str))
+    return plain if len(plain) == len(entry.args) else ()
+
+
+def _plain(texts: Mapping[str, str | CallerTemplate]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
+def _templates(texts: Mapping[str, str | CallerTemplate]) -> dict[str, CallerTemplate]:
+    return {name: text for name, text in texts.items() if isinstance(text, CallerTemplate)}
+
+
+def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
+    sandbox = sandbox_of(entry.sandbox)
+    texts = CallerTexts(
+        args=() if _plain_args(entry) else tuple(entry.args),
+        env=_templates(entry.env),
+        cwd=entry.cwd if isinstance(entry.cwd, CallerTemplate) else None,
+        headers=_templates(entry.headers),
+        sandbox=sandbox if sandbox is not None and sandbox.templates else None,
+    )
+    return None if texts == CallerTexts() else texts
+
+
+def _assertion(entry: AssertionEntry | None) -> Assertion | None:
+    return None if entry is None else Assertion(audience=entry.audience, header=entry.header)
+
+
+def _auth(entry: ServerEntry, jwt_issuer: str | None) -> ServerAuth | None:
+    if entry.auth is None or turns_oauth_off(entry):
         return None
+    return server_auth(entry.auth, jwt_issuer=jwt_issuer)
 
 
-def _dangling_link(path: Path) -> Problem:
-    return Problem(file=path.name, path="$", message="is a broken symbolic link")
+def _discovery_caller(entry: DiscoveryCallerEntry | None) -> Caller | None:
+    if entry is None:
+        return None
+    return Caller(tenant_id=entry.tenant_id, user_id=entry.user_id or "")
 
 
-def _check_id(preset_id: str) -> None:
-    if not re.fullmatch(ID_PATTERN, preset_id):
-        raise PresetMissing(f"{quote(preset_id)} is not a preset id: an id {ID_RULE}")
+def configuration_warnings(
+    file_name: str,
+    file: ConfigurationFile,
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    several_tenants: bool = False,
+) -> tuple[Problem, ...]:
+    """Return the oddities of mcp.json; ``several_tenants`` is whether callers may be of several.
+
+    ``written`` is the parsed file before variables are replaced; it must have the same entries as
+    ``file``, the validated one.
+    """
+    oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
+    if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
+        message = f"is read as {MIN_REFRESH_S:g}, the minimum; 0 turns it off"
+        oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
+    for server_id, entry in file.mcp_servers.items():
+        as_written = written["mcpServers"][server_id]
+        if several_tenants and "isolation" not in as_written:
+            oddities += ((("mcpServers", server_id), it) for it in shared_process(entry))
+        for place, message in _entry_oddities(entry, as_written, environment):
+            oddities.append((("mcpServers", server_id, *place), message))
+    return warnings_of(file_name, oddities)
 
 
-def _check_file_name(name: str) -> None:
-    if not re.fullmatch(rf"preset_{ID_PATTERN}\.json", name):
-        message = f"should be named preset_<id>.json; an id {ID_RULE}"
-        raise InvalidConfig((Problem(file=file_name_text(name), path="$", message=message),))
+def _entry_oddities(
+    entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Oddity]:
+    """Yield what an entry says that has no effect, or another one than its writer may think."""
+    yield from _keys_without_effect(entry, written)
+    yield from risky_texts(entry)
+    yield from _variables_that_stay(written, environment)
+    if has_readable_credentials(entry):
+        yield ("url",), READABLE
+    for place, text in _texts_with_variables(written):
+        unset = unset_variables(text, environment)
+        if unset:  # only a disabled server gets here: an enabled one would be invalid
+            yield place, f"{not_set(unset)} before you enable the server"
 
 
-def _validate_preset(file_name: str, written: object) -> PresetFile:
-    file = _validate(PresetFile, PRESET, file_name, written)
-    if file_name != f"preset_{file.id}.json":
-        message = f"is {quote(file.id)}, but the file is named for another id; make them the same"
-        raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
-    _check_overrides(file_name, file)
-    return file
+def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iterator[Oddity]:
+    if turns_oauth_off(entry):
+        yield ("auth",), "is ignored, because headers set Authorization"
+    transport = entry.effective_transport
+    foreign = NETWORK_KEYS if transport is Transport.STDIO else STDIO_KEYS
+    for key in foreign:
+        if written.get(key):
+            yield (key,), f"is ignored with the transport {transport.value}"
 
 
-def _check_overrides(file_name: str, file: PresetFile) -> None:
-    """Raise InvalidConfig for overrides that cannot be, and names that two items would have."""
-    problems = [
-        Problem(file=file_name, path=json_path(_place_of(it)), message=it.message)
-        for it in find_override_problems(build_preset(file))
-    ]
-    if problems:
-        raise InvalidConfig(limit_problems(file_name, problems))
+def _variables_that_stay(
+    written: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Oddity]:
+    """Yield the texts that look like a variable and are sent as they are."""
+    for key in ("command", "cwd"):
+        if "${" in without_caller_texts(written.get(key) or ""):
+            yield (
+                (key,),
+                (
+                    "contains ${, which is not replaced here; variables work in args, env, headers "
+                    "and url"
+                ),
+            )
+    for place, text in _texts_with_variables(written):
+        for name in plain_braces(text, environment):
+            yield (
+                place,
+                (f"contains {{{name}}}, which is not replaced; write ${{{name}}} for the variable"),
+            )
+        for name in without_braces(text, environment):
+            yield (
+                place,
+                (f"contains ${name}, which is not replaced; write ${{{name}}} for the variable"),
+            )
 
 
-def _place_of(problem: OverrideProblem) -> Location:
-    field = () if problem.field is None else (problem.field,)
-    return (f"{problem.kind.value}s", problem.place, "overrides", *field)
+def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yield the texts of an entry in which variables are replaced, with their places."""
+    for index, text in enumerate(written.get("args", ())):
+        yield ("args", index), text
+    for key in ("env", "headers"):
+        for name, text in written.get(key, {}).items():
+            if isinstance(text, str):  # a number has no variables
+                yield (key, name), text
+    for key in ("url", "proxy"):
+        if written.get(key) is not None:
+            yield (key,), written[key]
+    yield from _texts_of_clients(written.get("auth") or {}, ("auth",))
 
 
-def _validate(
-    model: type[ModelT], expected: ExpectedKeys, file_name: str, written: object
-) -> ModelT:
-    """Validate a file as a whole. Raises InvalidConfig, whose problems include unknown keys."""
-    try:
-        return model.model_validate(written)
-    except ValidationError as error:
-        odd = group_oddities(file_name, unknown_keys(expected, written))
-        problems = (*problems_of(file_name, error), *odd)
-        raise InvalidConfig(limit_problems(file_name, problems)) from error
+def _texts_of_clients(
+    written: Mapping[str, Any], place: Location
+) -> Iterator[tuple[Location, str]]:
+    """Yield the texts of ``auth``, and of the clients that are named in it."""
+    for key in ("clientId", "clientSecret"):
+        if written.get(key) is not None:
+            yield (*place, key), written[key]
+    for key in ("idp", "discovery"):
+        if written.get(key):
+            yield from _texts_of_clients(written[key], (*place, key))

@@ -1,8 +1,9 @@
-"""The model of one entry of ``mcpServers``: its fields, and the rules between them.
+"""The model of one entry of ``mcpServers``, with its sandbox and guards.
 
-A rule between fields is written twice: for the loader as a validator, for editors as JSON Schema in
-``_BETWEEN_KEYS``. The order of the fields matters: a validator sees only earlier fields, and of
-those only the valid ones. The docstrings of the model and its fields are published.
+The model of ``auth`` is in ``auth_entry``. A rule between fields is written twice: for the loader
+as a validator, for editors as JSON Schema in ``_BETWEEN_KEYS``. The order of the fields matters: a
+validator sees only earlier fields, and of those only the valid ones. The docstrings of the model
+and its fields are published.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +18,11 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
+    model_validator,
 )
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.auth_entry import AuthEntry
-from mcp_tools_proxy.config.bind_entry import ServerBind
 from mcp_tools_proxy.config.field_types import (
     ANY_URL_PATTERN,
     FILE_MODEL,
@@ -30,6 +31,7 @@ from mcp_tools_proxy.config.field_types import (
     SNAKE_CASE_MODEL,
     VARIABLE_NAME_PATTERN,
     WEBSOCKET_URL_PATTERN,
+    BoundText,
     CallerPartName,
     CallerText,
     Command,
@@ -41,20 +43,164 @@ from mcp_tools_proxy.config.field_types import (
     Name,
     NotBlank,
     Seconds,
+    ServerBind,
     VariableName,
     VariableValue,
     check_url,
     environment_for,
     key_rule,
+    keys_of,
     never_null,
     refuse_null,
 )
-from mcp_tools_proxy.config.guards_entry import GuardsEntry
-from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
+from mcp_tools_proxy.config.json_file import (
+    Location,
+)
+from mcp_tools_proxy.config.variables import BOUND_PATTERN
+from mcp_tools_proxy.domain.caller_template import CallerTemplate
+from mcp_tools_proxy.domain.guards import GuardAction, GuardActions, GuardName
 from mcp_tools_proxy.domain.proxies import DIRECT
-from mcp_tools_proxy.domain.server import Isolation, Transport
+from mcp_tools_proxy.domain.server import Isolation, Sandbox, Transport
+from mcp_tools_proxy.policy.guards import secrets
+from mcp_tools_proxy.policy.guards.secrets import scanner
 from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.strict_json import whole_number
+
+MIN_MEMORY_BYTES = 1024 * 1024
+"""Below this no program starts; most likely megabytes were meant."""
+
+_ABSOLUTE = r"^(?:/|\$\{(?!caller\.))"
+"""A path begins with ``/``, or with a variable whose value does."""
+
+_PATHS: dict[str, object] = {
+    "type": "array",
+    "items": {"type": "string", "allOf": [{"pattern": BOUND_PATTERN}, {"pattern": _ABSOLUTE}]},
+}
+
+# each may be left out, and not be null, which could mean nothing as well as everything
+_Switch = Annotated[bool | None, Published({"type": "boolean"})]
+_Paths = Annotated[list[BoundText] | None, Published(_PATHS)]
+_Bytes = Annotated[
+    Annotated[int, Field(ge=MIN_MEMORY_BYTES), BeforeValidator(whole_number)] | None,
+    Published({"type": "integer", "minimum": MIN_MEMORY_BYTES}),
+]
+_Cores = Annotated[Count | None, Published({"type": "integer", "minimum": 1})]
+
+
+class SandboxEntry(BaseModel):
+    """Limits for the processes of a stdio server.
+
+    Omitted keys restrict nothing. Linux only."""
+
+    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+
+    network: _Switch = Field(default=None, examples=[False])
+    """`false` blocks the network and this machine's sockets."""
+    read: _Paths = Field(default=None, examples=[["/srv/notes", "/opt/notes-server"]])
+    """Absolute paths of the files and folders that can be read. The program, the system's programs
+    and libraries, and the paths in `write` are always readable. `${VAR}` is replaced; `${caller.…}`
+    fills one path segment."""
+    write: _Paths = Field(default=None, examples=[["/srv/notes/${caller.tenant_id}"]])
+    """Absolute paths of the files and folders that can be written, as in `read`."""
+    memory: _Bytes = Field(default=None, examples=[536870912])
+    """Maximum memory of each process, in bytes."""
+    cpu: _Cores = Field(default=None, examples=[1])
+    """Processor cores shared by all processes of one session."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_null(cls, entry: object) -> object:
+        for key, value in entry.items() if isinstance(entry, Mapping) else ():
+            if value is None:
+                raise ValueError(f"has null in {key}: leave the key out, or give it a value")
+        return entry
+
+    @field_validator("read", "write")
+    @classmethod
+    def _absolute(
+        cls, paths: list[str | CallerTemplate] | None, info: ValidationInfo
+    ) -> list[str | CallerTemplate] | None:
+        for path in paths or ():
+            start = path if isinstance(path, str) else path.parts[0]
+            is_unknown = environment_for(info) is None and str(start).startswith("${")
+            if not is_unknown and not (isinstance(start, str) and start.startswith("/")):
+                raise ValueError("has a path that is not absolute; begin it with /")
+        return paths
+
+
+def sandbox_of(entry: SandboxEntry | None) -> Sandbox | None:
+    """Return the restrictions of an entry; None if there are none."""
+    if entry is None:
+        return None
+    sandbox = Sandbox(
+        network=entry.network is not False,
+        read=None if entry.read is None else tuple(entry.read),
+        write=None if entry.write is None else tuple(entry.write),
+        memory=entry.memory,
+        cpu=entry.cpu,
+    )
+    return None if sandbox == Sandbox() else sandbox
+
+
+def unknown_sandbox_key(place: Location) -> str | None:
+    """Return the message for an unknown key of ``sandbox``; None for another place."""
+    if place[-2:-1] != ("sandbox",):
+        return None
+    meant = closest_match(str(place[-1]), keys_of(SandboxEntry))
+    return f"is not a known key{did_you_mean(meant, '; remove it')}"
+
+
+_Action = Annotated[
+    GuardAction,
+    Strict(False),
+    Published({"type": "string", "enum": [action.value for action in GuardAction]}),
+]
+
+
+class GuardsEntry(BaseModel):
+    """Guards that check definitions, arguments and results, each with its action.
+
+    `off` does not check, `flag` reports findings, `redact` replaces them with a marker, and
+    `refuse` refuses the call or hides the item. Unknown keys and values are errors."""
+
+    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+
+    hidden_characters: _Action = Field(default=GuardAction.OFF, examples=["redact"])
+    """Invisible characters: bidirectional controls, tags, zero-width and control characters."""
+    hidden_html: _Action = Field(default=GuardAction.OFF, examples=["redact"])
+    """HTML comments, Markdown comments, and elements that are not displayed."""
+    images: _Action = Field(default=GuardAction.OFF, examples=["redact"])
+    """Markdown and HTML images from unknown hosts."""
+    links: _Action = Field(default=GuardAction.OFF, examples=["flag"])
+    """Markdown and HTML links to unknown hosts."""
+    secrets: _Action = Field(default=GuardAction.OFF, examples=["redact"])
+    """Secrets in known formats. Requires the extra `secrets`."""
+    instructions: _Action = Field(default=GuardAction.OFF, examples=["refuse"])
+    """Phrases in definitions that give instructions to a model."""
+
+    @field_validator("secrets")
+    @classmethod
+    def _has_rules(cls, action: GuardAction) -> GuardAction:
+        if action is not GuardAction.OFF and not secrets.is_installed():
+            raise ValueError(
+                "needs rules that are not installed: install mcp-tools-proxy with the extra "
+                f'"{secrets.EXTRA}"'
+            )
+        return action
+
+
+def guard_actions(entry: GuardsEntry | None) -> GuardActions:
+    """Return the guards that an entry turns on."""
+    if entry is None:
+        return {}
+    actions = {name: getattr(entry, _field_of(name)) for name in GuardName}
+    return {name: action for name, action in actions.items() if action is not GuardAction.OFF}
+
+
+def _field_of(name: GuardName) -> str:
+    return name.name.lower()
+
 
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.STDIO: ("stdio",),
@@ -397,3 +543,20 @@ _FITTING: Mapping[Transport | None, tuple[str, str]] = {
 
 def _transport_stated(fields: Mapping[str, Any]) -> Transport | None:
     return fields.get("transport") or fields.get("type")
+
+
+MISSPELT_GUARDS = ("Guards", "gaurds", "guard", "guarded", "guardrails")
+"""Wrong spellings of ``guards`` in a preset, which would leave all that it names unguarded."""
+
+
+def means_guards(key: str) -> bool:
+    """Return whether a key misspells ``guards``."""
+    if key in MISSPELT_GUARDS:
+        return True
+    return closest_match(key.casefold(), ["guards"], least=0.7) is not None
+
+
+def prepare_guards(entries: Iterable[GuardsEntry | None]) -> None:
+    """Compile the rules for secrets, once, where an entry needs them: it takes 4 s of CPU."""
+    if any(GuardName.SECRETS in guard_actions(entry) for entry in entries):
+        scanner()

@@ -354,3 +354,13 @@ class ResourceTemplate(Protocol):
     def at(self, uri: str) -> Resource | None:
         """Return the resource at ``uri``, None when the template does not match it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteComponents:
+    """The components of servers, each kind in the view's order; several may share a key (P-13)."""
+
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()

@@ -10,39 +10,87 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 import structlog
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
-from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.config.agents import NO_AGENTS
+from mcp_tools_proxy.config.loader import NO_FILE
 from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
-from mcp_tools_proxy.domain.configuration import Configuration, Problem
+from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.building.preset_state import PresetState
-from mcp_tools_proxy.gateway.building.registry_builder import (
+from mcp_tools_proxy.domain.offers.view import Shadowed, View
+from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
+from mcp_tools_proxy.gateway.registry_builder import (
     BuildComponents,
     BuiltRegistry,
     RegistryBuilder,
 )
-from mcp_tools_proxy.gateway.building.server_pool import ServerPool, untried
-from mcp_tools_proxy.gateway.check.missing_items import (
+from mcp_tools_proxy.gateway.screening import guard_set_of
+from mcp_tools_proxy.gateway.unmatched_items import (
     MissingItems,
     explain_missing,
+    find_unmatched_exclusions,
+    find_unusable_bindings,
     log_missing_items,
 )
-from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
-from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
-from mcp_tools_proxy.gateway.screening import guard_set_of
+from mcp_tools_proxy.policy.visibility import PresetScope, Reason
 from mcp_tools_proxy.registry.access_rules import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+
+class ServerPool(Protocol):
+    """The sessions with the downstream servers."""
+
+    @property
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """The last good discovery of each enabled server that was ever reached, by server id."""
+        ...
+
+    @property
+    def pending(self) -> Collection[str]:
+        """The ids of the servers whose first connection attempt is not over."""
+        ...
+
+    @property
+    def statuses(self) -> Sequence[ServerStatus]:
+        """The status of every server that ``apply`` was given."""
+        ...
+
+    def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
+        """Start, stop and replace sessions until they match ``wanted``; returns at once."""
+        ...
+
+
+def untried(pool: ServerPool) -> Collection[str]:
+    """Return the servers of which this run knows nothing yet, neither an offer nor a failure."""
+    discovered = {it for it, found in pool.snapshots.items() if not found.is_remembered}
+    return set(pool.pending) - discovered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetState:
+    """A preset with the servers' offers of now."""
+
+    preset: Preset
+    missing: tuple[tuple[Missing, Reason], ...]
+    """The items that the preset names and no server offers, and why (P-07).
+
+    Items of a server that was not tried yet are not missing yet.
+    """
+    pending: Sequence[str]
+    """The servers of the preset whose first connection attempt is not over."""
+    shadowed: tuple[Shadowed, ...]
+    """The items that are hidden because an earlier server offers the same (P-13)."""
+    problems: tuple[Problem, ...]
+    """The problems of the files, with this preset as the active one."""
 
 
 def merge_statuses(
@@ -131,8 +179,7 @@ class RegistryPublisher:
         self.config = ActiveConfig()
         """The active configuration."""
         self._view = View()
-        self._unmatched_exclusions: tuple[Problem, ...] = ()
-        self._unusable_bindings: tuple[Problem, ...] = ()
+        self._unmatched: tuple[Problem, ...] = ()
         self._reporter = ChangeReporter()
         self.is_built = False
         """Whether the last ``publish`` succeeded."""
@@ -170,10 +217,6 @@ class RegistryPublisher:
         return self.config.warnings + self._unmatched
 
     @property
-    def _unmatched(self) -> tuple[Problem, ...]:
-        return self._unmatched_exclusions + self._unusable_bindings
-
-    @property
     def last_reload(self) -> Reload | None:
         """The result of the last reload; None before the first one."""
         if self._reloaded_at is None:
@@ -187,7 +230,20 @@ class RegistryPublisher:
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
         """Return the state of the preset of ``config``, of which the others were built."""
-        return PresetState.of(config, view, self._pool, registry.offers)
+        pool, offers = self._pool, registry.offers.now()
+        pending, not_tried = pool.pending, untried(pool)
+        servers = PresetScope.of(config.preset).servers
+        return PresetState(
+            preset=config.preset,
+            missing=tuple(
+                (it, offers.missing_reason(it))
+                for it in view.missing
+                if it.server_id not in not_tried
+            ),
+            pending=[server_id for server_id in pending if server_id in servers],
+            shadowed=view.shadowed,
+            problems=config.problems,
+        )
 
     def _statuses_by_id(self) -> Mapping[str, ServerStatus]:
         return {it.server_id: it for it in self.statuses}
@@ -255,11 +311,20 @@ class RegistryPublisher:
         self.is_built = True
         self._metrics.preset_missing.set(len(self.preset_state.missing))
         agents, configuration = wanted.agents or NO_AGENTS, wanted.configuration or NO_FILE
-        self._unmatched_exclusions = find_unmatched_exclusions(
-            agents=agents,
-            configuration=configuration,
-            snapshots=snapshots,
-            local_tools=[tool.spec.name for tool in self._builder.local_tools],
+        self._unmatched = (
+            *find_unmatched_exclusions(
+                agents=agents,
+                configuration=configuration,
+                snapshots=snapshots,
+                local_tools=[tool.spec.name for tool in self._builder.local_tools],
+            ),
+            *find_unusable_bindings(
+                agents=agents,
+                configuration=configuration,
+                snapshots=snapshots,
+                held_back=built.held_back,
+                bound_agents=built.bound_agents,
+            ),
         )
         missing = explain_missing(
             built.view,
@@ -268,13 +333,6 @@ class RegistryPublisher:
             pending=untried(self._pool),
         )
         self.definitions.report(built.findings, wanted.server_ids)
-        self._unusable_bindings = find_unusable_bindings(
-            agents=agents,
-            configuration=configuration,
-            snapshots=snapshots,
-            held_back=built.held_back,
-            bound_agents=built.bound_agents,
-        )
         self._reporter.report(missing, self._unmatched, access_rules, wanted.preset.preset_id)
 
     def count_reload(self) -> None:
@@ -300,7 +358,7 @@ class ChangeReporter:
 
     def __init__(self) -> None:
         self._missing: Collection[MissingItems] = ()
-        self._unmatched_exclusions: Collection[Problem] = ()
+        self._unmatched: Collection[Problem] = ()
         self._access_rules = UNRESTRICTED
 
     def report(
@@ -310,17 +368,13 @@ class ChangeReporter:
         access_rules: AccessRules,
         preset_id: str,
     ) -> None:
-        """Log what a registry leaves out, ``unmatched`` exclusions, and the number of agents."""
+        """Log what a registry leaves out, ``unmatched`` entries, and the number of agents."""
         missing = tuple(missing)
         log_missing_items([it for it in missing if it not in self._missing], preset_id=preset_id)
-        log_new("config.warning", unmatched, self._unmatched_exclusions)
+        log_new("config.warning", unmatched, self._unmatched)
         if _agents(access_rules) != _agents(self._access_rules):
             log.info("agents.active", **_agents(access_rules))
-        self._missing, self._unmatched_exclusions, self._access_rules = (
-            missing,
-            unmatched,
-            access_rules,
-        )
+        self._missing, self._unmatched, self._access_rules = missing, unmatched, access_rules
 
 
 def _agents(access_rules: AccessRules) -> dict[str, object]:

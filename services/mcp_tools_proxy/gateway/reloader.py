@@ -8,9 +8,9 @@ import structlog
 
 from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
 from mcp_tools_proxy.domain.configuration import Problem
-from mcp_tools_proxy.gateway.building.server_pool import ServerPool
 from mcp_tools_proxy.gateway.registry_publisher import (
     RegistryPublisher,
+    ServerPool,
     log_config_changes,
     log_new,
 )

@@ -14,9 +14,10 @@ from typing import cast
 from pydantic_core import to_json
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.json_file import json_path
-from mcp_tools_proxy.config.last_good import preset_file
-from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_AGENTS, NO_FILE
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
+from mcp_tools_proxy.config.preset_files import preset_file
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed

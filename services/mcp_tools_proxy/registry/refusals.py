@@ -8,9 +8,10 @@ A-11). Reason and rule go to records and explanations only.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from mcp_tools_proxy.config.agents import AGENTS_FILE
 from mcp_tools_proxy.config.json_file import json_path
-from mcp_tools_proxy.config.last_good import preset_file
-from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.config.preset_files import preset_file
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec

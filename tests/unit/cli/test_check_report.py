@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
-from mcp_tools_proxy.gateway.check.agents import (
+from mcp_tools_proxy.gateway.check.agent_views import (
     AgentReport,
     AgentView,
     VisibleItem,

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from mcp_tools_proxy.config.active_limits import load_limits
-from mcp_tools_proxy.config.loader import load_agents, load_configuration, load_preset
+from mcp_tools_proxy.config.agents import load_agents
+from mcp_tools_proxy.config.limits import load_limits
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.config.preset_files import load_preset
 from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.configuration import (
     Agents,

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from mcp_tools_proxy.config.agents import MISSPELT, NO_AGENTS, load_agents
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
-from mcp_tools_proxy.config.loader import NO_AGENTS, load_agents
-from mcp_tools_proxy.config.schema import MISSPELT
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, InvalidConfig
 from tests.support.configuration import Json
 from tests.support.tables import each_row

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport
+from mcp_tools_proxy.config.entry_rules import IdentitySupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
 from tests.support.configuration import Json

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from mcp_tools_proxy.config.entry_rules import IdentitySupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server import Assertion, CallerTexts

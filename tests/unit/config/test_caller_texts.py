@@ -5,14 +5,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.config.texts.caller_texts import (
+from mcp_tools_proxy.config.variables import (
     BOUND_PATTERN,
     CALLER_PATTERN,
+    BadVariable,
     has_caller_text,
     read_caller_parts,
     read_caller_text,
 )
-from mcp_tools_proxy.config.texts.env_vars import BadVariable
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
 from tests.support.tables import each_row
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.config.config_folder import set_default_preset
 from mcp_tools_proxy.config.json_file import with_key
-from mcp_tools_proxy.config.loader import PresetMissing, set_default_preset
+from mcp_tools_proxy.config.preset_files import PresetMissing
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from tests.support.tables import each_row

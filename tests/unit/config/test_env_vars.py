@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.config.texts.env_vars import (
+from mcp_tools_proxy.config.variables import (
     PATTERN,
     BadVariable,
     check_variables,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.config.config_folder import set_default_preset
 from mcp_tools_proxy.config.json_file import parse_json, strict_json
-from mcp_tools_proxy.config.loader import set_default_preset
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.server import Transport
 from tests.support.tables import each_row

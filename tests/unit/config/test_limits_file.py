@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.active_limits import NO_LIMITS, load_limits
+from mcp_tools_proxy.config.limits import NO_LIMITS, load_limits
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule
 from mcp_tools_proxy.domain.configuration import InvalidConfig

@@ -4,8 +4,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+from mcp_tools_proxy.config.entry_rules import READABLE, NetworkSupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.network_rules import READABLE, NetworkSupport
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from tests.support.configuration import Json

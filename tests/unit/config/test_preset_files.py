@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from mcp_tools_proxy.config.loader import PresetMissing, list_presets, load_preset
+from mcp_tools_proxy.config.preset_files import PresetMissing, list_presets, load_preset
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     InvalidConfig,

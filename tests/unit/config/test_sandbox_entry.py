@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.config.entry_rules import StdioSupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.stdio_rules import StdioSupport
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig
 from mcp_tools_proxy.domain.server import ListedCommand, Sandbox, StdioMode

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from mcp_tools_proxy.config.entry_rules import IdentitySupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from tests.support.configuration import Config, Json
 from tests.support.tables import each_row
 

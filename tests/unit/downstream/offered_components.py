@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.components import Component, Result
+from mcp_tools_proxy.domain.components import Component, RemoteComponents, Result
 from mcp_tools_proxy.domain.offers.view import Route, View
-from mcp_tools_proxy.downstream.components.build_components import Components, build_components
+from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.policy.aliases import qualified_name
 from tests.support.builders import make_caller
 from tests.unit.downstream.fake_server import FakeServer
@@ -29,7 +29,7 @@ def view_of(fleet: Fleet) -> View:
 
 
 @asynccontextmanager
-async def offered(server: FakeServer) -> AsyncIterator[tuple[Components, Fleet]]:
+async def offered(server: FakeServer) -> AsyncIterator[tuple[RemoteComponents, Fleet]]:
     """Run a pool with one server, ``notes``, and give the components of what it offers."""
     fleet = Fleet(notes=server)
     fleet.apply(notes="1")

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from mcp_tools_proxy.config.config_folder import ConfigFolder
-from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
+from mcp_tools_proxy.config.config_folder import ConfigFolder, set_default_preset
+from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import View
@@ -19,7 +20,7 @@ from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_caller, make_snapshot
-from tests.support.fakes import FakeComponents, FakePool, FakeTool, fake_components
+from tests.support.fakes import FakePool, FakeTool, fake_components
 
 OFFERS = {
     "alpha": make_snapshot(tools=["search", "drop"], prompts=["p1"], resources=["u1"]),
@@ -37,7 +38,7 @@ class Reloading:
         *,
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
-        build: Callable[[View, Mapping[str, ServerBindings]], FakeComponents] = fake_components,
+        build: Callable[[View, Mapping[str, ServerBindings]], RemoteComponents] = fake_components,
     ) -> None:
         self.folder = folder
         self.pool = FakePool(OFFERS)

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
-from mcp_tools_proxy.gateway.check.agents import (
+from mcp_tools_proxy.gateway.check.agent_views import (
     describe_agent_view,
     summarize_agents,
 )

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.config.agents import NO_AGENTS
+from mcp_tools_proxy.config.loader import NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.loader import set_default_preset
+from mcp_tools_proxy.config.config_folder import set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
 from mcp_tools_proxy.domain.offers.view import View
-from tests.support.fakes import FakeComponents, fake_components
+from tests.support.fakes import fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_servers
 
 
@@ -164,7 +165,7 @@ async def test_the_presets_to_choose_from_are_listed(folder: Path) -> None:
 
 
 async def test_a_switch_that_crashes_changes_nothing(folder: Path) -> None:
-    def build(view: View, _bindings: object = None) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> RemoteComponents:
         if "beta:translate" in view.tools:
             raise RuntimeError("a defect")
         return fake_components(view)

@@ -1,13 +1,15 @@
 """What a published registry has, what is logged of it, and what a crash leaves (P-16)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.offers.view import View
 from tests.support.builders import make_snapshot
 from tests.support.captured_logs import capture_logs
-from tests.support.fakes import FakeComponents, FakeTool, fake_components
+from tests.support.fakes import FakeTool, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write, write_preset, write_servers
 
 
@@ -46,7 +48,7 @@ async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
 async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder: Path) -> None:
     failing = False
 
-    def build(view: View, _bindings: object = None) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> RemoteComponents:
         if failing:
             raise RuntimeError("a defect")
         return fake_components(view)
@@ -147,9 +149,9 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
 async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
     twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
 
-    def build(view: View, _bindings: object = None) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> RemoteComponents:
         made = fake_components(view)
-        return FakeComponents((twin, *made.tools), made.prompts, made.resources, made.templates)
+        return replace(made, tools=(twin, *made.tools))
 
     it = Reloading(folder, build=build)
     with capture_logs() as lines:

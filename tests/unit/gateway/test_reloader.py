@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.offers.view import View
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_snapshot
 from tests.support.captured_logs import capture_logs
-from tests.support.fakes import FakeComponents, fake_components
+from tests.support.fakes import fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
 
 
@@ -94,7 +95,7 @@ async def test_a_look_that_finds_nothing_new_changes_nothing(folder: Path) -> No
 async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> None:
     failing = True
 
-    def build(view: View, _bindings: object = None) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> RemoteComponents:
         if failing and view.tools:
             raise RuntimeError("a defect")
         return fake_components(view)

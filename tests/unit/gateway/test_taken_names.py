@@ -3,17 +3,18 @@
 from pathlib import Path
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.policy.visibility import Why
-from tests.support.fakes import FakeComponents, FakeTool
+from tests.support.fakes import FakeTool
 from tests.unit.gateway.reloader_fixture import Reloading
 
 
 async def test_a_tool_whose_name_is_taken_says_so(folder: Path) -> None:
     twin = FakeTool(name="alpha:search", alias="local", server_id="alpha")
 
-    def build(_view: View, _bindings: object = None) -> FakeComponents:
-        return FakeComponents((twin,), (), (), ())
+    def build(_view: View, _bindings: object = None) -> RemoteComponents:
+        return RemoteComponents(tools=(twin,))
 
     it = Reloading(folder, build=build)
     await it.reloader.load()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.config.bind_entry import read_path
+from mcp_tools_proxy.config.field_types import read_path
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.json_schema.bound_offers import NamedElsewhere, without_property
 from tests.support.tables import each_row

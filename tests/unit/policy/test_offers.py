@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionK
 from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.check.missing_items import explain_missing
+from mcp_tools_proxy.gateway.unmatched_items import explain_missing
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from tests.support.tables import each_row

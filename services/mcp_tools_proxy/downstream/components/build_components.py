@@ -1,12 +1,11 @@
 """Builds the components of a view: what callers list and call."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
-from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import Route, View
 from mcp_tools_proxy.domain.server import OutputSchemaCheck
@@ -23,16 +22,6 @@ ComponentT = TypeVar("ComponentT")
 BindableT = TypeVar("BindableT", RemoteTool, RemotePrompt)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Components:
-    """All remote components, in the view's order; several may share a key (P-13)."""
-
-    tools: tuple[Tool, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    templates: tuple[ResourceTemplate, ...] = ()
-
-
 def build_components(
     view: View,
     pool: Pool,
@@ -40,7 +29,7 @@ def build_components(
     max_text_bytes: int,
     output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
     bindings: Mapping[str, ServerBindings] = MappingProxyType({}),
-) -> Components:
+) -> RemoteComponents:
     """Build a component for each item of ``view``, bound to the present session of its server.
 
     An item whose server was removed meanwhile is left out: another view follows. Calls of a
@@ -60,7 +49,7 @@ def build_components(
 
     tools = _build_all(build_tool, view.tools.values(), pool)
     prompts = _build_all(build_prompt, _all(view.prompts), pool)
-    return Components(
+    return RemoteComponents(
         tools=tuple(_bound(tool, bindings) for tool in tools),
         prompts=tuple(_bound(prompt, bindings) for prompt in prompts),
         resources=_build_all(RemoteResource.build, _all(view.resources), pool),

@@ -9,21 +9,18 @@ from dataclasses import dataclass, replace
 from pydantic_core import to_json
 
 from mcp_tools_proxy.config.active_config import ActiveConfig, unique_problems
+from mcp_tools_proxy.config.agents import NO_AGENTS
+from mcp_tools_proxy.config.checked_configuration import at_names
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.json_file import json_path, limit_problems
-from mcp_tools_proxy.config.loader import (
-    CONFIGURATION_FILE,
-    NO_AGENTS,
-    NO_FILE,
-)
-from mcp_tools_proxy.config.server_names import at_names
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.offers.definitions import without_items
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.check.agents import (
+from mcp_tools_proxy.gateway.check.agent_views import (
     AgentReport,
     AgentView,
     Offer,
@@ -31,14 +28,17 @@ from mcp_tools_proxy.gateway.check.agents import (
     summarize_agents,
 )
 from mcp_tools_proxy.gateway.check.client_problems import ClientProblem, find_client_problems
-from mcp_tools_proxy.gateway.check.missing_items import MissingItems, explain_missing
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     NO_DEFINITIONS,
     DefinitionsReport,
     definition_warnings,
 )
-from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
+from mcp_tools_proxy.gateway.unmatched_items import (
+    MissingItems,
+    explain_missing,
+    find_unmatched_exclusions,
+    find_unusable_bindings,
+)
 from mcp_tools_proxy.json_schema.bound_offers import find_held_back
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias

@@ -1,22 +1,97 @@
-"""Finds exclusions that match no component (A-15).
+"""What the files name and the servers do not offer: items of presets, exclusions, bound arguments.
 
-Such an entry is most often a typing mistake, and what the entry was meant to hide is visible.
+An exclusion or a binding that matches nothing (A-15) is most often a typing mistake: what it was
+meant to hide is visible, and what it was meant to bind is the model's choice. An item whose bound
+argument cannot be bound is hidden.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from mcp_tools_proxy.config.json_file import limit_problems
-from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
-from mcp_tools_proxy.config.server_names import at_names
+import structlog
+
+from mcp_tools_proxy.config.agents import AGENTS_FILE
+from mcp_tools_proxy.config.checked_configuration import at_names
+from mcp_tools_proxy.config.json_file import json_path, limit_problems
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
 from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack, unmatched_bindings
 from mcp_tools_proxy.policy.exclusions import name_variants
+from mcp_tools_proxy.policy.visibility import Offers, Reason, Why, reason_of, shadowed_by
+from mcp_tools_proxy.registry.shown_tools import BoundAgents
 from mcp_tools_proxy.wire.identifiers import with_server_id
 from mcp_tools_proxy.wire.problem_texts import join_first
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 from mcp_tools_proxy.wire.uris import has_own_scheme
+
+NAMES_SHOWN = 20
+"""How many names one log line has; its ``count`` is the number of all."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingItems:
+    """Items of one kind and server that are not visible for one reason."""
+
+    event: str
+    server_id: str
+    kind: Kind
+    reason: Reason
+    names: tuple[str, ...]
+
+
+def explain_missing(
+    view: View,
+    conflicting: Iterable[Tool],
+    offers: Offers,
+    *,
+    pending: Container[str] = (),
+) -> tuple[MissingItems, ...]:
+    """Group what is not visible by server, kind and reason.
+
+    ``conflicting`` are the tools that were left out because their name or alias is taken. Items of
+    ``pending`` servers, which were not tried yet, are not missing yet.
+    """
+    offers = offers.now()
+    groups: dict[tuple[str, str, Kind, Reason], list[str]] = {}
+    for missing in view.missing:
+        if missing.server_id in pending:
+            continue
+        reason = offers.missing_reason(missing)
+        key = ("preset.missing", missing.server_id, missing.kind, reason)
+        groups.setdefault(key, []).append(missing.name)
+    for shadowed in view.shadowed:
+        reason = shadowed_by(shadowed.winner)
+        key = ("preset.shadowed", shadowed.server_id, shadowed.kind, reason)
+        groups.setdefault(key, []).append(shadowed.name)
+    for tool in conflicting:
+        key = ("preset.clash", tool.spec.server_id or "", Kind.TOOL, reason_of(Why.NAME_TAKEN))
+        groups.setdefault(key, []).append(tool.spec.name)
+    return tuple(
+        MissingItems(event=event, server_id=server_id, kind=kind, reason=reason, names=tuple(names))
+        for (event, server_id, kind, reason), names in groups.items()
+    )
+
+
+def log_missing_items(groups: Iterable[MissingItems], *, preset_id: str) -> None:
+    """Log each group with the first of its names."""
+    for items in groups:
+        log.warning(
+            items.event,
+            preset=preset_id,
+            server_id=items.server_id[:QUOTE_CHARS],
+            kind=items.kind.value,
+            reason=items.reason.text,
+            names=[name[:QUOTE_CHARS] for name in items.names[:NAMES_SHOWN]],
+            count=len(items.names),
+        )
+
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
@@ -142,3 +217,45 @@ def _message(entry: str, discovered: Sequence[str]) -> str:
         return f"{quote(entry)} matches no tool of the gateway, and no server is enabled"
     servers = join_first(discovered, quote)
     return f"{quote(entry)} matches nothing offered by the servers that were discovered: {servers}"
+
+
+def find_unusable_bindings(
+    *,
+    agents: Agents,
+    configuration: Configuration,
+    snapshots: Mapping[str, Snapshot],
+    held_back: Iterable[HeldBack],
+    bound_agents: BoundAgents,
+) -> tuple[Problem, ...]:
+    """Return a warning for each item that is hidden for its bindings, and for each idle binding."""
+    return (
+        *limit_problems(
+            CONFIGURATION_FILE,
+            at_names(_of_servers(configuration, snapshots, held_back), configuration.original_ids),
+        ),
+        *limit_problems(AGENTS_FILE, tuple(_of_agents(agents, bound_agents))),
+    )
+
+
+def _of_servers(
+    configuration: Configuration, snapshots: Mapping[str, Snapshot], held_back: Iterable[HeldBack]
+) -> Iterator[Problem]:
+    for it in held_back:
+        path = json_path(("mcpServers", it.server_id, "bind"))
+        message = f"{it.kind.value} {quote(it.name)} is hidden: {it.reason}"
+        yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+    for server_id, binding in unmatched_bindings(snapshots, configuration.bindings):
+        path = json_path(("mcpServers", server_id, "bind", binding.text))
+        message = "has no effect: none of the server's tools and prompts takes this argument"
+        yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+
+
+def _of_agents(agents: Agents, bound_agents: BoundAgents) -> Iterator[Problem]:
+    places = {name: index for index, name in enumerate(agents.profiles)}
+    for agent, tool in bound_agents.problems():
+        path = json_path(("agents", places[agent], "bind", tool))
+        message = (
+            "hides the tool from the agent: the tool does not take this argument, refers to it "
+            "outside properties, or mcp.json binds it to another value"
+        )
+        yield Problem(file=AGENTS_FILE, path=path, message=message)

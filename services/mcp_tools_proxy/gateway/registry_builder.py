@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
-from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.config.agents import NO_AGENTS
+from mcp_tools_proxy.config.loader import NO_FILE
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
-from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
+from mcp_tools_proxy.domain.components import RemoteComponents, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import OwnInstructions
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
@@ -14,7 +15,6 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_ite
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
 from mcp_tools_proxy.gateway.screening import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings, instructions_of
