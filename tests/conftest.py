@@ -155,13 +155,20 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def databases() -> Iterator["Databases"]:
+def all_databases() -> Iterator["Databases"]:
     """A PostgreSQL of this worker, started by the first test that needs it."""
     # asyncpg is slow to import
     from tests.support.postgres_databases import running_databases  # noqa: PLC0415
 
     with running_databases() as made:
         yield made
+
+
+@pytest.fixture
+def databases(all_databases: "Databases") -> Iterator["Databases"]:
+    """Databases that are lent until the end of the test."""
+    yield all_databases
+    all_databases.take_back()
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ def test_documents_are_answered_at_once_while_retrieval_is_stuck(
 ) -> None:
     """200 stuck calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
     with HangingRetrieval(drips=drips) as retrieval:
-        settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="20")
+        settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="8")
         with started(tmp_path, settings) as program:
             codes, sections = asyncio.run(hang_and_read(program.port, retrieval))
     assert (codes, sections) == (["RETRIEVAL_UNAVAILABLE"] * 200, ["ok"] * 20)

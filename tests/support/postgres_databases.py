@@ -1,12 +1,13 @@
-"""Databases of documents for tests: one server for each worker, a new database for each test."""
+"""Databases of documents for tests: one server for each worker, an empty database for each test."""
 
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
@@ -22,6 +23,31 @@ from tests.support.bounds import BOUND_S, until
 from tests.support.postgres_server import GATEWAY, OWNER, PostgresServer
 
 TEMPLATE = "migrated"
+
+_STRUCTURE = """
+SELECT md5(string_agg(line, ',' ORDER BY line)) FROM (
+    SELECT concat_ws(
+        ' ', c.relname, c.relkind, c.relacl, a.attname, a.atttypid, a.attnotnull, a.attacl
+    )
+    FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+    WHERE c.relnamespace = 'mcp_tools_proxy'::regnamespace
+    UNION ALL SELECT concat_ws(' ', nspname, nspacl) FROM pg_namespace WHERE nspname !~ '^pg_'
+    UNION ALL SELECT concat_ws(' ', tgname, tgenabled) FROM pg_trigger
+    UNION ALL SELECT concat_ws(' ', conname, convalidated) FROM pg_constraint
+    UNION ALL SELECT setconfig::text
+        FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase
+        WHERE d.datname = current_database()
+    UNION ALL SELECT m::text FROM mcp_tools_proxy.migrations m
+) AS found (line)
+"""
+_EMPTIED = """
+SELECT string_agg('mcp_tools_proxy.' || tablename, ', ') FROM pg_tables
+WHERE schemaname = 'mcp_tools_proxy' AND tablename <> 'migrations'
+"""
+_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +67,62 @@ class PostgresDatabase:
 
 
 class Databases:
-    """Makes databases on one server: each a copy of one that was migrated once."""
+    """Makes databases on one server: each a copy of one that was migrated once.
+
+    A copy has a thousand files, so it is emptied and lent again when the test of it has ended; not
+    if the test changed more than rows.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.server = PostgresServer(folder)
         self._numbers = itertools.count(1)
+        self._lent: list[str] = []
+        self._free: list[str] = []
 
     def start(self) -> None:
         self.server.start()
         asyncio.run(self._migrate_template())
 
     async def new(self, *, is_migrated: bool = True) -> PostgresDatabase:
-        name = f"test_{next(self._numbers)}"
-        template = TEMPLATE if is_migrated else "template0"
-        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        if not is_migrated:
+            return PostgresDatabase(self.server, await self._create("template0"))
+        name = self._free.pop() if self._free else await self._create(TEMPLATE)
+        self._lent.append(name)
         return PostgresDatabase(self.server, name)
 
-    async def _migrate_template(self) -> None:
-        await self._execute(f"CREATE DATABASE {TEMPLATE}")
-        await migrate(self.server.url(OWNER, TEMPLATE), self.server.url(GATEWAY, TEMPLATE))
+    def take_back(self) -> None:
+        """Empty the databases that a test was lent, and forget those that cannot be used again."""
+        lent, self._lent = self._lent, []
+        if self.server.is_running:
+            self._free += [name for name in lent if asyncio.run(self._is_emptied(name))]
 
-    async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.server.url(OWNER, "postgres"))
+    async def _is_emptied(self, name: str) -> bool:
+        async with self._connected(name) as owner:
+            await owner.execute(_OTHERS)
+            if await owner.fetchval(_STRUCTURE) != self._structure:
+                return False
+            await owner.execute(f"TRUNCATE {self._emptied} RESTART IDENTITY CASCADE")
+        return True
+
+    async def _migrate_template(self) -> None:
+        async with self._connected("postgres") as owner:
+            await owner.execute(f"CREATE DATABASE {TEMPLATE}")
+        await migrate(self.server.url(OWNER, TEMPLATE), self.server.url(GATEWAY, TEMPLATE))
+        async with self._connected(TEMPLATE) as owner:
+            self._structure = await owner.fetchval(_STRUCTURE)
+            self._emptied = await owner.fetchval(_EMPTIED)
+
+    async def _create(self, template: str) -> str:
+        name = f"test_{next(self._numbers)}"
+        async with self._connected("postgres") as owner:
+            await owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    @asynccontextmanager
+    async def _connected(self, name: str) -> AsyncIterator[Any]:
+        connection = await asyncpg.connect(self.server.url(OWNER, name))
         try:
-            await connection.execute(statement)
+            yield connection
         finally:
             await connection.close()
 

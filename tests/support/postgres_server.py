@@ -94,6 +94,10 @@ class PostgresServer:
             self._process.wait(timeout=BOUND_S)
             self._process = None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def pause(self) -> None:
         """Stop it from answering, every process; the kernel still accepts connections."""
         self._signal(signal.SIGSTOP)
