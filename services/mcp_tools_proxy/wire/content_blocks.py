@@ -60,25 +60,6 @@ class TextBudget:
         return block
 
 
-_OPTIONAL = frozenset({"annotations", "_meta", "title", "description", "mimeType", "size", "icons"})
-
-
-def without_nulls(block: object) -> object:
-    """Remove optional fields that are null, which means absent; clients refuse the result for one.
-
-    An embedded resource is treated alike.
-    """
-    if not isinstance(block, dict):
-        return block
-    if None in block.values():
-        block = {k: it for k, it in block.items() if it is not None or k not in _OPTIONAL}
-    if block.get("type") == "resource" and "resource" in block:
-        resource = without_nulls(block["resource"])
-        if resource is not block["resource"]:
-            block = {**block, "resource": resource}
-    return block
-
-
 def _may_be_json(text: str) -> bool:
     """Return whether a text is JSON, judged by its ends: it may be long."""
     start, end = text[:_MARGIN_CHARS].lstrip()[:1], text[-_MARGIN_CHARS:].rstrip()[-1:]
@@ -91,7 +72,6 @@ _ENDS_OF_JSON = {("{", "}"), ("[", "]")}
 
 def with_type(block: object) -> object:
     """Add a content block's missing ``type``, where the other fields imply one (F-18)."""
-    block = without_nulls(block)
     if not isinstance(block, dict) or block.get("type") is not None:
         return block
     kind = _inferred(block)

@@ -24,7 +24,6 @@ from mcp_tools_proxy.wire.content_blocks import (
     is_block,
     is_resource_contents,
     with_type,
-    without_nulls,
 )
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
@@ -43,6 +42,9 @@ _SHAPED = frozenset(
 
 _REQUIRED = frozenset({"type", "text", "data", "mimeType"})
 """The fields of text, images and audio that cannot be left out."""
+
+
+_OPTIONAL = frozenset({"annotations", "_meta", "title", "description", "mimeType", "size", "icons"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def normalise_resource_result(raw: object) -> Result | None:
         return None
     contents = raw.get("contents")
     if isinstance(contents, list):
-        contents = [_valid_fields(without_nulls(one), OF_CONTENTS) for one in contents]
+        contents = [_valid_fields(one, OF_CONTENTS) for one in contents]
     if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
         return None
     uncut = TextBudget(0)
@@ -156,13 +158,13 @@ def _content_of_anything(raw: object) -> list[Block]:
     return shown or [{"type": "text", "text": to_json(raw).decode()}]
 
 
-def _valid_block(block: object) -> object:
-    """Return a content block without its optional fields of the wrong type."""
-    if not isinstance(block, dict) or block.keys() <= _REQUIRED:
+def _valid_block(block: Any) -> Any:
+    """Return a content block without optional fields that are null or of the wrong type."""
+    if not isinstance(block, dict) or (block.keys() <= _REQUIRED and None not in block.values()):
         return block
     if block.get("type") == "resource_link":
         return _valid_fields(block, OF_LINKS)
-    block = drop_invalid_fields(block, OF_CONTENT)[0]
+    block = _valid_fields(block, OF_CONTENT)
     if "resource" in block:
         resource = _valid_fields(block["resource"], OF_CONTENTS)
         if resource is not block["resource"]:
@@ -170,8 +172,13 @@ def _valid_block(block: object) -> object:
     return block
 
 
-def _valid_fields(holder: object, fields: Mapping[str, Shape]) -> object:
-    return drop_invalid_fields(holder, fields)[0] if isinstance(holder, dict) else holder
+def _valid_fields(holder: Any, fields: Mapping[str, Shape]) -> Any:
+    """Return an object likewise: null means absent, and clients refuse the result for one."""
+    if not isinstance(holder, dict):
+        return holder
+    if None in holder.values():
+        holder = {k: it for k, it in holder.items() if it is not None or k not in _OPTIONAL}
+    return drop_invalid_fields(holder, fields)[0]
 
 
 def _message(message: object, budget: TextBudget) -> Block | None:

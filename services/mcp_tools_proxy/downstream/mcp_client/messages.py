@@ -238,8 +238,10 @@ def _read(data: bytes) -> tuple[object, bool]:
     try:
         return from_json(data, allow_inf_nan=False), may_overflow(data)
     except ValueError:
-        text = data.decode(errors="replace").encode()
-        value = from_json(_SURROGATE.sub(_paired, text), allow_inf_nan=True)
+        mended = _SURROGATE.sub(_paired, data.decode(errors="replace").encode())
+        if mended == data and b"NaN" not in data and b"Infinity" not in data:
+            raise  # would only be parsed to the same error again
+        value = from_json(mended, allow_inf_nan=True)
         log.warning("server.answer_mended", bytes=len(data))
         return value, True
 
