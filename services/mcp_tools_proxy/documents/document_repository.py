@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
 from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
@@ -42,6 +42,9 @@ from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+if TYPE_CHECKING:  # numpy is an extra
+    from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
 
 
 class OlderVersions:
@@ -124,23 +127,6 @@ def not_bound(refusal: DocumentRefused) -> DocumentRefused:
     return refusal
 
 
-class Meaning(Protocol):
-    """Compares queries with the texts of a document by what they mean; raises nothing."""
-
-    async def similar(
-        self,
-        found: CachedDocument,
-        chunk_count: int,
-        query: str,
-        grow: Callable[[CachedDocument, int], None],
-    ) -> Mapping[int, float]:
-        """Return the places of chunks that mean what a query does, with how much they do.
-
-        ``grow`` is called with the memory that the document takes from now on.
-        """
-        ...
-
-
 T = TypeVar("T")
 
 WHOLE = Wanted(whole=True)
@@ -171,7 +157,7 @@ class DocumentRepository:
         metrics: Metrics,
         on_changed: Callable[[Key], None] = lambda _: None,
         build_index: Callable[[Document], SearchIndex] = build_index,
-        meaning: Meaning | None = None,
+        meaning: "MeaningSearch | None" = None,
     ) -> None:
         """``on_changed`` is called with each document that the store says has changed.
 

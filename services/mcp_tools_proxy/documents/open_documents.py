@@ -48,14 +48,14 @@ class FolderDocuments:
 
     def readiness(self) -> Mapping[str, object]:
         """Return whether the folder is there, and what of it is not in use."""
-        store = self.store
-        ignored = len(store.errors)
+        store, catalog = self.store, self.store.catalog
+        ignored = len(catalog.errors)
         return {
             "status": "degraded" if ignored or store.vanished else "ok",
             "documents": len(store),
             "files_ignored": ignored,
-            "files_misnamed": len(store.misnamed),
-            "files_not_read": store.not_scanned,
+            "files_misnamed": len(catalog.misnamed),
+            "files_not_read": len(catalog.not_scanned),
             "folder": "vanished" if store.vanished else "present" if store.present else "missing",
         }
 

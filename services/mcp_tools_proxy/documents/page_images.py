@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_store import DocumentStore
 from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.import_process import (
@@ -198,23 +197,11 @@ _Key = tuple[str, str, str, str, int]
 """Tenant, doc_id, version, tag of the original, page."""
 
 
-class Originals(Protocol):
-    """What a DocumentStore has of the PDFs that are kept."""
-
-    async def original_tag(self, key: Key, version: str) -> str | None:
-        """Return a tag of the PDF that is kept of a version; None when none is kept."""
-        ...
-
-    async def read_original(self, key: Key, version: str) -> bytes | None:
-        """Read the PDF that is kept of a version; None when none is kept."""
-        ...
-
-
 class PageImages:
     """Images of the pages of documents whose original the store keeps; for one event loop."""
 
     def __init__(
-        self, store: Originals, renderer: PageRenderer, *, cache_bytes: int = CACHE_BYTES
+        self, store: DocumentStore, renderer: PageRenderer, *, cache_bytes: int = CACHE_BYTES
     ) -> None:
         self._store = store
         self._renderer = renderer

@@ -28,7 +28,7 @@ class Shelf:
         raise AssertionError("a folder misses no changes")
 
     async def titles(self) -> dict[Key, str]:
-        readings = {key: await self._store.read(key, HEAD_ONLY) for key in self._store.keys}
+        readings = {key: await self._store.read(key, HEAD_ONLY) for key in self._store.catalog.keys}
         return {key: reading.head.title for key, reading in readings.items() if reading}
 
     async def until(self, wanted: dict[Key, str]) -> None:

@@ -42,7 +42,7 @@ async def watching(root: Path, folder: FolderStore, shelf: Shelf) -> AsyncIterat
 
 async def error_named(folder: FolderStore, name: str, *, there: bool = True) -> None:
     """Wait until the file is among the errors (or no longer)."""
-    await until(lambda: (name in folder.errors) is there)
+    await until(lambda: (name in folder.catalog.errors) is there)
 
 
 def _add(root: Path) -> None:
@@ -292,5 +292,5 @@ async def test_what_could_not_be_read_for_a_moment_is_read_again(
         os.utime(document_path(root, "t", "d"))
         await error_named(folder, "")
     await error_named(folder, "", there=False)
-    assert not folder.errors
+    assert not folder.catalog.errors
     await shelf.until({("t", "d"): "one"})

@@ -91,7 +91,7 @@ async def test_a_second_start_reads_no_file(
     assert len(scans.names) == 3
     await second.load()
     assert await second.read(D, HEAD_ONLY) == first
-    assert (second.errors, await second.has_readers("t")) == (folder.errors, True)
+    assert (second.catalog.errors, await second.has_readers("t")) == (folder.catalog.errors, True)
     assert await page(second) == "text"
     assert len(scans.names) == 3
 
@@ -145,7 +145,7 @@ async def test_the_rest_scanned_in_the_background(
     await folder.load()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(FolderWatch(folder).run)
-        await until(lambda: not folder.not_scanned)
+        await until(lambda: not folder.catalog.not_scanned)
         tasks.cancel_scope.cancel()
     assert len(await shelf.titles()) == 101
     assert not await folder.has_readers("t")
@@ -212,7 +212,10 @@ async def test_a_file_with_another_id_inside_is_served_with_a_warning(
         await folder.load()
     assert await shelf.titles() == {D: "one"}
     assert await folder.read(("t", "wrong"), HEAD_ONLY) is None
-    assert (dict(folder.errors), dict(folder.misnamed)) == ({}, {"t/wrong.json": "t/d.json"})
+    assert (dict(folder.catalog.errors), dict(folder.catalog.misnamed)) == (
+        {},
+        {"t/wrong.json": "t/d.json"},
+    )
     warnings = [line for line in lines if line["event"] == "documents.file_misnamed"]
     assert len(warnings) == 1
     assert "rename it to t/d.json" in warnings[0]["problem"]
@@ -326,4 +329,4 @@ async def test_what_was_put_stays_though_the_folder_was_listed_before(
         tasks.start_soon(folder.apply_written, "t/d.json", scan_file(root, "t/d.json"))
         await anyio.sleep(0.05)
         may_go_on.set()
-    assert D in folder.keys
+    assert D in folder.catalog.keys

@@ -39,7 +39,7 @@ async def test_a_broken_file_is_reported_and_the_others_load(
     place(root / "t" / "bad.json", b"{")
     await folder.load()
     assert await shelf.titles() == {("t", "d"): "one"}
-    assert list(folder.errors) == ["t/bad.json"]
+    assert list(folder.catalog.errors) == ["t/bad.json"]
 
 
 @pytest.mark.parametrize("place_of_file", ["t/d.json", "t/x.json", "t/u/d.json", "u%2F/d.json"])
@@ -51,7 +51,7 @@ async def test_a_file_in_the_folder_of_another_tenant_is_ignored_and_reported(
     with capture_logs() as lines:
         await folder.load()
     assert await shelf.titles() == {("u", "d"): "its own"}
-    assert list(folder.errors) == [place_of_file]
+    assert list(folder.catalog.errors) == [place_of_file]
     assert [line["file"] for line in lines if line["event"] == "documents.file_ignored"] == [
         place_of_file
     ]
@@ -65,7 +65,10 @@ async def test_a_file_that_names_another_tenant_later_keeps_its_last_good_versio
     await folder.load()
     place(document_path(root, "t", "d"), dump_document(document(tenant_id="u")))
     await folder.load()
-    assert (await shelf.titles(), list(folder.errors)) == ({("t", "d"): "one"}, ["t/d.json"])
+    assert (await shelf.titles(), list(folder.catalog.errors)) == (
+        {("t", "d"): "one"},
+        ["t/d.json"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ async def test_any_tenant_has_a_folder_of_its_own(
 ) -> None:
     rewrite(root, document(tenant_id=tenant_id))
     await folder.load()
-    assert (await shelf.titles(), dict(folder.errors)) == ({(tenant_id, "d"): "one"}, {})
+    assert (await shelf.titles(), dict(folder.catalog.errors)) == ({(tenant_id, "d"): "one"}, {})
 
 
 async def test_a_folder_whose_name_is_no_utf8_is_nobodys(
@@ -84,7 +87,7 @@ async def test_a_folder_whose_name_is_no_utf8_is_nobodys(
 ) -> None:
     place(root / "%FF" / "d.json", dump_document(document(tenant_id="\ufffd")))
     await folder.load()
-    assert (await shelf.titles(), list(folder.errors)) == ({}, ["%FF/d.json"])
+    assert (await shelf.titles(), list(folder.catalog.errors)) == ({}, ["%FF/d.json"])
 
 
 async def test_a_broken_file_is_logged_once(root: Path, folder: FolderStore) -> None:
@@ -113,7 +116,7 @@ async def test_other_files_are_ignored(
 ) -> None:
     place(root / name, dump_document(document()))
     await folder.load()
-    assert (await shelf.titles(), dict(folder.errors)) == ({}, {})
+    assert (await shelf.titles(), dict(folder.catalog.errors)) == ({}, {})
 
 
 async def test_a_pipe_named_like_a_document_is_ignored(
@@ -131,7 +134,7 @@ async def test_a_link_that_leads_nowhere_is_ignored_and_one_in_a_circle_reported
     (root / "dangling.json").symlink_to("none.json")
     (root / "circle.json").symlink_to("circle.json")
     await folder.load()
-    assert list(folder.errors) == ["circle.json"]
+    assert list(folder.catalog.errors) == ["circle.json"]
 
 
 async def test_a_pair_too_long_for_a_file_name_loads_from_any_place(
@@ -149,7 +152,7 @@ async def test_of_two_files_with_one_pair_the_canonical_one_wins(
     rewrite(root, document(title="canonical"))
     await folder.load()
     assert await shelf.titles() == {("t", "d"): "canonical"}
-    assert list(folder.errors) == ["a.json"]
+    assert list(folder.catalog.errors) == ["a.json"]
 
 
 async def test_of_two_files_elsewhere_the_first_by_path_wins(
@@ -159,7 +162,7 @@ async def test_of_two_files_elsewhere_the_first_by_path_wins(
     place(root / "a.json", dump_document(document(title="a")))
     await folder.load()
     assert await shelf.titles() == {("t", "d"): "a"}
-    assert list(folder.errors) == ["b.json"]
+    assert list(folder.catalog.errors) == ["b.json"]
 
 
 async def test_a_file_that_did_not_change_is_not_told_again(
@@ -178,7 +181,7 @@ async def test_a_file_name_that_is_not_utf8_can_be_reported(
 ) -> None:
     place(Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.json")), b"{")
     await folder.load()
-    assert list(folder.errors) == ["bad\\xff.json"]
+    assert list(folder.catalog.errors) == ["bad\\xff.json"]
 
 
 async def test_the_folder_shows_its_state(root: Path, folder: FolderStore) -> None:

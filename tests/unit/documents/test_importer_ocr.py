@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pypdfium2 import PdfPage
@@ -35,7 +36,7 @@ class Reader:
 
 
 def imported(pdf: bytes, reader: Reader) -> Document:
-    document = import_pdf(pdf, ORIGIN, reader=reader)
+    document = import_pdf(pdf, ORIGIN, reader=cast("TesseractReader", reader))
     assert parse_document(Path("d"), dump_document(document)).ocr == document.ocr
     return document
 

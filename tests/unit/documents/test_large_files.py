@@ -32,7 +32,7 @@ def store(root: Path, tmp_path: Path) -> Iterator[FolderStore]:
 async def scanned(store: FolderStore) -> dict[str, str]:
     await store.load()
     await store.scan_all()
-    return dict(store.errors)
+    return dict(store.catalog.errors)
 
 
 async def test_a_sparse_file_is_reported_and_others_are_served(
@@ -45,7 +45,7 @@ async def test_a_sparse_file_is_reported_and_others_are_served(
     errors = await scanned(store)
     assert str(2**40) in errors["acme/large.json"]
     assert str(MAX_BYTES) in errors["acme/large.json"]
-    assert list(store.keys) == [("globex", "small")]
+    assert list(store.catalog.keys) == [("globex", "small")]
 
 
 async def test_a_document_of_the_limit_is_served_and_one_byte_more_is_not(

@@ -6,7 +6,7 @@ Lists for callers are made of it, too.
 import asyncio
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -138,9 +138,10 @@ class FolderCatalog:
         """Return the files that stand for the documents of a tenant."""
         return [self._files[name] for name in self._served_of.get(tenant_id, ())]
 
-    def keys(self) -> Iterator[Key]:
-        """Yield every document."""
-        return iter(self._served)
+    @property
+    def keys(self) -> Set[Key]:
+        """Every document."""
+        return self._served.keys()
 
     def apply_listing(self, listing: Listing, scans: Mapping[str, FileScan]) -> set[Key]:
         """Apply what was listed; return the documents that may have changed.

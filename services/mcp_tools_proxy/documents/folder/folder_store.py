@@ -55,21 +55,21 @@ class FolderReport:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._present: bool | None = None
+        self.present: bool | None = None
         self._last: tuple[Mapping[str, str], Mapping[str, str]] | None = None
         """The errors and the misnamed files that were logged last."""
 
     def update(self, folder: "FolderStore", *, has_changed: bool) -> None:
         """Log what is new; ``has_changed`` is whether any document may have changed."""
-        if folder.present != self._present:
+        if folder.present != self.present:
             write = log.info if folder.present else log.warning
             write("documents.folder", path=str(folder.root), present=folder.present)
-            self._present = folder.present
+            self.present = folder.present
         errors, misnamed = self._last or ({}, {})
-        for name, reason in folder.errors.items():
+        for name, reason in folder.catalog.errors.items():
             if errors.get(name) != reason:
                 log.warning("documents.file_ignored", file=name, reason=reason)
-        for name, wanted in folder.misnamed.items():
+        for name, wanted in folder.catalog.misnamed.items():
             if misnamed.get(name) != wanted:
                 log.warning(
                     "documents.file_misnamed",
@@ -77,10 +77,10 @@ class FolderReport:
                     problem=misnamed_text(wanted),
                 )
         self._metrics.documents.set(len(folder))
-        self._metrics.document_errors.set(len(folder.errors))
-        now = (dict(folder.errors), dict(folder.misnamed))
+        self._metrics.document_errors.set(len(folder.catalog.errors))
+        now = (dict(folder.catalog.errors), dict(folder.catalog.misnamed))
         if has_changed or now != self._last:
-            log.info("documents.loaded", documents=len(folder), errors=len(folder.errors))
+            log.info("documents.loaded", documents=len(folder), errors=len(folder.catalog.errors))
         self._last = now
 
 
@@ -104,42 +104,35 @@ class FolderStore:
         vectors: VectorFile | None = None,
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        self._root = root.absolute()
+        self.root = root.absolute()
         self._max_file_bytes = max_file_bytes
         self._cache = cache
         self._vectors = vectors
         self._reporter = reporter
-        self._catalog = FolderCatalog()
-        self._lists = FolderLists(self._catalog)
-        self._older = OlderFiles(self._root)
-        self._originals = OriginalFiles(self._root)
+        self.catalog = FolderCatalog()
+        """What the folder holds, as far as it was scanned."""
+        self._lists = FolderLists(self.catalog)
+        self._older = OlderFiles(self.root)
+        self._originals = OriginalFiles(self.root)
         self._listener: ChangeListener | None = None
         self._has_earlier = False
         """Whether the scans of earlier starts were applied."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
         self._being_written: set[str] = set()
-        self._present = False
-        self._vanished = False
+        self.present = False
+        """Whether the folder existed at the last load."""
+        self.vanished = False
+        """Whether the folder existed and is now missing: what is cached of it is served."""
 
     def __repr__(self) -> str:
         return (
-            f"<FolderStore {str(self._root)!r} documents={len(self._catalog)} "
-            f"errors={len(self.errors)}>"
+            f"<FolderStore {str(self.root)!r} documents={len(self.catalog)} "
+            f"errors={len(self.catalog.errors)}>"
         )
 
     def __len__(self) -> int:
-        return len(self._catalog)
-
-    @property
-    def keys(self) -> list[Key]:
-        """Every document."""
-        return list(self._catalog.keys())
-
-    @property
-    def root(self) -> Path:
-        """The folder."""
-        return self._root
+        return len(self.catalog)
 
     @property
     def is_current(self) -> bool:
@@ -151,36 +144,6 @@ class FolderStore:
         """No limit: files are there or not."""
         return None
 
-    @property
-    def errors(self) -> Mapping[str, str]:
-        """The files that are not in use: name relative to the folder → reason, one line."""
-        return self._catalog.errors
-
-    @property
-    def misnamed(self) -> Mapping[str, str]:
-        """The files in use whose name does not spell their document: name → what it should be."""
-        return self._catalog.misnamed
-
-    @property
-    def not_scanned(self) -> int:
-        """How many files have not been read yet."""
-        return len(self._catalog.not_scanned)
-
-    @property
-    def present(self) -> bool:
-        """Whether the folder existed at the last load."""
-        return self._present
-
-    @property
-    def vanished(self) -> bool:
-        """Whether the folder existed and is now missing: what is cached of it is served."""
-        return self._vanished
-
-    @property
-    def has_unread(self) -> bool:
-        """Whether there is a file or folder that could not be read."""
-        return self._catalog.has_unread
-
     def listen(self, listener: ChangeListener) -> None:
         """Send changes to ``listener`` from now on."""
         self._listener = listener
@@ -190,13 +153,13 @@ class FolderStore:
         async with self._loading:
             # one after the other: two threads would fight for the interpreter, and take 80 ms more
             known = await asyncio.to_thread(self._load_earlier)
-            listing = await asyncio.to_thread(list_files, self._root)
-            self._vanished = not listing.is_there and (self._present or self._vanished)
-            self._present = listing.is_there
-            before = known.keys() | self._catalog.names
+            listing = await asyncio.to_thread(list_files, self.root)
+            self.vanished = not listing.is_there and (self.present or self.vanished)
+            self.present = listing.is_there
+            before = known.keys() | self.catalog.names
             is_whole = listing.is_there and not listing.unlisted
             removed = before - listing.files.keys() - listing.unread.keys() if is_whole else set()
-            changed = self._catalog.apply_listing(listing, known)
+            changed = self.catalog.apply_listing(listing, known)
             self._notify(changed)
             if removed:
                 await asyncio.to_thread(self._forget, removed)
@@ -223,25 +186,17 @@ class FolderStore:
 
     async def scan_all(self) -> None:
         """Scan every file that was not scanned yet."""
-        await self._scan_all(self._catalog.not_scanned)
-
-    def file_of(self, key: Key) -> tuple[str, KnownFile] | None:
-        """Return the name and the state of the file that stands for a document."""
-        return self._catalog.file_of(key)
-
-    def files_of(self, key: Key) -> dict[str, KnownFile]:
-        """Return every file of a document by its name, the one in use last, broken ones too."""
-        return self._catalog.files_of(key)
+        await self._scan_all(self.catalog.not_scanned)
 
     def heads_of(self, tenant_id: str) -> list[DocumentHead]:
         """Return the known documents of a tenant."""
-        files = self._catalog.files_of_tenant(tenant_id)
+        files = self.catalog.files_of_tenant(tenant_id)
         return [file.head for file in files if file.head is not None]
 
     async def refresh(self, key: Key) -> None:
         """Scan the files of a document now: they may just have changed."""
         async with self._loading:  # or a listing from before would remove what is found
-            for name in {*self._catalog.files_of(key), canonical_name(*key)}:
+            for name in {*self.catalog.files_of(key), canonical_name(*key)}:
                 if name is not None:
                     await self._scan(name)
         self._report(has_changed=True)
@@ -271,7 +226,7 @@ class FolderStore:
         Raises DocumentsUnavailable for a file whose good content is gone, or that keeps changing.
         """
         for _ in range(ATTEMPTS):
-            found = self._catalog.file_of(key)
+            found = self.catalog.file_of(key)
             if found is None:
                 return None
             name, file = found
@@ -313,15 +268,15 @@ class FolderStore:
 
     def is_pending(self, tenant_id: str) -> bool:
         """Return whether a file that may be a document of the tenant has not been read yet."""
-        return self._catalog.has_not_scanned(tenant_id)
+        return self.catalog.has_not_scanned(tenant_id)
 
     async def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document of that id."""
-        return self._catalog.has_doc_id(doc_id)
+        return self.catalog.has_doc_id(doc_id)
 
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether a document of the tenant has readers; unread ones may have."""
-        return self._catalog.has_readers(tenant_id)
+        return self.catalog.has_readers(tenant_id)
 
     @property
     def vectors(self) -> VectorStore:
@@ -337,7 +292,7 @@ class FolderStore:
             self._vectors.close()
 
     def _name_of(self, key: Key) -> str | None:
-        found = self._catalog.file_of(key)
+        found = self.catalog.file_of(key)
         return None if found is None else found[0]
 
     def _forget(self, names: Collection[str]) -> None:
@@ -348,13 +303,13 @@ class FolderStore:
 
     def _to_scan(self) -> list[str]:
         """Return the files that nobody has read, and nobody is writing."""
-        return [name for name in self._catalog.not_scanned if name not in self._being_written]
+        return [name for name in self.catalog.not_scanned if name not in self._being_written]
 
     async def _scan(self, name: str) -> FileScan:
         """Scan one file now, and apply what was found."""
-        scan = await asyncio.to_thread(scan_file, self._root, name, self._max_file_bytes)
-        if scan.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
-            self._notify(self._catalog.forget(name))
+        scan = await asyncio.to_thread(scan_file, self.root, name, self._max_file_bytes)
+        if scan.stamp is None and await asyncio.to_thread(_is_removed, self.root, name):
+            self._notify(self.catalog.forget(name))
             await asyncio.to_thread(self._forget, [name])
         else:
             await self._apply(name, scan)
@@ -363,16 +318,16 @@ class FolderStore:
     async def _apply(self, name: str, scan: FileScan) -> None:
         """Keep what was found in a file on disk, and apply it."""
         await asyncio.to_thread(self._cache.keep, {name: scan})
-        self._notify(self._catalog.apply_scan(name, scan))
+        self._notify(self.catalog.apply_scan(name, scan))
 
     async def _scan_all(self, names: list[str]) -> None:
         """Scan files in batches, which are kept on disk together."""
         while names:
-            scans = await asyncio.to_thread(_scan_batch, self._root, names, self._max_file_bytes)
+            scans = await asyncio.to_thread(_scan_batch, self.root, names, self._max_file_bytes)
             names = names[len(scans) :]
             await asyncio.to_thread(self._cache.keep, scans)
             for name, scan in scans.items():
-                self._notify(self._catalog.apply_scan(name, scan))
+                self._notify(self.catalog.apply_scan(name, scan))
 
     def _read_parts(self, name: str, file: KnownFile, wanted: Wanted) -> Reading | None:
         """Read parts of a file; None when it is not what was scanned, or has to be read whole."""
@@ -385,7 +340,7 @@ class FolderStore:
         pages: dict[int, str] = {}
         if numbers := wanted.page_numbers(layout.sections, head.page_count):
             try:
-                with open(self._root / name, "rb") as opened:
+                with open(self.root / name, "rb") as opened:
                     for number in numbers:
                         begin, end = layout.spans[2 * number - 2 : 2 * number]
                         pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))

@@ -93,7 +93,8 @@ class FolderWatch:
         async with aclosing(batches):
             async for changes in batches:
                 scans_left = SCANS_AFTER_CHANGE if changes else scans_left - 1
-                if scans_left > 0 or (scans_left % UNREAD_CHECKS == 0 and self._store.has_unread):
+                is_due = scans_left % UNREAD_CHECKS == 0 and self._store.catalog.has_unread
+                if scans_left > 0 or is_due:
                     await self._store.load()
                 if (Change.deleted, str(self._root)) in changes:
                     return

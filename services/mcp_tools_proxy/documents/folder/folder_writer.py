@@ -108,7 +108,7 @@ class FolderWriter:
 
     def place(self, key: Key) -> str:
         """Return the path of a document's file."""
-        found = self._store.file_of(key)
+        found = self._store.catalog.file_of(key)
         name = canonical_name(*key) if found is None else found[0]
         return str(self._shown(name or ""))
 
@@ -116,19 +116,19 @@ class FolderWriter:
         """Return the files of a document that cannot be used: path → reason."""
         return {
             file_name_text(str(self._shown(name))): file.reason
-            for name, file in self._store.files_of(key).items()
+            for name, file in self._store.catalog.files_of(key).items()
             if file.reason is not None
         }
 
     @property
     def unusable(self) -> Mapping[str, str]:
         """The files that are not in use: name relative to the folder → reason, one line each."""
-        return self._store.errors
+        return self._store.catalog.errors
 
     async def problems(self) -> Mapping[str, str]:
         """Return the files that are not in use, and those in use with another name's document."""
-        problems = dict(self._store.errors)
-        for name, wanted in self._store.misnamed.items():
+        problems = dict(self._store.catalog.errors)
+        for name, wanted in self._store.catalog.misnamed.items():
             problems.setdefault(file_name_text(name), misnamed_text(wanted))
         return problems
 
@@ -137,7 +137,7 @@ class FolderWriter:
     ) -> tuple[DocumentHead, ...]:
         """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id."""
         heads: list[DocumentHead] = []
-        for key in sorted(self._store.keys):
+        for key in sorted(self._store.catalog.keys):
             if (after is not None and key <= after) or tenant_id not in (None, key[0]):
                 continue
             reading = await self._store.read(key, HEAD_ONLY)
@@ -204,7 +204,7 @@ class FolderWriter:
         async with self._writing(key) as old:
             if old is not None or expected is not Expected.ANYTHING:
                 check_expected(old, expected, None if old is None else old.version)
-            names = list(self._store.files_of(key))
+            names = list(self._store.catalog.files_of(key))
             if not names:
                 raise NoSuchDocument
             try:
@@ -247,7 +247,7 @@ class FolderWriter:
         await asyncio.to_thread(self._remove_outdated, head, older)
         layout = FileLayout(spans=written.spans, sections=document.sections)
         scan = FileScan(stamp=stamp_of(written.status), head=head, layout=layout)
-        others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
+        others = await asyncio.to_thread(self._others, [*self._store.catalog.files_of(key)], path)
         await self._store.apply_written(path.relative_to(self._root).as_posix(), scan)
         return head, others
 
@@ -327,7 +327,7 @@ class FolderWriter:
 
     async def _keep_older(self, key: Key, old: DocumentHead | None, new: str) -> Sequence[str]:
         """Keep the version that ``new`` is about to replace; return which are older then."""
-        found = self._store.file_of(key)
+        found = self._store.catalog.file_of(key)
         if old is None or found is None:
             await asyncio.to_thread(self._remove_kept, key)  # of another document of that id
             return ()
@@ -389,7 +389,7 @@ class FolderWriter:
             descriptor = await self._locked()
             try:
                 await self._store.refresh(key)
-                found = self._store.file_of(key)
+                found = self._store.catalog.file_of(key)
                 is_usable = found is not None and found[1].reason is None
                 yield await self.head(key) if is_usable else None
             finally:

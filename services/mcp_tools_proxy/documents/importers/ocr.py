@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from pypdfium2 import PdfPage
 
@@ -47,16 +47,8 @@ class PageText:
     confidence: int
 
 
-class PageReader(Protocol):
-    """Reads the text of a page that is a picture."""
-
-    def read(self, page: PdfPage) -> PageText | None:
-        """Return what is on the page; None where no text was found. Raises ImportFailed."""
-        ...
-
-
 class TesseractReader:
-    """A PageReader for some languages; loaded when the first page is read."""
+    """Reads pages that are pictures in some languages; loaded when the first page is read."""
 
     def __init__(self, languages: Sequence[str], folders: Sequence[str] = DATA_FOLDERS) -> None:
         self._languages = languages

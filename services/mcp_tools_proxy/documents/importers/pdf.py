@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     one_line,
 )
-from mcp_tools_proxy.documents.importers.ocr import PageReader
+from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.domain.document import Document
 
 FEW_LETTERS = 100
@@ -36,7 +36,7 @@ def import_pdf(
     data: bytes,
     options: ImportOptions,
     progress: Progress = no_progress,
-    reader: PageReader | None = None,
+    reader: TesseractReader | None = None,
 ) -> Document:
     """Build a document from a PDF: its pages, its outline as sections, its title.
 
@@ -75,7 +75,9 @@ class _Page:
     confidence: int | None = None
 
 
-def _page_texts(pdf: PdfDocument, progress: Progress, reader: PageReader | None) -> Iterator[_Page]:
+def _page_texts(
+    pdf: PdfDocument, progress: Progress, reader: TesseractReader | None
+) -> Iterator[_Page]:
     total = len(pdf)
     for index in range(total):
         with closing(pdf[index]) as page:
@@ -83,7 +85,7 @@ def _page_texts(pdf: PdfDocument, progress: Progress, reader: PageReader | None)
         progress(index + 1, total)
 
 
-def _page(page: PdfPage, reader: PageReader | None) -> _Page:
+def _page(page: PdfPage, reader: TesseractReader | None) -> _Page:
     with closing(page.get_textpage()) as textpage:
         text: str = textpage.get_text_range()
     # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() removes it

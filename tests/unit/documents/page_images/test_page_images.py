@@ -3,10 +3,11 @@
 import asyncio
 import sys
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_store import DocumentStore, Key
 from mcp_tools_proxy.documents.page_images import NotRendered, PageImages, PageRenderer
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import DocumentHead
@@ -31,7 +32,7 @@ def renderer(program: str, *, timeout_s: float = BOUND_S) -> PageRenderer:
 
 
 class FakeOriginals:
-    """A store of originals; ``tags`` are by version."""
+    """What a DocumentStore has of originals; ``tags`` are by version."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         self.tags = dict(tags)
@@ -47,7 +48,11 @@ def images(
     program: str = DRAW, *, cache_bytes: int = 10_000, timeout_s: float = BOUND_S
 ) -> tuple[PageImages, FakeOriginals]:
     store = FakeOriginals({HEAD.version: "first"})
-    made = PageImages(store, renderer(program, timeout_s=timeout_s), cache_bytes=cache_bytes)
+    made = PageImages(
+        cast("DocumentStore", store),
+        renderer(program, timeout_s=timeout_s),
+        cache_bytes=cache_bytes,
+    )
     return made, store
 
 
