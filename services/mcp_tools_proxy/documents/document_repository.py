@@ -47,44 +47,6 @@ if TYPE_CHECKING:  # numpy is an extra
     from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
 
 
-class OlderVersions:
-    """The older versions that a store keeps, for callers that may read the present one."""
-
-    def __init__(self, store: DocumentStore, cache: DocumentCache) -> None:
-        self._store = store
-        self._cache = cache
-        self._changes = 0
-
-    def changed(self) -> None:
-        """Keep nothing of what is being read: its document may be removed."""
-        self._changes += 1
-
-    async def find(self, present: DocumentHead, version: str) -> CachedDocument:
-        """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
-
-        Who may read ``present`` was checked; an older version has no readers of its own.
-        """
-        key = (present.tenant_id, present.doc_id)
-        if self._store.is_current and (found := self._cache.get((*key, version))):
-            return found
-        changes = self._changes
-        with child_span("document.read"):
-            reading = await self._store.read_older(key, version)
-        if reading is None:
-            raise _not_kept(key, version, present.version)
-        if changes != self._changes:
-            return CachedDocument(reading)
-        return self._cache.keep_older(key, reading)
-
-
-def _not_kept(key: Key, version: str, present: str) -> VersionNotKept:
-    return VersionNotKept(
-        f"version {quote(version)} of document {quote(key[1])} is not kept; the current version "
-        f"is {present}: leave out version to read it, and check your citations again",
-        details={"version": present},
-    )
-
-
 READERS = RuleSource(DOCUMENT, "$.readers")
 """The rule by which a document of the tenant is refused to some of its users."""
 
@@ -173,7 +135,7 @@ class DocumentRepository:
         metrics.document_cache_misses.set_function(lambda: self._misses)
         self._build_index = build_index
         self._cache = DocumentCache(max_bytes=cache_bytes, metrics=metrics)
-        self._older = OlderVersions(store, self._cache)
+        self._changes = 0
         self._builders = Builders()
         self._searcher = Searcher()
         self._held: dict[Key, CachedDocument] = {}
@@ -203,7 +165,7 @@ class DocumentRepository:
     def changed(self, key: Key) -> None:
         """Ask the store again before this document is served: it may have changed."""
         self._on_changed(key)
-        self._older.changed()
+        self._changes += 1
         for listener in self._listeners:
             listener.changed(key)
         self._cache.mark(key)
@@ -213,7 +175,7 @@ class DocumentRepository:
 
     def all_changed(self) -> None:
         """Ask the store again before any document is served."""
-        self._older.changed()
+        self._changes += 1
         for listener in self._listeners:
             listener.all_changed()
         self._cache.mark_all()
@@ -251,7 +213,24 @@ class DocumentRepository:
         if present.head.version == version:
             return present
         async with in_time(self._store):
-            return await self._older.find(present.head, version)
+            return await self._find_older(present.head, version)
+
+    async def _find_older(self, present: DocumentHead, version: str) -> CachedDocument:
+        """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
+
+        Who may read ``present`` was checked; an older version has no readers of its own.
+        """
+        key = (present.tenant_id, present.doc_id)
+        if self._store.is_current and (found := self._cache.get((*key, version))):
+            return found
+        changes = self._changes
+        with child_span("document.read"):
+            reading = await self._store.read_older(key, version)
+        if reading is None:
+            raise _not_kept(key, version, present.version)
+        if changes != self._changes:  # the document may be removed: nothing of it is kept
+            return CachedDocument(reading)
+        return self._cache.keep_older(key, reading)
 
     def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
         """Check that a document is one of those that a caller is bound to.
@@ -469,3 +448,11 @@ def _admits(found: CachedDocument, caller: Caller) -> bool:
 
 def _failed(build: asyncio.Future[T]) -> bool:
     return build.done() and (build.cancelled() or build.exception() is not None)
+
+
+def _not_kept(key: Key, version: str, present: str) -> VersionNotKept:
+    return VersionNotKept(
+        f"version {quote(version)} of document {quote(key[1])} is not kept; the current version "
+        f"is {present}: leave out version to read it, and check your citations again",
+        details={"version": present},
+    )
