@@ -16,7 +16,6 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RetrievalNotConfigured,
 )
-from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -73,11 +72,31 @@ class CheckVerdict:
 class Explanation:
     """What would happen to a call: the verdicts in order, the first refusal, and what is left."""
 
-    checks: list[CheckVerdict] = field(default_factory=list)
+    verdicts: dict[Check, CheckVerdict] = field(
+        default_factory=lambda: {it: CheckVerdict(check=it, verdict=NOT_REACHED) for it in ORDER}
+    )
     sends: Mapping[str, object] | None = None
     """What would be sent where, by name; None where the call is refused before that is known."""
     budgets: Sequence[BudgetReading] = ()
     registry: RegistryVersion = NO_REGISTRY
+
+    @property
+    def checks(self) -> Sequence[CheckVerdict]:
+        """The verdicts, in the order of the checks."""
+        return tuple(self.verdicts.values())
+
+    def add(
+        self,
+        check: Check,
+        verdict: str = PASS,
+        message: str | None = None,
+        reason: str | None = None,
+        rule: RuleSource | None = None,
+    ) -> None:
+        """Add what a check says."""
+        self.verdicts[check] = CheckVerdict(
+            check=check, verdict=verdict, message=message, reason=reason, rule=rule
+        )
 
     @property
     def refusal(self) -> CheckVerdict | None:
@@ -136,57 +155,53 @@ class Explainer:
     async def explain(self, call: Call) -> Explanation:
         """Return what would happen to a call of this caller. Raises nothing of the checks."""
         found = Explanation(registry=self._first_attempts.registry.current.version)
-        passed: set[Check] = {Check.REQUEST, Check.AUTHENTICATION}
-        refusal: ProxyError | None = None
-        undecided: _Undecided | None = None
+        found.add(Check.AUTHENTICATION)
+        found.add(Check.REQUEST)
         try:
-            await self._check(call, passed, found)
+            await self._check(call, found)
         except ProxyError as error:
-            refusal = without_frames(error)
+            rule = rule_of(error.code, error.rule)
+            found.add(CHECK_OF_CODE[error.code], error.code, error.message, error.reason, rule)
         except _Undecided as error:
-            undecided = without_frames(error)
-        found.checks = _verdicts(passed, refusal, undecided)
-        if call.idempotency_key is not None and Check.IDEMPOTENCY in passed:
-            place = ORDER.index(Check.IDEMPOTENCY)
-            found.checks[place] = CheckVerdict(check=Check.IDEMPOTENCY, verdict=NOT_CHECKED)
+            found.add(error.check, NOT_CHECKED, str(error), error.reason)
         return found
 
-    async def _check(self, call: Call, passed: set[Check], found: Explanation) -> None:
-        """Run the checks in order; each that passes is added to ``passed``. Raises ProxyError."""
+    async def _check(self, call: Call, found: Explanation) -> None:
+        """Run the checks in order, and add those that pass to ``found``. Raises ProxyError."""
         self._check_audit()
-        passed.add(Check.AUDIT)
+        found.add(Check.AUDIT)
         self._lifecycle.check_serving()
-        passed.add(Check.LIFECYCLE)
-        component = self._resolve(call, passed)
+        found.add(Check.LIFECYCLE)
+        component = self._resolve(call, found)
         check_operator(call.caller, component.spec)
         call = component.complete_arguments(call)
         try:
             parsed = component.parse(call.arguments)
         except CostlyCheck:
             raise _Undecided(Check.ARGUMENTS, _CHECKED_APART) from None
-        passed.add(Check.ARGUMENTS)
+        found.add(Check.ARGUMENTS)
         await check_blocklist(self._blocklist, component.spec, call)
-        passed.add(Check.BLOCKLIST)
-        await self._check_document_and_budgets(component, parsed, call, passed, found)
+        found.add(Check.BLOCKLIST)
+        await self._check_document_and_budgets(component, parsed, call, found)
         await self._check_guards(component.spec, call)
-        passed.add(Check.GUARDS)
+        found.add(Check.GUARDS)
         found.sends = self._sent(component, call)
-        await self._check_destination(component, call.caller, passed)
-        passed.add(Check.SERVER)
+        await self._check_destination(component, call.caller, found)
+        found.add(Check.SERVER)
 
-    def _resolve(self, call: Call, passed: set[Check]) -> Component:
+    def _resolve(self, call: Call, found: Explanation) -> Component:
         try:
             component = self._first_attempts.find_unless_pending(call, Registry.resolve)
         except ProxyError as error:
             if CHECK_OF_CODE[error.code] in (Check.VISIBILITY, Check.SERVER):
-                passed.add(Check.AGENT)
+                found.add(Check.AGENT)
             raise
-        passed.add(Check.AGENT)
+        found.add(Check.AGENT)
         if component is None:
             raise _Undecided(
                 Check.VISIBILITY, "a call waits for a server that is being connected to"
             )
-        passed.add(Check.VISIBILITY)
+        found.add(Check.VISIBILITY)
         return component
 
     async def _check_document_and_budgets(
@@ -194,7 +209,6 @@ class Explainer:
         component: Component,
         parsed: object,
         call: Call,
-        passed: set[Check],
         found: Explanation,
     ) -> None:
         """Check in the order of the contract: the tenant's budgets come before the document."""
@@ -207,9 +221,10 @@ class Explainer:
                 found.budgets = await self._limiter.peek(charged._replace(doc_id=None))
                 raise_if_exceeded(found.budgets)
                 raise
-        passed |= {Check.DOCUMENT, Check.IDEMPOTENCY}
+        found.add(Check.DOCUMENT)
+        found.add(Check.IDEMPOTENCY, PASS if call.idempotency_key is None else NOT_CHECKED)
         raise_if_exceeded(found.budgets)
-        passed.add(Check.BUDGET)
+        found.add(Check.BUDGET)
 
     async def _check_guards(self, spec: ComponentSpec, call: Call) -> None:
         """Screen the arguments; the result is not known. Raises GuardRefused."""
@@ -219,12 +234,12 @@ class Explainer:
             await screen_arguments(own, spec, call, [])
 
     async def _check_destination(
-        self, component: Component, caller: Caller, passed: set[Check]
+        self, component: Component, caller: Caller, found: Explanation
     ) -> None:
         spec = component.spec
         if spec.name == WINDOW_TOOL and not self._destinations.windows_configured:
             raise RetrievalNotConfigured("no Retrieval Service is set")
-        passed.add(Check.RETRIEVAL)
+        found.add(Check.RETRIEVAL)
         if spec.server_id is None:
             return
         undecided = await self._destinations.check_call(spec.server_id, caller)
@@ -256,34 +271,3 @@ class Explainer:
             return None
         statuses = self._destinations.servers()
         return next((it for it in statuses if it.server_id == server_id), None)
-
-
-def _verdicts(
-    passed: set[Check], refusal: ProxyError | None, undecided: "_Undecided | None"
-) -> list[CheckVerdict]:
-    """Return a verdict for each check in order; a refusal's own is there in any case."""
-    verdicts = [
-        CheckVerdict(check=check, verdict=PASS if check in passed else NOT_REACHED)
-        for check in ORDER
-    ]
-    if undecided is not None:
-        verdicts[ORDER.index(undecided.check)] = CheckVerdict(
-            check=undecided.check,
-            verdict=NOT_CHECKED,
-            message=str(undecided),
-            reason=undecided.reason,
-        )
-    if refusal is not None:
-        check = CHECK_OF_CODE[refusal.code]
-        refused = CheckVerdict(
-            check=check,
-            verdict=refusal.code,
-            message=refusal.message,
-            reason=refusal.reason,
-            rule=rule_of(refusal.code, refusal.rule),
-        )
-        if check in ORDER:
-            verdicts[ORDER.index(check)] = refused
-        else:
-            verdicts.append(refused)
-    return verdicts

@@ -4,9 +4,8 @@ They are read when a session begins and in lists of tools; no call does anything
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from mcp_tools_proxy.domain.configuration import (
     MAX_INSTRUCTIONS,
@@ -38,21 +37,16 @@ class InstructionTexts:
 
 NO_TEXTS = InstructionTexts()
 
-
-class _Table(Protocol):
-    """The components of one kind."""
-
-    def visible_to(self, permissions: Permissions, /) -> Sequence[HasSpec]:
-        """List what a caller may use."""
-        ...
+ItemsFor = Callable[[Permissions], Iterable[HasSpec]]
+"""Returns the components of one kind that a caller may use."""
 
 
 class Instructions:
     """The instructions of one registry; callers that see the same servers share one text."""
 
-    def __init__(self, texts: InstructionTexts, tables: Sequence[_Table]) -> None:
+    def __init__(self, texts: InstructionTexts, kinds: Sequence[ItemsFor]) -> None:
         self._texts = texts
-        self._tables = tables
+        self._kinds = kinds
         self._is_empty = texts == NO_TEXTS
         self._by_view: dict[tuple[str | None, bool], str | None] = {}
         self._joined: dict[tuple[object, ...], str | None] = {}
@@ -79,7 +73,7 @@ class Instructions:
 
     def _servers_of(self, permissions: Permissions) -> Iterable[str]:
         """Return the servers of which the caller sees at least one item, in the view's order."""
-        visible = (item for table in self._tables for item in table.visible_to(permissions))
+        visible = (item for items_for in self._kinds for item in items_for(permissions))
         ids = (item.spec.server_id for item in visible)
         return dict.fromkeys(server_id for server_id in ids if server_id is not None)
 

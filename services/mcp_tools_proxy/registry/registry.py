@@ -138,7 +138,13 @@ class Registry:
             offers=offers,
             name_styles=name_styles,
             instructions=Instructions(
-                instructions, (tool_table, prompt_table, resource_table, template_table)
+                instructions,
+                (
+                    tool_table.visible_to,
+                    prompt_table.visible_to,
+                    resource_table.visible_to,
+                    template_table.visible_to,
+                ),
             ),
             version=version,
             guards=guards,

@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset
 from mcp_tools_proxy.policy.presets import filter_capabilities
-from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import (
+    Denial,
+    NamedItem,
+    Permissions,
+    PresetScope,
+    Reason,
+    Visibility,
+    Why,
+    decide,
+    reason_of,
+)
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.tables import each_row
 from tests.unit.policy.any_preset import presets_of, references_to, some_server_id
@@ -71,6 +81,33 @@ def test_what_is_ours_is_refused_by_name_and_by_nothing_else(name: str) -> None:
     narrow = visibility(server_ids=(), exclude=("y",), preset=EMPTY_PRESET)
     assert narrow.denial(Kind.TOOL, None, "x") is None
     assert visibility(exclude=(name,)).denial(Kind.TOOL, None, "x") is Denial.EXCLUDED
+
+
+ITEM = NamedItem(Kind.TOOL, "s", "x")
+HIDDEN = reason_of(Why.QUARANTINED)
+
+
+@pytest.mark.requirement("A-09")
+@each_row(
+    ("exclude", "has_tenant", "needs_tenant", "hidden", "expected"),
+    [
+        ((), True, True, None, None),
+        ((), False, False, None, None),
+        ((), False, True, None, Denial.TENANT),
+        (("x",), False, True, None, Denial.EXCLUDED),
+        (("x",), False, True, HIDDEN, HIDDEN),
+        ((), True, False, HIDDEN, HIDDEN),
+    ],
+)
+def test_an_item_is_hidden_for_everybody_then_by_the_profile_then_for_lack_of_a_tenant(
+    exclude: tuple[str, ...],
+    has_tenant: bool,
+    needs_tenant: bool,
+    hidden: Reason | None,
+    expected: Denial | Reason | None,
+) -> None:
+    caller = Permissions("reader", visibility(exclude=exclude), has_tenant)
+    assert decide(caller, ITEM._replace(needs_tenant=needs_tenant), hidden) is expected
 
 
 @each_row("kind", Kind)
