@@ -83,7 +83,7 @@ def build_console(
         issuer=_issuer(settings, gateway),
         issuer_name=settings.jwt_issuer or "",
     )
-    return Console(pages, sign_in, assets, store.aclose)
+    return Console(pages, sign_in, assets, addresses, store.aclose)
 
 
 def _name_directory(gateway: Gateway) -> NameDirectory:

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView, Routes
 from mcp_tools_proxy.console.pages import (
@@ -49,20 +50,23 @@ class Console:
         pages: Pages,
         sign_in: ConsoleSignIn,
         assets: Assets,
+        addresses: OneTimeAddresses | None,
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self._pages = pages
         self._sign_in = sign_in
         self._assets = assets
+        self._addresses = addresses
         self._close = close
 
     def open_address(self, host: str, port: int) -> str | None:
         """Return the one-time address of a gateway that listens now; None if none is needed."""
-        return self._sign_in.open_address(host, port)
+        return None if self._addresses is None else self._addresses.open(host, port)
 
     async def aclose(self) -> None:
         """Close the store of the sessions, and end the one-time addresses."""
-        self._sign_in.close()
+        if self._addresses is not None:
+            self._addresses.close()
         await self._close()
 
     def routes(self) -> Sequence[Route]:

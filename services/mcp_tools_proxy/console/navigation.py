@@ -11,19 +11,19 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of the console; whoever has one of ``rights`` sees it, everybody without any."""
+    """One part of the console, for people with ``right``; None is for everybody."""
 
     title: str
     path: str
     guide: str
     """The name of its guide, with the anchor of its part."""
-    rights: frozenset[OperatorRight] = frozenset()
+    right: OperatorRight | None = None
 
     def is_for(self, operator: Principal) -> bool:
         """Return whether a person can use it."""
         if self.path == TRY_PATH:
             return may_run(operator)
-        return not self.rights or bool(self.rights & operator.rights)
+        return self.right is None or self.right in operator.rights
 
 
 def may_run(operator: Principal) -> bool:
@@ -37,43 +37,33 @@ START = "console"
 """The guide of signing in, and of the console as a whole."""
 
 PARTS = (
-    Part(
-        title="Overview",
-        path="/console",
-        guide="overview",
-        rights=frozenset({OperatorRight.AUDIT}),
-    ),
+    Part(title="Overview", path="/console", guide="overview", right=OperatorRight.AUDIT),
     Part(title="Servers", path="/console/servers", guide="servers"),
     Part(
         title="Access",
         path="/console/visibility",
         guide="who-sees-what",
-        rights=frozenset({OperatorRight.AUDIT}),
+        right=OperatorRight.AUDIT,
     ),
-    Part(title="Try", path=TRY_PATH, guide="try", rights=frozenset({OperatorRight.RUN})),
-    Part(
-        title="Calls",
-        path="/console/calls",
-        guide="calls",
-        rights=frozenset({OperatorRight.AUDIT}),
-    ),
+    Part(title="Try", path=TRY_PATH, guide="try"),
+    Part(title="Calls", path="/console/calls", guide="calls", right=OperatorRight.AUDIT),
     Part(
         title="Documents",
         path="/console/documents",
         guide="documents",
-        rights=frozenset({OperatorRight.DOCUMENTS}),
+        right=OperatorRight.DOCUMENTS,
     ),
     Part(
         title="Tokens",
         path="/console/tokens",
         guide="tokens-and-limits#tokens",
-        rights=frozenset({OperatorRight.TOKENS}),
+        right=OperatorRight.TOKENS,
     ),
     Part(
         title="Limits",
         path="/console/limits",
         guide="tokens-and-limits#limits",
-        rights=frozenset({OperatorRight.AUDIT}),
+        right=OperatorRight.AUDIT,
     ),
 )
 

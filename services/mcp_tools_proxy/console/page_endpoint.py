@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -103,23 +103,17 @@ class Pages:
         self,
         request: Request,
         view: PageView,
-        *,
-        session: Session | None = None,
-        operator: Principal | None = None,
+        page: PageRequest | None = None,
     ) -> HTMLResponse:
-        """Render a page, with what every page shows around it."""
-        message = None if session is None else self.cookie.message_in(request, session)
+        """Render a page, with what every page shows around it; ``page`` has who is signed in."""
+        current = current_part(request.url.path)
+        message = None if page is None else self.cookie.message_in(request, page.session)
         html = self.templates.render(
             view.template,
-            parts=[] if operator is None else parts_for(operator),
-            current=(current := current_part(request.url.path)),
+            current=current,
             help_path=f"/console/help/{START if current is None else current.guide}",
-            operator=operator,
-            csrf="" if session is None else session.csrf,
-            dashboard_url=self._dashboard_url,
             message=message,
-            signed_in_as="" if operator is None else self._name_of(operator),
-            titles={} if operator is None else self.names.server_titles(),
+            **({} if page is None else self._context_of(page)),
             **view.context,
         )
         response = HTMLResponse(html, view.status, PAGE_HEADERS)
@@ -127,9 +121,18 @@ class Pages:
             self.cookie.drop_message_on(response)
         return response
 
-    def _name_of(self, operator: Principal) -> str:
-        """Return the display name of the signed-in operator."""
-        return operator.user_id or self.names.own_note(operator) or signed_in_as(operator)
+    def _context_of(self, page: PageRequest) -> Mapping[str, object]:
+        operator = page.operator
+        name = operator.user_id or self.names.own_note(operator) or signed_in_as(operator)
+        return {
+            "agents": page.agents,
+            "csrf": page.session.csrf,
+            "dashboard_url": self._dashboard_url,
+            "operator": operator,
+            "parts": parts_for(operator),
+            "signed_in_as": name,
+            "titles": self.names.server_titles(),
+        }
 
     def refuse(
         self, request: Request, error: ProxyError, page: PageRequest | None = None
@@ -138,12 +141,7 @@ class Pages:
         trace_id = new_trace_id()
         self.refusals.record_refusal(request.scope, error, trace_id)
         view = refusal_view(page_status(error), error.code, error.message, error.details or {})
-        response = self.render(
-            request,
-            view,
-            session=None if page is None else page.session,
-            operator=None if page is None else page.operator,
-        )
+        response = self.render(request, view, page)
         for name, value in error_headers(error, trace_id).items():
             response.headers[name] = value
         return response
@@ -257,9 +255,7 @@ class PageEndpoint:
 
     async def _result(self, page: PageRequest) -> PageResult:
         request = page.request
-        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
-        if handler is None:
-            raise MethodNotAllowed("method not allowed; open this URL in a browser")
+        handler = handler_of(self._handlers, request)
         if request.method != "POST":
             return await handler(page)
         form = await self._pages.own_form(request, has_file=self._has_file)
@@ -274,9 +270,7 @@ class PageEndpoint:
             return result
         if isinstance(result, Done):
             return self._pages.done(result, page.session)
-        return self._pages.render(
-            page.request, result, session=page.session, operator=page.operator
-        )
+        return self._pages.render(page.request, result, page)
 
     def _to_sign_in(self, request: Request) -> Response:
         """Lead to the sign-in; what was wanted is a page, and never something to be done."""
@@ -287,7 +281,18 @@ class PageEndpoint:
     def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
         """Show a refusal of the API, which has counted and recorded it."""
         view = refusal_view(error.status, error.code, error.message, error.details)
-        return self._pages.render(page.request, view, session=page.session, operator=page.operator)
+        return self._pages.render(page.request, view, page)
+
+
+HandlerT = TypeVar("HandlerT")
+
+
+def handler_of(handlers: Mapping[str, HandlerT], request: Request) -> HandlerT:
+    """Return the handler of a request's method. Raises MethodNotAllowed."""
+    handler = handlers.get("GET" if request.method == "HEAD" else request.method)
+    if handler is None:
+        raise MethodNotAllowed("method not allowed; open this URL in a browser")
+    return handler
 
 
 async def _with_names(page: PageRequest, result: PageResult) -> PageResult:

@@ -10,7 +10,12 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.auth.authenticator import LocalTokens
 from mcp_tools_proxy.console.navigation import parts_for, wanted_page
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
-from mcp_tools_proxy.console.page_endpoint import FORM_MARGIN_BYTES, SIGN_IN_PATH, Pages
+from mcp_tools_proxy.console.page_endpoint import (
+    FORM_MARGIN_BYTES,
+    SIGN_IN_PATH,
+    Pages,
+    handler_of,
+)
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.sessions import SESSION_S, Session
 from mcp_tools_proxy.domain.errors import (
@@ -69,15 +74,6 @@ class ConsoleSignIn:
             Route(ISSUER_PATH, _OpenEndpoint(self._pages, POST=self.to_issuer)),
             Route(CALLBACK_PATH, _OpenEndpoint(self._pages, GET=self.from_issuer)),
         )
-
-    def open_address(self, host: str, port: int) -> str | None:
-        """Return the one-time address of a gateway that listens now; None if none is needed."""
-        return None if self._addresses is None else self._addresses.open(host, port)
-
-    def close(self) -> None:
-        """Remove the key of the one-time addresses."""
-        if self._addresses is not None:
-            self._addresses.close()
 
     async def show(self, request: Request) -> Response:
         """Show the form that takes a token."""
@@ -239,11 +235,8 @@ class _OpenEndpoint:
         await (await self._respond(request))(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
-        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         try:
-            if handler is None:
-                raise MethodNotAllowed("method not allowed; open this URL in a browser")
-            return await handler(request)
+            return await handler_of(self._handlers, request)(request)
         except SignInRefused as error:
             return self._pages.refuse(request, Forbidden(str(error)))
         except ProxyError as error:

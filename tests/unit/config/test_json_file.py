@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.json_file import MAX_FILE_BYTES, MAX_PROBLEMS, json_path
+from mcp_tools_proxy.config.json_file import MAX_FILE_BYTES, MAX_PROBLEMS, json_path, steps_of
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.support.tables import each_row
@@ -109,3 +109,16 @@ def test_very_many_problems_are_cut(tmp_path: Path) -> None:
 )
 def test_a_place_is_spelt_as_a_json_path(location: tuple[int | str, ...], path: str) -> None:
     assert json_path(location) == path
+
+
+@each_row(
+    ("path", "steps"),
+    [
+        ("$", []),
+        ("$.defaultPresetId", ["defaultPresetId"]),
+        ('$.mcpServers["a.b [bind]"].exclude[3]', ["mcpServers", "a.b [bind]", "exclude", "3"]),
+        ('$.agents[?@.name=="a].bind"].client_ids', ["agents", '?@.name=="a].bind', "client_ids"]),
+    ],
+)
+def test_a_path_is_read_step_by_step_whatever_names_it_has(path: str, steps: list[str]) -> None:
+    assert steps_of(path) == steps

@@ -28,7 +28,6 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.domain.audit.checks import Check
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
-from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 
 _ADVICE: Mapping[tuple[str, str], str] = {
@@ -113,7 +112,6 @@ async def _show(page: PageRequest) -> PageResult:
     context = {
         "presets": presets.presets,
         "active": presets.active,
-        "agents": page.agents,
         "formats": FORMATS,
         "most_missing": MISSING_ROWS,
         "format": _format_of(page),
@@ -124,8 +122,6 @@ async def _show(page: PageRequest) -> PageResult:
         "most_tokens": max((it.tokens for it in one.preview.tools), default=0),
         "q": page.query("q"),
         "differing": page.query("differing") == "yes",
-        "tenant": page.tenant_id,
-        "may_switch": page.may(OperatorRight.PRESETS),
         "this": _query_of(page),
     }
     has_query = bool(page.request.query_params)
@@ -180,9 +176,7 @@ async def _explain(page: PageRequest) -> PageResult:
         "tool": page.query("tool"),
         "user": user,
         "agent": agent,
-        "agents": page.agents,
         "tenant": tenant,
-        "own_tenant": page.tenant_id,
         "problems": problems,
         "explanation": explanation,
         "checks": checks,

@@ -258,17 +258,21 @@ async def _find(
     found: list[ShownRecord] = []
     query = {**wanted.query, **more, "limit": max(rows, MANY) if wanted.is_of_page else rows}
     for _ in range(MAX_REQUESTS):
-        answer = await api.get(AUDIT, {**query, "cursor": cursor})
-        for record in map(ShownRecord, answer["records"]):
-            if not wanted.wants(record):
-                continue
+        page = await _page(api, {**query, "cursor": cursor})
+        for record in filter(wanted.wants, page.records):
             if len(found) == rows:
                 return FoundRecords(found, found[-1].seq)
             found.append(record)
-        cursor = answer.get("next_cursor")
+        cursor = page.older
         if cursor is None or len(found) == rows:
-            return FoundRecords(found, answer.get("next_cursor"))
-    return FoundRecords(found, answer.get("next_cursor"))
+            break
+    return FoundRecords(found, cursor)
+
+
+async def _page(api: ApiClient, query: Mapping[str, object]) -> FoundRecords:
+    """Return one page of the audit as it is. Raises ApiRefused."""
+    answer = await api.get(AUDIT, query)
+    return FoundRecords([*map(ShownRecord, answer["records"])], answer.get("next_cursor"))
 
 
 async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> ShownRecord | None:
@@ -279,8 +283,7 @@ async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> Show
     """
     query = {"tenant_id": tenant_id, "cursor": seq + 1, "limit": 1}
     for more in _AUDITS:  # unauthenticated requests have numbers of their own
-        answer = await api.get(AUDIT, {**query, **more})
-        for record in map(ShownRecord, answer["records"]):
+        for record in (await _page(api, {**query, **more})).records:
             if (record.seq, record.at) == (seq, at):
                 return record
     return None
@@ -289,12 +292,9 @@ async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> Show
 async def find_trace(api: ApiClient, tenant_id: str, trace_id: str) -> list[ShownRecord]:
     """Return the newest records of a trace, the oldest of them first. Raises ApiRefused."""
     query = {"tenant_id": tenant_id, "trace_id": trace_id, "limit": MAX_TRACE_RECORDS}
-    found: list[ShownRecord] = []
-    cursor = None
+    page = FoundRecords()
     for _ in range(MAX_REQUESTS):
-        answer = await api.get(AUDIT, {**query, "cursor": cursor})
-        found += map(ShownRecord, answer["records"])
-        cursor = answer.get("next_cursor")
-        if cursor is None or found:
+        page = await _page(api, {**query, "cursor": page.older})
+        if page.older is None or page.records:
             break
-    return found[::-1]
+    return page.records[::-1]

@@ -189,7 +189,6 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
         suggests=True,
         context={
             "tenant_id": tenant_id,
-            "own_tenant": page.tenant_id,
             "documents": ListPage(
                 rows=documents[ROWS:] if is_second_half else documents[:ROWS],
                 start=pages() if cursor or is_second_half else None,
@@ -374,7 +373,6 @@ def _view(
         suggests=True,
         context={
             "tenant_id": tenant_id,
-            "own_tenant": page.tenant_id,
             "given": given,
             "problems": problems or {},
             "refusal": refusal,

@@ -99,7 +99,6 @@ async def show_text(page: PageRequest) -> PageResult:
         template="document_read.html",
         context={
             "document": document,
-            "agents": page.agents,
             "reading": reading,
             "pieces": _pieces(text[begin : begin + PART_CHARS], marked, begin),
             "text_part": part,

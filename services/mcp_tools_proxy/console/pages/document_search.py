@@ -31,7 +31,6 @@ from mcp_tools_proxy.console.pages.tool_calls import (
     run_tool,
     user_of_tenant,
 )
-from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.kept_errors import without_frames
 
 MAX_PLACES = 10
@@ -85,14 +84,11 @@ async def show_search(page: PageRequest) -> PageResult:
         context={
             "document": document,
             "tenant_id": tenant_id,
-            "own_tenant": page.tenant_id,
             "query": query,
             "user_id": page.query("user_id"),
             "roles": page.query("roles"),
             "agent": page.agent(),
-            "agents": page.agents,
             "tag": page.query("tag"),
-            "may_choose": page.may(OperatorRight.RUN),
             "found": found,
             "places": places,
             "refusal": refusal,
@@ -247,10 +243,8 @@ def _view(
     context = {
         "document": document,
         "tenant_id": tenant_id,
-        "own_tenant": page.tenant_id,
         "quote": page.form.text("quote"),
         "agent": page.agent(),
-        "agents": page.agents,
         "problem": "",
         "advice": "",
         "verdict": None,

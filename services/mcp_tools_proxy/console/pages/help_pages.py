@@ -137,9 +137,4 @@ class _HelpPage:
         view = PageView(template="no_page.html", status=404)
         if guide is not None:
             view = PageView(template="help.html", context={"title": guide.title, "guide": guide})
-        return self._pages.render(
-            request,
-            view,
-            session=None if page is None else page.session,
-            operator=None if page is None else page.operator,
-        )
+        return self._pages.render(request, view, page)

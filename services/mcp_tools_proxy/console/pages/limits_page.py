@@ -26,7 +26,6 @@ async def _show(page: PageRequest) -> PageResult:
     overview = await page.api.read(OVERVIEW, {"tenant_id": page.tenant_id})
     context = {
         "query": query,
-        "agents": page.agents,
         "has_asked": bool(query["tenant_id"]) and not problems,
         "limits": sorted(limits, key=_share),
         "tight": overview.budgets or (),

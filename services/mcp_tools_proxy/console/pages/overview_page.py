@@ -61,7 +61,6 @@ async def _show(page: PageRequest) -> PageResult:
         "budgets_left_out": len(budgets[MAX_BUDGETS:]),
         "dependencies": _dependencies(checks),
         "tenant": tenant,
-        "own_tenant": page.tenant_id,
     }
     return PageView(template="overview.html", suggests=True, context=context)
 

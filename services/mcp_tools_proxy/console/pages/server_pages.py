@@ -47,10 +47,7 @@ SORTED_BY = ("total", "errors", "not_sent", "p99_ms")
 
 LIST_PATH = "/console/servers"
 
-Server = ServerAnswer
-
 _TO_REVIEW = (DefinitionStatus.CHANGED, DefinitionStatus.NEW, DefinitionStatus.UNLOCKED)
-
 
 PAGE_LOGINS = 40
 
@@ -171,7 +168,7 @@ async def _act(page: PageRequest) -> PageResult:
     raise InvalidRequest("action: unknown action of a server page; reload the page")
 
 
-async def _reconnect(page: PageRequest, server: Server) -> PageResult:
+async def _reconnect(page: PageRequest, server: ServerAnswer) -> PageResult:
     server_id = server.server_id
     await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
     return Done(
@@ -180,7 +177,7 @@ async def _reconnect(page: PageRequest, server: Server) -> PageResult:
     )
 
 
-async def _accept(page: PageRequest, server: Server) -> PageResult:
+async def _accept(page: PageRequest, server: ServerAnswer) -> PageResult:
     """Accept the definition that was shown; if it is another one by now, show that instead."""
     form, server_id = page.form, server.server_id
     kind, name = form.text("kind"), unquote(form.text("name"))
@@ -204,7 +201,7 @@ async def _accept(page: PageRequest, server: Server) -> PageResult:
     )
 
 
-async def _server_of(page: PageRequest) -> Server:
+async def _server_of(page: PageRequest) -> ServerAnswer:
     """Return the server that the address names. Raises RouteNotFound."""
     wanted: str = page.request.path_params["server_id"]
     for server in (await page.api.read(SERVERS)).servers:
@@ -215,7 +212,7 @@ async def _server_of(page: PageRequest) -> Server:
 
 async def _show_tab(
     page: PageRequest,
-    server: Server,
+    server: ServerAnswer,
     tab: str = "",
     problem: str = "",
     status: int = HTTPStatus.OK,
@@ -243,7 +240,7 @@ async def _show_tab(
     return PageView(template="server.html", suggests=True, context=context, status=status)
 
 
-def _state_of(page: PageRequest, server: Server) -> dict[str, Any]:
+def _state_of(page: PageRequest, server: ServerAnswer) -> dict[str, Any]:
     """Return what is shown of a server's state; nothing of it is recorded as a look."""
     state = server.state
     is_on = state not in ("disabled", "invalid")
@@ -272,7 +269,7 @@ def _tabs(page: PageRequest) -> list[tuple[str, str]]:
     return tabs
 
 
-async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
+async def _changes(page: PageRequest, server: ServerAnswer) -> Mapping[str, Any]:
     definitions = await definitions_of(page, server.server_id)
     address = partial(server_path, server.server_id, tab="changes")
     return {
@@ -283,7 +280,7 @@ async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
     }
 
 
-async def _show_change(page: PageRequest, server: Server) -> PageView:
+async def _show_change(page: PageRequest, server: ServerAnswer) -> PageView:
     """Show one change in parts; the last one has the button that accepts it.
 
     A part belongs to one definition: where that is another one by now, the first is shown.
@@ -309,7 +306,7 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     return PageView(template="definition_change.html", context=context, status=status)
 
 
-def advice_on(server: Server) -> list[str]:
+def advice_on(server: ServerAnswer) -> list[str]:
     """Return what its state means and what to do, in sentences; nothing for one that works."""
     advice = [_OF_STATES[server.state]] if server.state in _OF_STATES else []
     if server.stale:
@@ -321,7 +318,7 @@ def advice_on(server: Server) -> list[str]:
     return advice
 
 
-def sign_in_command(server: Server) -> str | None:
+def sign_in_command(server: ServerAnswer) -> str | None:
     """Return the command that signs in to a server which waits for it; None for any other."""
     if server.state != "login_required":
         return None

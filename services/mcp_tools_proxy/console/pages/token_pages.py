@@ -185,7 +185,6 @@ async def _show(page: PageRequest) -> PageResult:
         "state_of": _state,
         "is_own": wanted == page.operator.token_log_fields.get("token_id"),
         "revoking": page.query("revoke") == "1",
-        "may_see_calls": page.may(OperatorRight.AUDIT),
     }
     status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
     return PageView(template="token.html", context=context, status=status)
@@ -224,7 +223,6 @@ def _form(
             "form": form,
             "problems": problems,
             "others": [text for field, text in problems.items() if field not in shown],
-            "own_tenant": page.tenant_id,
         },
         status=status,
     )

@@ -51,19 +51,10 @@ MAX_SUMMARY_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRow:
-    """One tool of a list."""
-
-    name: str
-    summary: str
-    is_read_only: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPage:
     """A page of the tools that fit a filter; ``problem`` says why there is no list."""
 
-    rows: Sequence[ToolRow] = ()
+    rows: "Sequence[ChosenTool]" = ()
     found: int = 0
     total: int = 0
     number: int = 1
@@ -97,7 +88,14 @@ class ChosenTool:
     @property
     def is_read_only(self) -> bool:
         """Whether its server says that it changes nothing."""
-        return _is_read_only(self.definition or {})
+        annotations = (self.definition or {}).get("annotations")
+        return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
+
+    @property
+    def summary(self) -> str:
+        """The beginning of its description."""
+        line = (self.description.strip().splitlines() or [""])[0]
+        return line if len(line) <= MAX_SUMMARY_CHARS else f"{line[:MAX_SUMMARY_CHARS]}…"
 
 
 MAX_KEPT_CHARS = 16_000
@@ -245,13 +243,9 @@ async def _view(page: PageRequest, caller: ToolCaller, context: dict[str, Any]) 
         suggests=True,
         context={
             "who": caller,
-            "agents": page.agents,
             "is_own": is_own(page, caller),
             "problems": {} if is_blank else caller.problems,
             "tries": await _kept_tries(page),
-            "may_run_as": page.may(OperatorRight.RUN),
-            "may_explain": page.may(OperatorRight.AUDIT),
-            "tenant_is_fixed": page.tenant_id is not None,
             **context,
         },
     )
@@ -370,7 +364,10 @@ async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
     pages = max(1, -(-len(fitting) // PAGE_ITEMS))
     number = min(max(1, page.number("page")), pages)
     return ToolPage(
-        rows=[_row(it) for it in fitting[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]],
+        rows=[
+            ChosenTool(name=str(it.get("name")), definition=it)
+            for it in fitting[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
+        ],
         found=len(fitting),
         total=len(tools),
         number=number,
@@ -413,18 +410,6 @@ async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object
 def _fits(tool: Mapping[str, Any], words: str) -> bool:
     text = f"{tool.get('name')} {tool.get('title') or ''} {tool.get('description') or ''}".lower()
     return all(word in text for word in words.split())
-
-
-def _row(tool: Mapping[str, Any]) -> ToolRow:
-    lines = str(tool.get("description") or "").strip().splitlines() or [""]
-    summary = lines[0] if len(lines[0]) <= MAX_SUMMARY_CHARS else f"{lines[0][:MAX_SUMMARY_CHARS]}…"
-    name = str(tool.get("name"))
-    return ToolRow(name=name, summary=summary, is_read_only=_is_read_only(tool))
-
-
-def _is_read_only(tool: Mapping[str, Any]) -> bool:
-    annotations = tool.get("annotations")
-    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
 def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
