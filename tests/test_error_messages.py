@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from docs.error_messages import PAGE, written
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
@@ -31,8 +33,9 @@ def is_listed(code: str, message: str) -> bool:
     return any(re.fullmatch(pattern, message) for pattern in patterns)
 
 
+@pytest.mark.full
 def test_the_page_is_what_the_code_says() -> None:
-    """``make docs`` writes its lists."""
+    """``make docs`` writes its lists, which takes 7 s of CPU."""
     assert written(TEXT) == TEXT
 
 

@@ -12,7 +12,7 @@ from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
 
-RELOADS, SWITCHES = 30, 10
+RELOADS, SWITCHES = 12, 10
 CALLS_BETWEEN = 15
 TOOLS = [f"{server}:{tool}" for server in ("s1", "s2", "s3", "s4") for tool in ("t1", "t2")]
 FIRST = {"s1:t1", "s2:t1", "s4:t1"}
