@@ -17,7 +17,7 @@ from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.error_status import STATUS_OF_CODE
+from mcp_tools_proxy.web.responses import STATUS_OF_CODE
 from retrieval_service.app import RetrievalSettings
 from tests.support.source_files import ROOT, source_files
 from tests.support.tables import named_row

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.api.openapi.examples import (
+from mcp_tools_proxy.api.examples import (
     PRESET_EXAMPLES,
     PROMPT_EXAMPLES,
     RESOURCE_EXAMPLES,

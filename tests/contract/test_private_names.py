@@ -80,7 +80,7 @@ def redis_bridge_has(name: str) -> Callable[[], bool]:
     )
 
 
-HTTP, FLOW = "server/http_protocol.py", "server/flow_control.py"
+HTTP, FLOW = "server/http_protocol.py", "server/slow_clients.py"
 SERVER = "server/uvicorn_server.py"
 REDIS = "ratelimit/redis_storage.py"
 STDIO = "downstream/mcp_client/stdio_process.py"

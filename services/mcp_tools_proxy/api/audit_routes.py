@@ -1,6 +1,7 @@
 """Shows operators the records of attempts: those of the past, and new ones as they come.
 
-Both need the right ``audit``. The docstrings of models are part of the OpenAPI document.
+Both need the right ``audit``. The docstrings of models and operations are part of the OpenAPI
+document: callers read them.
 """
 
 import asyncio
@@ -16,13 +17,13 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import (
+from mcp_tools_proxy.api.openapi import (
     Answer,
     Responses,
     SharedAnswer,
+    Tag,
     errors_of,
     refusal,
 )
@@ -45,11 +46,10 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.web.disconnect import disconnected
-from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
+from mcp_tools_proxy.web.body import disconnected
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER
 from mcp_tools_proxy.web.request_refusals import RequestRefusals, add_to_operation
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.web.responses import EVENT_STREAM, PING, PING_S, STREAM_HEADERS, json_response
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 MAX_RECORDS = 1000

@@ -14,17 +14,14 @@ from fastapi import Response
 from pydantic import ConfigDict, Field, RootModel, StringConstraints
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.api.answer_models import AnswerModel, CallAnswer, or_error
 from mcp_tools_proxy.api.call_routes import carry_out, idempotency_key_of, key_in_batch
-from mcp_tools_proxy.api.callers import resolve_user
-from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest, resolve_user, validate
+from mcp_tools_proxy.api.examples import BATCH_EXAMPLES
 from mcp_tools_proxy.api.models import BatchRequest, IdempotencyKey, RequestContext, TraceId
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, CallAnswer, or_error
-from mcp_tools_proxy.api.openapi.examples import BATCH_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import TOOL_HEADERS
-from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
-from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.api.openapi import TOOL_HEADERS, Answer, Responses, Tag, errors_of
 from mcp_tools_proxy.api.route_builder import Feature, operation
+from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.errors import InvalidArguments, InvalidRequest
@@ -33,9 +30,9 @@ from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.web.body import PACED_BYTES
-from mcp_tools_proxy.web.envelope import JSON, batch_envelope, reply_response
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER, trace_context_from
 from mcp_tools_proxy.web.request_refusals import route_of
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
+from mcp_tools_proxy.web.responses import JSON, batch_envelope, reply_response
 
 CallId = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 """As ``CALL_ID_PATTERN`` of ``model_replies``, which is imported with the first reply."""

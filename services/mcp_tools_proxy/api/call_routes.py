@@ -8,31 +8,34 @@ from typing import TypeVar
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.callers import resolve_user
-from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.endpoint import ParsedRequest, resolve_user
+from mcp_tools_proxy.api.examples import (
+    EXECUTE_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
+)
 from mcp_tools_proxy.api.models import (
     ExecuteRequest,
     PromptRequest,
     RequestContext,
     ResourceRequest,
 )
-from mcp_tools_proxy.api.openapi.examples import (
-    EXECUTE_EXAMPLES,
-    PROMPT_EXAMPLES,
-    RESOURCE_EXAMPLES,
+from mcp_tools_proxy.api.openapi import (
+    CALL_RESPONSES,
+    CALLER_HEADERS,
+    IDEMPOTENCY_HEADER,
+    TOOL_HEADERS,
+    Tag,
 )
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS, IDEMPOTENCY_HEADER, TOOL_HEADERS
-from mcp_tools_proxy.api.openapi.responses import CALL_RESPONSES
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.executor import Executor
-from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.envelope import outcome_response
+from mcp_tools_proxy.web.body import cancel_on_disconnect
+from mcp_tools_proxy.web.request_headers import trace_context_from
 from mcp_tools_proxy.web.request_refusals import route_of
-from mcp_tools_proxy.web.trace_headers import trace_context_from
+from mcp_tools_proxy.web.responses import outcome_response
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
 
 T = TypeVar("T")

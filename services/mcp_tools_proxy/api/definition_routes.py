@@ -1,6 +1,6 @@
 """Shows the definitions that are not as locked, and accepts one (contract §1).
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 import asyncio
@@ -8,14 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.examples import DEFINITION_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import (
-    SharedAnswer,
-    refusal,
-)
+from mcp_tools_proxy.api.examples import DEFINITION_EXAMPLES
+from mcp_tools_proxy.api.openapi import SharedAnswer, Tag, refusal
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.domain.document import DocumentHead, Readers
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag

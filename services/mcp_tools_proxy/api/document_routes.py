@@ -25,16 +25,17 @@ from mcp_tools_proxy.api.document_models import (
 )
 from mcp_tools_proxy.api.document_upload import FILES, IMPORT_RETRY_S, Uploads, media_type
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.examples import RIGHTS_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import CHANGE_HEADERS, PUT_HEADERS
-from mcp_tools_proxy.api.openapi.responses import (
+from mcp_tools_proxy.api.examples import RIGHTS_EXAMPLES
+from mcp_tools_proxy.api.openapi import (
+    CHANGE_HEADERS,
     ETAG,
+    PUT_HEADERS,
     RETRY_AFTER,
     SHARED_ANSWERS,
     Answer,
     Responses,
     SharedAnswer,
+    Tag,
     refusal,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate
@@ -67,9 +68,9 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER
 from mcp_tools_proxy.web.request_refusals import add_to_operation
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.web.responses import JSON
 from mcp_tools_proxy.wire.text import quote
 
 CONTENT_PATH = "/internal/documents/content"

@@ -26,9 +26,8 @@ from mcp_tools_proxy.domain.errors import (
     UnsupportedFormat,
 )
 from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
-from mcp_tools_proxy.web.body import discard
-from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.web.body import cancel_on_disconnect, discard
+from mcp_tools_proxy.web.responses import JSON
 from mcp_tools_proxy.wire.request_json import BODY
 
 MAX_UPLOADS = 32

@@ -1,7 +1,10 @@
-"""Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
+"""Builds endpoints: read, parse and validate the body, call the handler, or refuse the request.
+
+A handler finds out here who calls: what body and query assert, and what is missing.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Generic, TypeVar, get_args, get_origin
 
@@ -11,14 +14,19 @@ from pydantic_core import ErrorDetails
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
+from mcp_tools_proxy.api.models import CallerQuery, RequestContext
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver, read_headers
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
-from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER, trace_context_from, trace_id_from
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from, trace_id_from
+from mcp_tools_proxy.web.responses import error_response
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
@@ -208,3 +216,68 @@ def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidReques
     """Convert a validation error of pydantic's; the result names the field."""
     field = place_of(error, whole="body")
     return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})
+
+
+async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestContext]) -> Caller:
+    """Return the caller of a request with a body; tenant and user are always set.
+
+    Raises InvalidRequest naming a missing field, Unauthenticated, Forbidden, AgentRequired.
+    """
+    context = parsed.body
+    caller = await callers.resolve(parsed.request.scope, asserted_by_body(context))
+    if caller.tenant_id != NO_TENANT and caller.user_id:
+        return caller
+    field = "user.user_id"
+    if caller.tenant_id == NO_TENANT:
+        field = "user.tenant_id" if caller.user_id or context.user is not None else "user"
+    raise InvalidRequest(f"{field}: is missing", details={"field": field})
+
+
+def require_user(asserted: AssertedIdentity) -> None:
+    """Raise InvalidRequest if a body that stands for somebody does not name tenant and user."""
+    for field, value in (
+        ("user.tenant_id", asserted.tenant_id),
+        ("user.user_id", asserted.user_id),
+    ):
+        if value is None:
+            raise InvalidRequest(f"{field}: is missing", details={"field": field})
+
+
+def asserted_by_query(query: CallerQuery) -> AssertedIdentity:
+    """Return the identity that the query of a list asserts."""
+    return AssertedIdentity(
+        tenant_id=query.tenant_id,
+        user_id=query.user_id,
+        roles=None if query.roles is None else roles_of(query.roles),
+        agent=query.agent,
+        documents=_documents(query.documents),
+    )
+
+
+async def require_authentication(authenticator: Authenticator, request: Request) -> bool:
+    """Check the token where callers need one; return whether the caller is an operator.
+
+    Where callers need no token, each counts as an operator. Raises InvalidRequest, Unauthenticated.
+    """
+    authorization, _ = read_headers(request.headers.raw)
+    return await authenticator.is_operator(authorization)
+
+
+def asserted_by_body(context: RequestContext) -> AssertedIdentity:
+    """Return the identity that a body asserts."""
+    user, documents = context.user, _documents(context.documents)
+    if user is None:
+        if context.agent is None and documents is None:
+            return NO_ASSERTION
+        return AssertedIdentity(agent=context.agent, documents=documents)
+    return AssertedIdentity(
+        tenant_id=user.tenant_id,
+        user_id=user.user_id,
+        roles=None if user.roles is None else roles_of(user.roles),
+        agent=context.agent,
+        documents=documents,
+    )
+
+
+def _documents(ids: Sequence[str] | None) -> frozenset[str] | None:
+    return None if ids is None else frozenset(ids)

@@ -1,6 +1,6 @@
 """Explains to operators how a call would be handled.
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 from typing import Annotated
@@ -8,14 +8,13 @@ from typing import Annotated
 from fastapi import Request
 from pydantic import Field
 
-from mcp_tools_proxy.api.callers import asserted_by_body, require_user
-from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.answer_models import AnswerModel
+from mcp_tools_proxy.api.endpoint import ParsedRequest, asserted_by_body, require_user
+from mcp_tools_proxy.api.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.models import ExecuteRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.examples import EXECUTE_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import (
+from mcp_tools_proxy.api.openapi import (
     Answer,
+    Tag,
     errors_of,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate

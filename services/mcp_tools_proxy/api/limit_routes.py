@@ -1,21 +1,19 @@
 """Shows what is left of the budgets of a tenant, and charges nothing.
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from mcp_tools_proxy.api.answer_models import AnswerModel, or_error
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import Name
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS
-from mcp_tools_proxy.api.openapi.responses import ERRORS_ARE_OK
-from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.api.openapi import CALLER_HEADERS, ERRORS_ARE_OK, Tag
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import Feature, operation
+from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller

@@ -1,45 +1,45 @@
-"""The handlers that list what a caller may use: tools, prompts, resources."""
+"""Lists what a caller may use: tools, prompts, resources, documents.
+
+Documents are listed by a call of the tool list_documents. The docstrings of models and operations
+are part of the OpenAPI document: callers read them.
+"""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 from fastapi import Request, Response
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
-from mcp_tools_proxy.api.callers import asserted_by_query
-from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
-from mcp_tools_proxy.api.models import CallerQuery, ToolsQuery
-from mcp_tools_proxy.api.openapi.answer_fields import (
-    Pending,
-    Prompt,
-    Resource,
-    ResourceTemplate,
-    SchemaField,
-    ToolAnnotationsField,
-)
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import LIST_HEADERS
-from mcp_tools_proxy.api.openapi.responses import (
+from mcp_tools_proxy.api.answer_models import AnswerModel, Object, or_error
+from mcp_tools_proxy.api.document_models import LanguageField
+from mcp_tools_proxy.api.endpoint import ParsedRequest, asserted_by_query, validate
+from mcp_tools_proxy.api.models import Agent, CallerQuery, Documents, ToolsQuery
+from mcp_tools_proxy.api.openapi import (
+    CALLER_HEADERS,
     ETAG,
+    LIST_HEADERS,
+    RETRY_AFTER,
     SHARED_ANSWERS,
     Answer,
     Responses,
+    Tag,
     errors_of,
     refusal,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.preset_routes import ActivePresetAnswer
+from mcp_tools_proxy.api.preset_routes import ActivePresetAnswer, Pending
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.domain.caller import Caller, Kind
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller, Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.outcome import Ok
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.preset_switch import PresetPreview, PresetPreviews
 from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
@@ -49,10 +49,13 @@ from mcp_tools_proxy.registry.tool_lists import ListBody, ToolList
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
-from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.tools.list_documents import LIST_DOCUMENTS, MAX_CURSOR_CHARS
+from mcp_tools_proxy.web.body import cancel_on_disconnect
 from mcp_tools_proxy.web.list_query import name_style_of
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER, trace_context_from
 from mcp_tools_proxy.web.request_refusals import add_to_operation, route_of
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.web.responses import JSON, POLICY_HEADER, RATE_LIMIT_HEADER, outcome_response
+from mcp_tools_proxy.wire.identifiers import MAX_ROLES, Identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 _SEVERAL_VALUED = ("names", "roles", "documents")
@@ -62,6 +65,26 @@ _SINGLE_VALUED = (
     "preset_id",
 )
 _ENTITY_TAG = re.compile(r'"[^"]*"')
+
+
+SchemaField = Annotated[Object, Field(title="JsonSchema", description="A JSON Schema.")]
+
+
+ToolAnnotationsField = Annotated[
+    Object,
+    Field(title="ToolAnnotations", description="The tool's annotations, as MCP defines them."),
+]
+
+
+Prompt = Annotated[Object, Field(title="Prompt", description="A prompt in MCP format.")]
+
+
+Resource = Annotated[Object, Field(title="Resource", description="A resource in MCP format.")]
+
+
+ResourceTemplate = Annotated[
+    Object, Field(title="ResourceTemplate", description="A resource template in MCP format.")
+]
 
 
 class McpTool(AnswerModel):
@@ -398,3 +421,134 @@ def _matches_etag(headers: Headers, etag: str) -> bool:
         return False
     values = ",".join(headers.getlist("if-none-match"))
     return values.strip() == "*" or etag in _ENTITY_TAG.findall(values)
+
+
+ARGUMENTS = ("query", "tag", "limit", "cursor")
+"""The parameters that are arguments of the tool."""
+
+
+class ReadableQuery(BaseModel):
+    """Query of GET /internal/mcp/documents."""
+
+    tenant_id: Annotated[Identifier | None, Field(description="The documents' tenant.")] = None
+    user_id: Annotated[
+        Identifier | None,
+        Field(description=("User. Only documents that this user may read are listed.")),
+    ] = None
+    roles: Annotated[
+        list[str] | None,
+        Field(
+            max_length=MAX_ROLES,
+            description="The user's roles. May be repeated, one role each.",
+        ),
+    ] = None
+    agent: Agent | None = None
+    documents: Documents | None = None
+    query: Annotated[
+        str | None,
+        Field(description="Only documents with these words in the title, id or a tag."),
+    ] = None
+    tag: Annotated[str | None, Field(description="Only documents with this tag.")] = None
+    limit: Annotated[
+        int | None,
+        Field(ge=1, description=("Maximum number of documents: 20 by default, at most 50.")),
+    ] = None
+    cursor: Annotated[
+        str | None,
+        Field(description="The `next_cursor` of the previous page.", max_length=MAX_CURSOR_CHARS),
+    ] = None
+
+
+class ReadableDocument(AnswerModel):
+    """A document that the caller may read."""
+
+    doc_id: str
+    title: str
+    pages: Annotated[int, Field(description="The number of pages.")]
+    tags: list[str]
+    language: LanguageField = None
+    updated: Annotated[str, Field(description="Time of the last change to the content, in UTC.")]
+
+
+class ReadableAnswer(AnswerModel, title="ReadableDocumentList"):
+    """Documents that the caller may read, sorted by doc_id."""
+
+    documents: list[ReadableDocument]
+    count: Annotated[int, Field(description="Number of documents in this answer.")]
+    next_cursor: Annotated[
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
+    ] = None
+    pending: Annotated[
+        bool | None, Field(description="True while some documents have not been read yet.")
+    ] = None
+
+
+ReadableOrError = or_error(
+    ReadableAnswer, "ReadableDocumentListResponse", "The documents, or an error."
+)
+
+
+def called_list_responses(model: object) -> Responses:
+    """Return the responses of a route that lists by a call of a tool, which is charged."""
+    listed = Answer(
+        "The list. Errors that the caller can handle are also 200, with status `error`.",
+        model,
+        (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
+    )
+    return {200: listed, **errors_of(401, 403, 422, 500, 503)}
+
+
+class ReadableDocumentRoutes(Feature):
+    """Lists what the caller may read, by the executor: no check and no budget is left out."""
+
+    tag = Tag.LISTS
+
+    def __init__(self, callers: CallerResolver, executor: Executor) -> None:
+        self._callers = callers
+        self._executor = executor
+
+    @operation(
+        "GET",
+        "/internal/mcp/documents",
+        responses=called_list_responses(ReadableOrError),
+        headers=CALLER_HEADERS,
+    )
+    async def list_readable_documents(
+        self, parsed: ParsedRequest[None], query: ReadableQuery
+    ) -> Response:
+        """List documents that the caller may read.
+
+        Returns the result of the tool `list_documents` and is charged like a call to it.
+        """
+        request = parsed.request
+        caller = await self._callers.resolve(request.scope, _asserted(query))
+        if caller.tenant_id == NO_TENANT:
+            raise InvalidRequest("tenant_id: is missing", details={"field": "tenant_id"})
+        call = Call(
+            name=LIST_DOCUMENTS,
+            arguments=query.model_dump(include=set(ARGUMENTS), exclude_none=True),
+            caller=caller,
+            trace_id=parsed.trace_id,
+            trace_context=trace_context_from(request.headers),
+            route=route_of(request.scope),
+        )
+        outcome = await cancel_on_disconnect(request.receive, self._executor.execute(call))
+        response = outcome_response(outcome, call.trace_id)
+        if not isinstance(outcome, Ok):
+            return response
+        headers = {
+            name: value
+            for name, value in response.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+        return Response(outcome.result_json, 200, headers, JSON)
+
+
+def _asserted(query: ReadableQuery) -> AssertedIdentity:
+    return AssertedIdentity(
+        tenant_id=query.tenant_id,
+        user_id=query.user_id,
+        roles=None if query.roles is None else roles_of(query.roles),
+        agent=query.agent,
+        documents=None if query.documents is None else frozenset(query.documents),
+    )

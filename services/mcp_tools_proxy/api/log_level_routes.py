@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.examples import LOG_LEVEL_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.examples import LOG_LEVEL_EXAMPLES
+from mcp_tools_proxy.api.openapi import Tag
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel

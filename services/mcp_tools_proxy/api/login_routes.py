@@ -1,6 +1,6 @@
 """Lists, offers and ends logins to servers (contract §1).
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 from typing import Annotated, Any, Literal
@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from mcp_tools_proxy.api.answer_models import AnswerModel, or_error
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, or_error
-from mcp_tools_proxy.api.openapi.examples import LOGIN_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.examples import LOGIN_EXAMPLES
+from mcp_tools_proxy.api.openapi import Tag
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver

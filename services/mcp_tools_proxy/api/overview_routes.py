@@ -1,6 +1,6 @@
 """Shows the state of this replica to operators with the right ``audit``.
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 import socket
@@ -13,12 +13,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.health_routes import ReadinessAnswer
 from mcp_tools_proxy.api.limit_routes import LimitUnit
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ReadinessAnswer
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.api.openapi import Tag
 from mcp_tools_proxy.api.route_builder import Feature, operation
+from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.server_auth import LoginFor

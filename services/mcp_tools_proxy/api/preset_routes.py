@@ -7,19 +7,19 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field
 
-from mcp_tools_proxy.api.callers import require_authentication
-from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.answer_models import AnswerModel
+from mcp_tools_proxy.api.endpoint import ParsedRequest, require_authentication
+from mcp_tools_proxy.api.examples import PRESET_EXAMPLES
 from mcp_tools_proxy.api.models import Name
-from mcp_tools_proxy.api.openapi.answer_fields import ItemKindField, Pending, WhyField
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.examples import PRESET_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
+from mcp_tools_proxy.api.openapi import Answer, Responses, Tag, errors_of
 from mcp_tools_proxy.api.route_builder import Feature, operation
+from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import PresetState, RegistryPublisher
+from mcp_tools_proxy.policy.visibility import Why
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 
@@ -31,6 +31,30 @@ class PresetChoice(BaseModel):
 
     preset_id: Name
     persist: bool | None = None
+
+
+ItemKindField = Annotated[
+    str,
+    open_names("ItemKind", "Kind of an offered item.", [kind.value for kind in Kind]),
+]
+
+
+WhyField = Annotated[
+    str,
+    open_names(
+        "MissingReason", "Why an item of the preset is unavailable.", [why.value for why in Why]
+    ),
+]
+
+
+Pending = Annotated[
+    list[str],
+    Field(
+        description=(
+            "Servers that are connecting for the first time; their items are not listed yet."
+        )
+    ),
+]
 
 
 class PresetAnswer(AnswerModel, title="Preset"):

@@ -23,17 +23,23 @@ from mcp_tools_proxy.api.endpoint import (
     traced,
     validate,
 )
-from mcp_tools_proxy.api.openapi.examples import NO_EXAMPLES, Examples
-from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
-from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import Answer, Responses, errors_of
+from mcp_tools_proxy.api.examples import NO_EXAMPLES, Examples
+from mcp_tools_proxy.api.openapi import (
+    TRACED,
+    Answer,
+    Operation,
+    Responses,
+    Tag,
+    errors_of,
+    security,
+)
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.spans import Tracer
-from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.web.request_headers import TRACE_HEADER
+from mcp_tools_proxy.web.responses import json_response
 
 Method = Callable[..., Any]
 MethodT = TypeVar("MethodT", bound=Method)

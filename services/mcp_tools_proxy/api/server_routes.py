@@ -15,30 +15,26 @@ from fastapi import Response
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_json
 
-from mcp_tools_proxy.api.callers import require_authentication
-from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
-from mcp_tools_proxy.api.openapi.answer_fields import (
-    Object,
-    RemoteStateField,
-    ServerCounts,
-    ServerStateField,
-    ServerTransportField,
+from mcp_tools_proxy.api.answer_models import AnswerModel, Object
+from mcp_tools_proxy.api.endpoint import (
+    ParsedRequest,
+    require_authentication,
+    single_values,
+    validate,
 )
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import SharedAnswer, refusal
-from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.api.openapi import SharedAnswer, Tag, refusal
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
+from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.domain.backend_link import RemoteStatus
+from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, InvalidItem, Snapshot
-from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.policy.visibility import Offers, Why
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.recorder import cut
@@ -91,6 +87,43 @@ HiddenForField = Annotated[
         "HiddenFor",
         "Why an offered item is hidden from all callers.",
         [why.value for why in Why if not (why.is_of_server or why in _NEVER_OFFERED)],
+    ),
+]
+
+
+ServerStateField = Annotated[
+    str,
+    open_names(
+        "ServerState", "The state of a server's session.", [state.value for state in ServerState]
+    ),
+]
+
+
+ServerTransportField = Annotated[
+    str,
+    open_names(
+        "ServerTransport",
+        "How the gateway connects to a server.",
+        [transport.value for transport in Transport],
+    ),
+]
+
+
+RemoteStateField = Annotated[
+    str,
+    open_names(
+        "RemoteState",
+        "The state of the connection to the remote backend; `off` if none is configured.",
+        ["off", *(state.value for state in RemoteState)],
+    ),
+]
+
+
+ServerCounts = Annotated[
+    dict[str, int],
+    Field(
+        title="ServerCounts",
+        description=("Numbers of tools, prompts and other items that the server offers."),
     ),
 ]
 

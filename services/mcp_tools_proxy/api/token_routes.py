@@ -1,6 +1,6 @@
 """Lists, makes and revokes bearer tokens, for operators (contract §1).
 
-The docstrings of models are part of the OpenAPI document: callers read them.
+The docstrings of models and operations are part of the OpenAPI document: callers read them.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.api.openapi.examples import TOKEN_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.responses import (
+from mcp_tools_proxy.api.examples import TOKEN_EXAMPLES
+from mcp_tools_proxy.api.openapi import (
     SharedAnswer,
+    Tag,
     refusal,
 )
 from mcp_tools_proxy.api.operator_gate import OperatorGate

@@ -11,20 +11,17 @@ from fastapi import Response
 from pydantic import Field
 from pydantic_core import from_json
 
+from mcp_tools_proxy.api.answer_models import ErrorEnvelope, OkEnvelope
 from mcp_tools_proxy.api.call_routes import (
     call_of,
     carry_out,
     idempotency_key_of,
 )
-from mcp_tools_proxy.api.callers import asserted_by_body, require_user
-from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.endpoint import ParsedRequest, asserted_by_body, require_user
+from mcp_tools_proxy.api.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.explain_routes import ExplainedBudget, budgets_of
 from mcp_tools_proxy.api.models import ExecuteRequest
-from mcp_tools_proxy.api.openapi.answer_models import ErrorEnvelope, OkEnvelope
-from mcp_tools_proxy.api.openapi.examples import EXECUTE_EXAMPLES
-from mcp_tools_proxy.api.openapi.operation import Tag
-from mcp_tools_proxy.api.openapi.parameters import IDEMPOTENCY_HEADER, TRACED
-from mcp_tools_proxy.api.openapi.responses import call_responses
+from mcp_tools_proxy.api.openapi import IDEMPOTENCY_HEADER, TRACED, Tag, call_responses
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
@@ -32,8 +29,8 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Explainer
-from mcp_tools_proxy.web.envelope import outcome_response
 from mcp_tools_proxy.web.request_refusals import end_operation
+from mcp_tools_proxy.web.responses import outcome_response
 
 _Text = Annotated[
     str,

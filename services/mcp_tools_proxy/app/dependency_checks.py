@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.web.request_headers import new_trace_id
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason, redis_reason
 
 ATTEMPT_S = 5.0

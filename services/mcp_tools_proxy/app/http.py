@@ -18,19 +18,16 @@ from mcp_tools_proxy.api.definition_routes import DefinitionRoutes
 from mcp_tools_proxy.api.document_routes import DocumentRoutes
 from mcp_tools_proxy.api.document_upload import Uploads
 from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.explain_routes import ExplainRoutes
-from mcp_tools_proxy.api.health_routes import HealthRoutes
-from mcp_tools_proxy.api.landing_page import landing_routes
+from mcp_tools_proxy.api.health_routes import HealthRoutes, landing_routes
 from mcp_tools_proxy.api.limit_routes import LimitRoutes
-from mcp_tools_proxy.api.list_routes import ListRoutes, ToolPreviews
+from mcp_tools_proxy.api.list_routes import ListRoutes, ReadableDocumentRoutes, ToolPreviews
 from mcp_tools_proxy.api.log_level_routes import LogLevelRoutes
 from mcp_tools_proxy.api.login_routes import LoginRoutes
-from mcp_tools_proxy.api.openapi.operation import TAGS
+from mcp_tools_proxy.api.openapi import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.overview_routes import OverviewRoutes
 from mcp_tools_proxy.api.preset_routes import PresetRoutes
-from mcp_tools_proxy.api.readable_document_routes import ReadableDocumentRoutes
 from mcp_tools_proxy.api.route_builder import Feature, RouteBuilder
 from mcp_tools_proxy.api.server_routes import RemoteRoutes, ServerRoutes
 from mcp_tools_proxy.api.token_routes import TokenRoutes
@@ -55,11 +52,16 @@ from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.client_address import Peers
-from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.fast_routes import DescribedApp, DirectRoute, FastRouter
+from mcp_tools_proxy.web.fast_routes import (
+    DescribedApp,
+    DirectRoute,
+    FastRouter,
+    add_error_handlers,
+)
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
+from mcp_tools_proxy.web.request_headers import Peers
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.responses import error_response
 from mcp_tools_proxy.web.token_gate import OperatorCheck, TokenGate
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION

@@ -25,7 +25,7 @@ from mcp_tools_proxy.api.token_routes import NewToken, TokensAnswer
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.errors import RouteNotFound
-from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
+from mcp_tools_proxy.web.request_headers import ENTRY, FORWARDED_FOR
 
 TOOLS_PATH = "/internal/mcp/tools"
 EXECUTE_PATH = "/internal/mcp/execute"

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.sign_in_store import RecordKind, SignInStore
-from mcp_tools_proxy.web.cookies import Cookie
+from mcp_tools_proxy.web.request_headers import Cookie
 
 SESSION_S = 8 * 3600.0
 """Longest time from a sign-in to the end of its session, in seconds."""

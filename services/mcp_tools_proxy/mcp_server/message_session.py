@@ -34,7 +34,7 @@ from mcp_tools_proxy.mcp_server.results import (
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import handle_stateless, parse_stateless
 from mcp_tools_proxy.mcp_server.subscriptions import LISTEN
-from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.web.request_headers import new_trace_id
 from mcp_tools_proxy.wire.json_rpc import (
     JsonRpcError,
     RequestId,

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
-from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
+from mcp_tools_proxy.web.request_headers import new_trace_id, trace_context_from, trace_header
 from mcp_tools_proxy.wire.identifiers import (
     DOCUMENTS_RULE,
     IDEMPOTENCY_KEY_RULE,

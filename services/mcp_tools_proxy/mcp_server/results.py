@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
-from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.web.request_headers import new_trace_id
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId
 from mcp_tools_proxy.wire.mcp_protocol import (
     CLIENT_ERROR_CODES,

@@ -14,8 +14,12 @@ import structlog
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from mcp_tools_proxy.server.flow_control import JoinedWrites, PausableFlow
-from mcp_tools_proxy.server.slow_clients import ArrivalTimer, UnreadWatch
+from mcp_tools_proxy.server.slow_clients import (
+    ArrivalTimer,
+    JoinedWrites,
+    PausableFlow,
+    UnreadWatch,
+)
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 

@@ -1,11 +1,126 @@
-"""Closes connections of clients that are slow to send a request or to read a response."""
+"""Bounds clients that are slow to send a request or to read a response: pauses, then closes."""
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Callable
 
 import structlog
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+_SENDS_NO_MORE = getattr(select, "POLLRDHUP", 0)
+"""The poll event of a client that closed its side; without it (not Linux) only resets are seen."""
+
+
+class PausableFlow(FlowControl):
+    """uvicorn's flow control with a hold: until ``release``, uvicorn cannot resume reading.
+
+    While a connection is not read, asyncio does not report that the client has closed it. So the
+    socket is polled every ``poll_s`` seconds; ``on_disconnect`` is called once.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, *, on_disconnect: Callable[[], None], poll_s: float
+    ) -> None:
+        super().__init__(transport)
+        self._on_disconnect = on_disconnect
+        self._poll_s = poll_s
+        self._poll_timer: asyncio.TimerHandle | None = None
+        self.held = False
+
+    def pause_reading(self) -> None:
+        """Pause reading until ``resume_reading``."""
+        super().pause_reading()
+        self._poll_later()
+
+    def hold(self) -> None:
+        """Pause reading until ``release``."""
+        self.held = True
+        self._transport.pause_reading()
+        self._poll_later()
+
+    def release(self) -> None:
+        """Resume reading, unless uvicorn has paused it meanwhile."""
+        self.held = False
+        if not self.read_paused:
+            self._transport.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Resume reading now, or on ``release`` while held."""
+        if self.held:
+            self.read_paused = False
+        elif self.read_paused:  # rarely true, though uvicorn calls this after each response
+            super().resume_reading()
+
+    def stop_polling(self) -> None:
+        """Stop polling: the connection is closed."""
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
+
+    def _poll_later(self) -> None:
+        if self._poll_timer is None:
+            loop = asyncio.get_running_loop()
+            self._poll_timer = loop.call_later(self._poll_s, self._poll)
+
+    def _poll(self) -> None:
+        self._poll_timer = None
+        if self._transport.is_closing() or not (self.held or self.read_paused):
+            return
+        if self._is_client_disconnected():
+            self._on_disconnect()
+        else:
+            self._poll_later()
+
+    def _is_client_disconnected(self) -> bool:
+        state = select.poll()
+        state.register(self._transport.get_extra_info("socket").fileno(), _SENDS_NO_MORE)
+        return bool(state.poll(0))
+
+
+JOINED_BYTES = 64 * 1024
+"""Longest body that is copied behind its head."""
+
+
+class JoinedWrites:
+    """Stands for the transport of one response to ``cycle``, which writes head and body apart.
+
+    Two writes are two system calls and two packets, a tenth of a short call. A head waits only
+    where it says a length, and so nothing can be done with it alone: that of a stream does not.
+    """
+
+    __slots__ = ("_cycle", "_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
+        self._transport = transport
+        self._cycle: RequestResponseCycle | None = cycle
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write a head, or a part of a body with the head that waits for it."""
+        cycle = self._cycle
+        if cycle is not None and cycle.response_started:
+            self._cycle = None  # they hold each other: only the garbage collector would free them
+            if cycle.chunked_encoding is False and cycle.scope["method"] != "HEAD":
+                self._head = data
+                return
+        head, self._head = self._head, b""
+        if len(data) <= JOINED_BYTES:
+            self._transport.write(head + data)
+        else:
+            self._transport.write(head)
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection, once what waits is written."""
+        if self._head:
+            self._transport.write(self._head)
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closing or closed."""
+        return self._transport.is_closing()
 
 
 class ArrivalTimer:

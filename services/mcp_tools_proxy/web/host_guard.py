@@ -13,14 +13,14 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import Forbidden
-from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.request_headers import trace_id_from
 from mcp_tools_proxy.web.request_refusals import (
     RequestRefusals,
     is_console_path,
     is_page_path,
 )
+from mcp_tools_proxy.web.responses import error_response
 from mcp_tools_proxy.web.token_gate import OPEN_PATHS
-from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
 MAX_REMEMBERED = 256

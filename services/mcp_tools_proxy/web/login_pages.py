@@ -35,14 +35,13 @@ from mcp_tools_proxy.domain.sign_in_pages import (
 )
 from mcp_tools_proxy.telemetry.request_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.web.body import read_body
-from mcp_tools_proxy.web.cookies import Cookie
+from mcp_tools_proxy.web.request_headers import Cookie, new_trace_id
 from mcp_tools_proxy.web.request_refusals import (
     RecordedOperation,
     RequestRefusals,
     begin_operation,
     operation_of,
 )
-from mcp_tools_proxy.web.trace_headers import new_trace_id
 from mcp_tools_proxy.wire.text import printable
 
 COOKIE = Cookie(name="__Host-mcp-sign-in", max_age_s=600)

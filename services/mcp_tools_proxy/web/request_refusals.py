@@ -20,7 +20,7 @@ from mcp_tools_proxy.telemetry.request_events import (
     origin_fields,
 )
 from mcp_tools_proxy.telemetry.spans import ERROR_TYPE, set_on_span
-from mcp_tools_proxy.web.client_address import ENTRY, Peers
+from mcp_tools_proxy.web.request_headers import ENTRY, Peers
 
 _OPERATION = "mcp_tools_proxy.operation"
 

@@ -10,8 +10,8 @@ from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL, read_authorization, read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.spans import TRACE_ID, Tracer
+from mcp_tools_proxy.web.request_headers import trace_context_from, trace_id_from
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
-from mcp_tools_proxy.web.trace_headers import trace_context_from, trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
 """Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""

@@ -1,6 +1,6 @@
 """A response's head and body go out together; what cannot wait does not."""
 
-from mcp_tools_proxy.server.flow_control import JOINED_BYTES, JoinedWrites
+from mcp_tools_proxy.server.slow_clients import JOINED_BYTES, JoinedWrites
 from tests.support.tables import each_row
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"

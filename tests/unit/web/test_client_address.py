@@ -1,6 +1,6 @@
 """Whose address a request has, behind proxies that are trusted or not."""
 
-from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.web.request_headers import Peers
 from mcp_tools_proxy.wire.addresses import group_of
 from tests.support.tables import each_row
 

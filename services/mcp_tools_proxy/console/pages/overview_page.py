@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 
-from mcp_tools_proxy.api.openapi.answer_models import CheckAnswer
+from mcp_tools_proxy.api.health_routes import CheckAnswer
 from mcp_tools_proxy.api.overview_routes import AttentionAnswer, AttentionKind
 from mcp_tools_proxy.config.json_file import steps_of
 from mcp_tools_proxy.console.api_client import OVERVIEW

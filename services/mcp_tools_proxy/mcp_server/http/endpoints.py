@@ -36,10 +36,10 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.error_status import error_headers, status_of
 from mcp_tools_proxy.web.list_query import list_options_of
+from mcp_tools_proxy.web.request_headers import trace_id_from
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.web.responses import error_headers, status_of
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, PARSE_ERROR
 from mcp_tools_proxy.wire.request_json import BODY

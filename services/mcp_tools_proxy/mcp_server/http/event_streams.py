@@ -18,7 +18,7 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.http_request import CallerCheck, HttpRequest
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.policy.tenant_share import check_tenant_streams
-from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
+from mcp_tools_proxy.web.responses import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.wire.encoded_list import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 

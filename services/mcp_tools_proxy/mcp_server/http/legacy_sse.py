@@ -24,8 +24,7 @@ from mcp_tools_proxy.mcp_server.http.event_streams import EventStream, event_fra
 from mcp_tools_proxy.mcp_server.http.http_request import HttpRequest
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
-from mcp_tools_proxy.web.disconnect import disconnected
+from mcp_tools_proxy.web.body import BodyLimits, disconnected, parse_body, read_body
 from mcp_tools_proxy.web.list_query import query_of
 from mcp_tools_proxy.wire.json_rpc import RequestId, check_message, request_id_of
 

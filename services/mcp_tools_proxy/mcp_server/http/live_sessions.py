@@ -29,7 +29,7 @@ from mcp_tools_proxy.mcp_server.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions import SessionSubscriptions
 from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
-from mcp_tools_proxy.web.disconnect import disconnected
+from mcp_tools_proxy.web.body import disconnected
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.mcp_server.http.shared_sessions import Notice, SharedSessions

@@ -46,8 +46,8 @@ from mcp_tools_proxy.mcp_server.server import LIST_METHODS, GatewayMcpServer
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
+from mcp_tools_proxy.web.request_headers import trace_id_from
 from mcp_tools_proxy.web.request_refusals import route_of
-from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import (
     JsonRpcError,
     SendMessage,

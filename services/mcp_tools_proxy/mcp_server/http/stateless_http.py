@@ -35,9 +35,8 @@ from mcp_tools_proxy.mcp_server.stateless import (
     wants_stream,
 )
 from mcp_tools_proxy.mcp_server.subscriptions import LISTEN
-from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
-from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.web.body import BodyLimits, cancel_on_disconnect, parse_body, read_body
+from mcp_tools_proxy.web.request_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, is_notification, request_id_of
 from mcp_tools_proxy.wire.mcp_protocol import HEADER_MISMATCH, INVALID_REQUEST
 

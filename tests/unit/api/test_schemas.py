@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_tools_proxy.api.openapi.shared_schemas import add_schema, open_names
+from mcp_tools_proxy.api.schemas import add_schema, open_names
 from mcp_tools_proxy.web.fast_routes import Components
 
 

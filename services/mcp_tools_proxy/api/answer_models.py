@@ -1,8 +1,9 @@
-"""Pydantic models of responses, for the OpenAPI document only: handlers build JSON without them.
+"""The envelopes of answers, and what the models of all answers have in common.
 
 The titles are the names of classes in clients that are made from the document: a promise. The
 docstrings are part of the document, too: callers read them. An optional field is left out where it
-does not apply; it is never null.
+does not apply; it is never null. Where the document knows names that a later version may add to,
+they are ``open_names``.
 """
 
 from typing import Annotated, Literal
@@ -10,13 +11,37 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.models import TraceId
-from mcp_tools_proxy.api.openapi.answer_fields import (
-    CallResult,
-    CheckStatusField,
-    ErrorCodeField,
-    ErrorDetails,
-    ReadinessStatusField,
-)
+from mcp_tools_proxy.api.schemas import open_names
+from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.errors import errors_by_code
+
+Object = dict[str, object]
+
+ErrorCodeField = Annotated[
+    str,
+    open_names(
+        "ErrorCode",
+        "A stable error code.",
+        [*errors_by_code(), CapacityExceeded.code],
+    ),
+]
+
+
+CallResult = Annotated[
+    Object,
+    Field(title="CallResult", description="Result of the tool, prompt or resource."),
+]
+
+ErrorDetails = Annotated[
+    Object,
+    Field(
+        title="ErrorDetails",
+        description=(
+            "Details for programs. The fields depend on the code: `field` is the place in the "
+            "request, `candidates` are possible names."
+        ),
+    ),
+]
 
 
 class AnswerModel(BaseModel):
@@ -95,22 +120,3 @@ CallAnswer = Annotated[
         description="The outcome of a call; `status` tells success from error.",
     ),
 ]
-
-
-class CheckAnswer(AnswerModel, title="ReadinessCheck", extra="allow"):
-    """The state of a dependency. Other fields depend on its type."""
-
-    status: CheckStatusField
-
-
-class ReadinessAnswer(AnswerModel, title="Readiness"):
-    """Whether this replica should get traffic, and the state of each dependency in use."""
-
-    status: ReadinessStatusField
-    checks: Annotated[
-        dict[str, CheckAnswer],
-        Field(
-            title="ReadinessChecks",
-            description="The state of each dependency in use: `documents`, `server:<id>` …",
-        ),
-    ]
