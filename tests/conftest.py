@@ -14,12 +14,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.downstream.mcp_client import dialer, stdio_process
-from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.ratelimit import failover, limiter
-from mcp_tools_proxy.redis_client import connection_pool
 from mcp_tools_proxy.server.garbage_collector import THRESHOLDS
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
+from mcp_tools_proxy.storage import cache_folder, redis_pool
 from retrieval_service.app import RetrievalSettings
 from tests.support.assertion_cache import fill_assertion_cache
 from tests.support.bounds import BOUND_S
@@ -150,7 +149,7 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
     """
     monkeypatch.setattr(dialer, "CONNECT_S", BOUND_S)
-    monkeypatch.setattr(connection_pool, "CONNECT_TIMEOUT_S", BOUND_S)
+    monkeypatch.setattr(redis_pool, "CONNECT_TIMEOUT_S", BOUND_S)
     monkeypatch.setattr(stdio_process, "KILL_TIMEOUT_S", BOUND_S)
 
 

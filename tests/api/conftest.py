@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.downstream.mcp_client import dialer
-from mcp_tools_proxy.filesystem import cache_folder
+from mcp_tools_proxy.storage import cache_folder
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import Service, running

@@ -17,7 +17,7 @@ from mcp_tools_proxy.console.sessions import (
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_in_store import MAX_CONSOLE_SESSIONS, MemorySignIns
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.console_browser import (
     ADMIN,

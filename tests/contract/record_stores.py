@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.idempotency.records import RecordKey, RecordState, RecordStore
 from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS
 from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
+from mcp_tools_proxy.storage.redis_pool import open_pool
 
 REQUEST = b"r" * 32
 OTHER_REQUEST = b"o" * 32

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.storage import MemoryStorage
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.captured_logs import capture_logs
 from tests.support.redis_server import RedisServer

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns
 from mcp_tools_proxy.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_in_store import RecordKind, RecordSealer, SignInStore
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases, PostgresDatabase
 from tests.support.redis_server import RedisServer

@@ -9,10 +9,10 @@ import pytest
 from mcp_tools_proxy.domain.logins import LoginBinding
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import sealed_with
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_login
 
 NEW_KEY = b"another key of at least thirty-two characters"

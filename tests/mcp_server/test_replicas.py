@@ -12,7 +12,7 @@ from redis import Redis
 
 from mcp_tools_proxy.mcp_server.http import live_sessions, shared_sessions
 from mcp_tools_proxy.mcp_server.http.session_ids import SessionName
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_endpoint import BOTH, LEGACY, TENANT, Served, serving

@@ -25,7 +25,7 @@ from mcp_tools_proxy.domain.errors import (
     StoreUnavailable,
     UnsupportedFormat,
 )
-from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
+from mcp_tools_proxy.storage.files import open_temporary, write_all
 from mcp_tools_proxy.web.body import cancel_on_disconnect, discard
 from mcp_tools_proxy.web.responses import JSON
 from mcp_tools_proxy.wire.request_json import BODY

@@ -22,9 +22,9 @@ from mcp_tools_proxy.console.page_request import OwnOrigin
 from mcp_tools_proxy.console.sessions import SessionCookie, Sessions
 from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets, Templates
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
-from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.storage.cache_folder import default_folder
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.wire.identifiers import is_loopback
 

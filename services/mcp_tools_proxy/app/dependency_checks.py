@@ -94,7 +94,7 @@ async def _redis(url: str) -> str | None:
     from redis.asyncio import Redis  # noqa: PLC0415 - slow
     from redis.exceptions import RedisError  # noqa: PLC0415
 
-    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+    from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
     pool = open_pool(url, max_connections=1)
     try:

@@ -47,7 +47,6 @@ from mcp_tools_proxy.downstream.components.build_components import build_compone
 from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.filesystem import cache_folder
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
@@ -65,6 +64,7 @@ from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.storage import cache_folder
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop

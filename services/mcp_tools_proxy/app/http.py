@@ -365,7 +365,7 @@ def _shared_sessions(settings: Settings, replica: str) -> "SharedSessions | None
         return None
     # redis-py is slow to import
     from mcp_tools_proxy.mcp_server.http import shared_sessions  # noqa: PLC0415
-    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+    from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
     return shared_sessions.SharedSessions(
         open_pool(url.get_secret_value(), max_connections=shared_sessions.MAX_CONNECTIONS),

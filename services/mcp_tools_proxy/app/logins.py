@@ -125,7 +125,7 @@ def open_sign_in_store(
     url = settings.state_url
     if url is not None:
         from mcp_tools_proxy.logins import redis_sign_ins  # noqa: PLC0415
-        from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+        from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
         pool = open_pool(
             url.get_secret_value(),

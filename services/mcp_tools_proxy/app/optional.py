@@ -242,10 +242,10 @@ def build_record_store(settings: Settings) -> RecordStore:
             f"{variable('state_key')} is not set, so nothing can be kept in Redis",
             is_wanted=settings.state_url is not None,
         )
-    from mcp_tools_proxy.encryption.record_cipher import RecordCipher  # noqa: PLC0415
     from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
     from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
-    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+    from mcp_tools_proxy.storage.record_cipher import RecordCipher  # noqa: PLC0415
+    from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
     name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
     return redis_store.RedisRecordStore(

@@ -16,7 +16,7 @@ from jwt.exceptions import PyJWTError
 from pydantic_core import from_json
 
 from mcp_tools_proxy.auth.claims import ALGORITHMS
-from mcp_tools_proxy.filesystem.watch import follow
+from mcp_tools_proxy.storage.file_watch import follow
 
 MIN_RSA_BITS = 2048
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.auth.token_format import TokenEntry
-from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.storage.files import write_atomically
 
 KEPT = timedelta(days=90)
 """How long a revoked token is known."""

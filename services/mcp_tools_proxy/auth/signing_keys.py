@@ -29,7 +29,7 @@ from jwt.algorithms import get_default_algorithms
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.filesystem.watch import follow
+from mcp_tools_proxy.storage.file_watch import follow
 
 MAX_FILE_BYTES = 65_536
 

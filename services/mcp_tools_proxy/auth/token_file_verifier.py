@@ -20,7 +20,7 @@ from mcp_tools_proxy.auth.revoked_tokens import (
 from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, read_lines, token_hash
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.filesystem.watch import follow
+from mcp_tools_proxy.storage.file_watch import follow
 from mcp_tools_proxy.telemetry.recorder import Recorder
 
 PROBLEMS_SHOWN = 20

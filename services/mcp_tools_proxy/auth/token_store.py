@@ -20,7 +20,7 @@ from mcp_tools_proxy.auth.token_format import (
 )
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.domain.quota import Quota, Usage
-from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.storage.files import write_atomically
 
 FILE_MODE = 0o600
 """The mode of a file that is created here: only its owner reads or writes it."""

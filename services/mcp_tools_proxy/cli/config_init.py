@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mcp_tools_proxy.cli.output import echo
-from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.storage.files import write_atomically
 
 SCHEMAS = "schemas"
 """Folder of the JSON Schemas, beside the files that name them: for editors only."""

@@ -28,8 +28,8 @@ from mcp_tools_proxy.cli.gateway_client import (
     text_of,
 )
 from mcp_tools_proxy.cli.output import counted, echo, fail, folded, print_json, print_table, whole
-from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.storage.cache_folder import default_folder
 
 Port = Annotated[
     int | None,

@@ -44,8 +44,8 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionsLock
-from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
+from mcp_tools_proxy.storage.file_watch import Sleep, changes, state_of
+from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import quote
 
 

@@ -37,8 +37,8 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionsMode,
     LockedDefinition,
 )
-from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
+from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import printable
 
 _LAST_GOOD = "its last valid version stays active"

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
-from mcp_tools_proxy.filesystem.watch import RETRY_S, file_changes
+from mcp_tools_proxy.storage.file_watch import RETRY_S, file_changes
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 STEADY_S = 30.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.filesystem.cache_folder import make_private
+from mcp_tools_proxy.storage.cache_folder import make_private
 
 CODE_S = 600
 """Seconds for which a code is good."""

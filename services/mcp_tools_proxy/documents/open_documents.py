@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.filesystem import cache_folder
+from mcp_tools_proxy.storage import cache_folder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 

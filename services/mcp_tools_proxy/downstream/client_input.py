@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed, ToolTimeout
@@ -31,6 +30,7 @@ from mcp_tools_proxy.downstream.call_relay import (
 )
 from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.text import quote
 

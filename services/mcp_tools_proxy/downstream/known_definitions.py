@@ -19,8 +19,8 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.discovery import restore
-from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.cache_folder import make_private
+from mcp_tools_proxy.storage.cache_folder import make_private
+from mcp_tools_proxy.storage.files import write_atomically
 
 MAX_BYTES = 8 * 1024 * 1024
 """The largest file: 1,000 tools take 0.7 MB."""

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import CredentialsInsufficient, LoginRequired
 from mcp_tools_proxy.domain.kept_errors import without_frames
@@ -45,6 +44,7 @@ from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.request_sender import CallLimit, ConnectionState, RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 
 PROVEN_S = 5.0
 """A connection that lived this long, or answered a call, resets the back-off when it is lost."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_tools_proxy.filesystem.watch import state_of
+from mcp_tools_proxy.storage.file_watch import state_of
 
 FRESH_S = 0.5
 """Seconds for which a secret is taken from memory; then its file is looked at again."""

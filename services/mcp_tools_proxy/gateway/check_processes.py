@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.aiokits.worker_process import WorkerProcess
 from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
 from mcp_tools_proxy.gateway.check_worker import CPU_S
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
+from mcp_tools_proxy.sandbox.worker_process import WorkerProcess
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.gateway.check_worker")
 

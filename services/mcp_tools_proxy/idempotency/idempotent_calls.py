@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -27,6 +26,7 @@ from mcp_tools_proxy.idempotency.records import (
     request_digest,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 
 _OK, _INPUT_REQUIRED, _FAILED = b"+", b"?", b"-"
 

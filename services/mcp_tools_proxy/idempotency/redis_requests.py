@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
-from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
+from mcp_tools_proxy.storage.redis_timeout import io_timeout
 from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")

@@ -22,7 +22,6 @@ import structlog
 from redis.asyncio import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.idempotency.records import (
     MAX_OUTCOME_BYTES,
     Record,
@@ -37,7 +36,8 @@ from mcp_tools_proxy.idempotency.redis_requests import (
     RedisRefused,
     RedisRequests,
 )
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool, eviction_problem
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool, eviction_problem
 
 RENEW_S = 3.0
 """Seconds between two checks of Redis, at which leases are renewed."""

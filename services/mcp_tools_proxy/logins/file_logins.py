@@ -20,7 +20,6 @@ import structlog
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
-from mcp_tools_proxy.filesystem.atomic import remove_unfinished, write_atomically
 from mcp_tools_proxy.logins.login_store import (
     LEASE_WAIT_S,
     UNREADABLE,
@@ -37,6 +36,7 @@ from mcp_tools_proxy.logins.login_store import (
     owner_text,
     sorted_owners,
 )
+from mcp_tools_proxy.storage.files import remove_unfinished, write_atomically
 
 FORMAT = 1
 SUFFIX = ".login"

@@ -8,8 +8,8 @@ from pydantic_core import PydanticSerializationError
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.login_store import UNREADABLE, sealed_with
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 FORMAT = 1
 

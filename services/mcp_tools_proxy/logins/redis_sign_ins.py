@@ -8,10 +8,10 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.sign_in_store import UNUSABLE, RecordKind
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool, eviction_problem
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool, eviction_problem
+from mcp_tools_proxy.storage.redis_timeout import io_timeout
 from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")

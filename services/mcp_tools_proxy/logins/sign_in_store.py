@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from mcp_tools_proxy.domain.sign_in_pages import MAX_PENDING
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 MAX_CONSOLE_SESSIONS = 1_000
 

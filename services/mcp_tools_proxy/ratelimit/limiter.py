@@ -6,7 +6,6 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
-from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
@@ -19,6 +18,7 @@ from mcp_tools_proxy.ratelimit.storage import (
     CountingStorage,
     MemoryStorage,
 )
+from mcp_tools_proxy.storage.redis_timeout import idle_clock
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.spans import child_span
 

@@ -20,7 +20,7 @@ from mcp_tools_proxy.ratelimit.storage import (
     SharedStorage,
     spent_of,
 )
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, open_pool
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
 
 MAX_CONNECTIONS = 80

@@ -7,4 +7,6 @@ used, because it runs Python in a fork of the gateway, whose other threads may h
 The system is called by ctypes: the packages on PyPI are development releases, or need libseccomp
 on the machine. Only the standard library is imported, so that the guard can use this without
 site-packages.
+
+``worker_process`` starts a process for work that may take too long or go wrong, and can kill it.
 """

@@ -1,4 +1,5 @@
-"""What clients on aiohttp share: sockets with TCP options, WebSockets without redirects.
+"""What clients of other services share: pauses between attempts, addresses, failures in words.
 
-For MCP servers (``downstream``) and the remote backend (``connector``). Nothing here knows MCP.
+For MCP servers (``downstream``), the remote backend (``connector``) and others. Nothing here knows
+MCP.
 """

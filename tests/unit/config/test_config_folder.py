@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from mcp_tools_proxy.config.config_folder import folder_changes
-from mcp_tools_proxy.filesystem.watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S
+from mcp_tools_proxy.storage.file_watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S
 from tests.support.bounds import BOUND_S
 from tests.unit.config.load_files import write_json
 

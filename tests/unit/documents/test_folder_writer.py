@@ -57,7 +57,7 @@ async def test_a_change_that_is_cancelled_while_it_waits_gives_the_lock_back(
 
 KILLED_WHILE_WRITING = """
 import os, pathlib, signal, sys
-from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.storage.files import write_atomically
 
 def pieces():
     yield b"a text that is in no list"

@@ -32,7 +32,7 @@ from mcp_tools_proxy.documents.importers.import_process import (
 )
 from mcp_tools_proxy.documents.page_images import NotRendered, PageRenderer
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.filesystem.atomic import write_all
+from mcp_tools_proxy.storage.files import write_all
 from tests.support.bounds import BOUND_S, until
 from tests.support.kernel import needs_confinement
 

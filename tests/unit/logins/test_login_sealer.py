@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.server_auth import Grant, LoginFor
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import sealed_with
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from tests.support.stored_logins import ACME, ANA, BINDING, DEPLOYMENT, KEY, SEALER, make_login
 from tests.support.tables import each_row
 

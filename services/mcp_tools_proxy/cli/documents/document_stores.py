@@ -25,8 +25,8 @@ from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.filesystem.cache_folder import default_folder
 from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.storage.cache_folder import default_folder
 
 Folder = Annotated[
     Path | None,

@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_store import Key, VectorStore
 from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
@@ -17,6 +16,7 @@ from mcp_tools_proxy.documents.embeddings.embeddings_client import (
 from mcp_tools_proxy.documents.embeddings.vector_maker import MAX_CHUNKS, ReadDocument, VectorMaker
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 
 PAUSES = Backoff(first_s=1.0, longest_s=60.0)
 

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 import structlog
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.documents.document_store import (
     Key,
     Reading,
@@ -27,6 +26,7 @@ from mcp_tools_proxy.documents.layout import each_chunk
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web_client.backoff import Backoff
 
 MAX_CHUNKS = 5_000
 """Most chunks of a document that have a vector: the first ones, of about 5 MB of text."""

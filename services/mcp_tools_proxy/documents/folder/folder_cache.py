@@ -26,7 +26,7 @@ from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_store import Key, StoredVectors
 from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan, Stamp
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
-from mcp_tools_proxy.filesystem.cache_folder import make_private
+from mcp_tools_proxy.storage.cache_folder import make_private
 
 BUSY_TIMEOUT_S = 2.0
 """Seconds to wait for another process that writes to the same file."""

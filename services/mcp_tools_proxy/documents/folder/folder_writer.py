@@ -44,7 +44,7 @@ from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFile
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.filesystem.atomic import remove_unfinished
+from mcp_tools_proxy.storage.files import remove_unfinished
 from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"

@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.document_file import BrokenFile, document_path, p
 from mcp_tools_proxy.documents.document_store import Key, Reading
 from mcp_tools_proxy.documents.folder.file_scan import SUFFIX, stamp_of
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.storage.files import write_atomically
 
 _LIST = f"kept{SUFFIX}"
 

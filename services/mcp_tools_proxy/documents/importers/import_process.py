@@ -17,7 +17,6 @@ from typing import BinaryIO
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.aiokits.worker_process import WorkerProcess
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
 from mcp_tools_proxy.documents.importers.base import (
@@ -29,7 +28,8 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.filesystem.atomic import open_temporary, write_all
+from mcp_tools_proxy.sandbox.worker_process import WorkerProcess
+from mcp_tools_proxy.storage.files import open_temporary, write_all
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 

@@ -32,7 +32,7 @@ from mcp_tools_proxy.documents.search.tenant_index_entries import (
 )
 from mcp_tools_proxy.documents.search.tenant_index_snapshot import IndexSnapshot
 from mcp_tools_proxy.domain.document import Document, DocumentHead
-from mcp_tools_proxy.filesystem.cache_folder import make_private
+from mcp_tools_proxy.storage.cache_folder import make_private
 
 T = TypeVar("T")
 

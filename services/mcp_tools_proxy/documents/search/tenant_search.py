@@ -42,7 +42,7 @@ from mcp_tools_proxy.documents.search.tenant_index_snapshot import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Hit, PageSpan
 from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
-from mcp_tools_proxy.filesystem import cache_folder
+from mcp_tools_proxy.storage import cache_folder
 
 ATTEMPTS = 5
 """How often is searched for what takes the place of hits that turn out to be none."""

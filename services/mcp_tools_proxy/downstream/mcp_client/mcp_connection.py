@@ -37,7 +37,6 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.aiokits.backoff import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
@@ -51,6 +50,7 @@ from mcp_tools_proxy.downstream.connection import (
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
+from mcp_tools_proxy.web_client.backoff import keep_stream_open
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION

@@ -59,7 +59,7 @@ from mcp_tools_proxy.downstream.oauth.sign_in_records import (
     SignInRecords,
 )
 from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
-from mcp_tools_proxy.encryption.record_cipher import RecordCipher
+from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 FindServer = Callable[[str], ServerConfig | None]
 """Returns the entry of a server as it is now."""

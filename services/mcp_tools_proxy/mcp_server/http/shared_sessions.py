@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.mcp_server.http.session_ids import SessionName, unix_time
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
+from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool
 from mcp_tools_proxy.wire.json_rpc import check_message
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.aiokits.backoff import Backoff
+from mcp_tools_proxy.web_client.backoff import Backoff
 
 HALF = Backoff(first_s=0.5, longest_s=30.0)
 FULL = Backoff(first_s=0.3, longest_s=30.0, least_share=0.0, shortest_s=0.05)

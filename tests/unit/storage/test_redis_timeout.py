@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from mcp_tools_proxy.aiokits.idle_timeout import idle_clock, io_timeout
+from mcp_tools_proxy.storage.redis_timeout import idle_clock, io_timeout
 
 
 def work_for(seconds: float) -> None:

@@ -1,4 +1,0 @@
-"""Building blocks of asyncio code: back-off, time-outs, tasks.
-
-They depend on nothing of the gateway.
-"""

@@ -1,1 +1,0 @@
-"""Encryption of what is kept outside of the process, where others may read it."""

@@ -1,1 +1,0 @@
-"""Files: written whole, watched for changes, temporary."""

@@ -1,1 +1,0 @@
-"""Connections to the Redis that replicas share: for budgets (``ratelimit``) and MCP sessions."""
