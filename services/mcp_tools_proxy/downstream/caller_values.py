@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -53,13 +53,8 @@ _NOT_IN_HEADER = re.compile(r"[\u0000-\u0008\u000a-\u001f\u007f]")
 _NOT_ELSEWHERE = re.compile(r"\u0000")
 
 
-class SignAssertion(Protocol):
-    """Signs who calls, for one audience."""
-
-    def __call__(self, caller: Caller, audience: str, /) -> str:
-        """Return a new token. Raises CredentialsMissing if there is no key."""
-        ...
-
+SignAssertion = Callable[[Caller, str], str]
+"""Returns a new token that says who calls, for an audience. Raises CredentialsMissing."""
 
 OpenOAuth = Callable[[], Awaitable["OAuthAccess"]]
 """Returns the tokens of all servers."""

@@ -136,6 +136,7 @@ class RequestSender:
         self.answer_count = 0
         """How many requests were answered since the session began."""
         self._config = config
+        self._needs_caller = config.needs_caller
         self._connection_state = connection_state
         self._subscriptions = subscriptions
         self._clock = clock
@@ -169,12 +170,13 @@ class RequestSender:
 
         The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
         seconds of the time-out are spent already. With ``caller`` it has the headers of that
-        caller. Raises ServerBusy, ToolTimeout, ResultTooLarge, ServerUnavailable (retryable if
-        ``idempotent``, or if surely nothing was sent), JsonRpcError for the server's own errors,
-        and IdentityRequired or CredentialsMissing before anything is sent.
+        caller, if the server is given any. Raises ServerBusy, ToolTimeout, ResultTooLarge,
+        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), JsonRpcError
+        for the server's own errors, and IdentityRequired or CredentialsMissing before anything is
+        sent.
         """
         headers = None
-        if caller is not None:
+        if caller is not None and self._needs_caller:
             headers = await self._headers_of(caller)
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)

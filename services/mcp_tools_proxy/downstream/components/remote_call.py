@@ -235,7 +235,7 @@ class RemoteCall:
                 relay=relay,
                 tenant_id=call.caller.tenant_id,
                 waited_s=self._waited_s if is_first else 0.0,
-                caller=call.caller if session.config.needs_caller else None,
+                caller=call.caller,
             )
         except JsonRpcError as error:
             error.came_first = is_first and (relay is None or not relay.request_count)
