@@ -66,11 +66,9 @@ class Reading:
 NAME_CHARS = 1_000
 """Characters of a title or a tag that a query is compared with."""
 
-
 TAGS_COUNTED = 100
 """How many tags of a document lists and searches know. With 600,000 in each of ten documents, the
 index had none of them after 20 s, and the event loop waited for 0.3 s."""
-
 
 SEPARATOR = "\n"
 """Stands between the names of a document where they are one text; no word of a query has it."""

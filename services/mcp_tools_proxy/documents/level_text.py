@@ -76,7 +76,6 @@ _ALTERNATIVES = (
     rf"(?P<space>(?<= )\s{{1,{_MOST}}}|(?<=[^\S ])\s{{0,{_MOST}}}|(?<=\s ))",
 )
 
-
 _RUN = f"(?P<run>(?<=-)-{{{_MOST}}}(?=-))"
 """Hyphens that join no words: they stay as they are, and no search goes through all of them."""
 

@@ -61,7 +61,6 @@ StartChar = Annotated[
     Natural, Field(description="To continue a truncated answer: its next_start_char.")
 ]
 
-
 MAX_ARGUMENTS = 100
 """Most arguments of one call that are validated; no tool has as many."""
 
@@ -70,7 +69,6 @@ MAX_IGNORED = 20
 
 NEAR_MISS = 0.8
 """Least similarity, without case and underscores, by which an unknown name is a misspelt one."""
-
 
 _NOT_SHOWN = ("title", "pattern", "minLength", "maxLength", "maxItems")
 
@@ -250,9 +248,7 @@ class VersionArguments(DocumentArguments):
 
 DocumentArgumentsT = TypeVar("DocumentArgumentsT", bound=DocumentArguments)
 
-
 VersionArgumentsT = TypeVar("VersionArgumentsT", bound=VersionArguments)
-
 
 FindDocument = Callable[[DocumentArgumentsT, Call], Awaitable[CachedDocument]]
 

@@ -33,7 +33,6 @@ from mcp_tools_proxy.wire.text import Cut, cut_text, estimate_tokens, quote
 PAGE_SEPARATOR = "\n\n"
 """Pages are joined by a blank line (contract §2)."""
 
-
 MAX_SPANS = 100
 """Most pages of which one answer has text: each has a source of some 150 bytes. An answer with more
 was longer than its text by far, where pages hold a few characters each."""

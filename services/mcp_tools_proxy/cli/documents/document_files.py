@@ -36,12 +36,10 @@ _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="The document's id
 _DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="Document ids, as listed.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
-
 _Users = Annotated[
     list[str] | None,
     typer.Option("--user", callback=identifiers, help="A user with access. May be repeated."),
 ]
-
 
 _Roles = Annotated[
     list[str] | None,
@@ -52,23 +50,18 @@ _Roles = Annotated[
     ),
 ]
 
-
 _ForAll = Annotated[bool, typer.Option("--everybody", help="Give all users of the tenant access.")]
 
-
 _ForNone = Annotated[bool, typer.Option("--nobody", help="Remove access for all users.")]
-
 
 _DocumentOwner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant of the document.")
 ]
 
-
 _OLDER_VERSIONS = (
     "{count} older versions are kept and now have the same readers; to delete them, remove the "
     "document and import it again"
 )
-
 
 _COLUMNS = (
     whole("tenant"),

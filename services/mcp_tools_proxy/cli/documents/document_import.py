@@ -190,7 +190,6 @@ _OcrLanguages = Annotated[
     ),
 ]
 
-
 _FAILURES = (ImportFailed, ImportUnavailable, InvalidDocument, ReadOnlyDocuments, WriteFailed)
 """What concerns one file; each has its reason."""
 

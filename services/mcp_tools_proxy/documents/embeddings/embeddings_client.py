@@ -36,14 +36,11 @@ MAX_REQUESTS = 16
 _REFUSALS = (400, 413, 422)
 """What a service answers to texts that it would answer so each time."""
 
-
 MAX_DIMENSION = 4_096
 """Most numbers of a vector; a document of 5,000 chunks then takes 40 MB in its store."""
 
-
 Vectors = NDArray[np.float32]
 """Vectors as rows, or one of them."""
-
 
 Purpose = Literal["query", "document"]
 

@@ -46,7 +46,6 @@ BATCH_FILES = 64
 ATTEMPTS = 3
 """How often a document is read whose file changes meanwhile."""
 
-
 log = structlog.get_logger()
 
 

@@ -18,10 +18,8 @@ from mcp_tools_proxy.wire.text import cut_utf8
 PAGE_BYTES = 8000
 """The largest page made from a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
 
-
 MAX_RANGES = 20
 """Ranges of pages listed; a book with a picture on every other page would fill screens."""
-
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 

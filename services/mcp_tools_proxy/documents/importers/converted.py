@@ -42,38 +42,28 @@ _CELL_CHARS = 3
 _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
 """A picture within the file: only its description is text."""
 
-
 MAX_PARTS = 5_000
-
 
 MAX_XML_BYTES = 64 * 1024 * 1024
 
-
 MAX_BYTES = 256 * 1024 * 1024
 """Of all that a file unpacks to: a novel's text has 10 MB, and pictures are packed already."""
-
 
 MAX_TOKENS = 500_000
 """Elements and attributes of all parts: 100,000 paragraphs or cells take most of the CPU that an
 import has. A file of 41 kB unpacked to a million."""
 
-
 MAX_DEPTH = 200
 """Elements within elements: 10,000 tables within each other took 8 s before they were refused."""
-
 
 MAX_OPEN_FIELDS = 50
 """Fields that begin and do not end: each is looked at again for every run behind it."""
 
-
 _OLE = b"\xd0\xcf\x11\xe0"
-
 
 _XML = (".xml", ".rels")
 
-
 _TEXT_FOLDER = "word/"
-
 
 _BROKEN = "is not a readable .docx file: it is damaged, or was cut short"
 

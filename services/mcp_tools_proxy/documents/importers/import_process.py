@@ -45,31 +45,23 @@ ENVIRONMENT = {"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
 """Largest document, as JSON, that is taken from an import, unless told otherwise."""
 
-
 MOST_AT_ONCE = 3
-
 
 MOST_OF_A_KIND = 2
 """Of those with OCR, and of those without: two scans take a quarter of an hour."""
 
-
 MOST_WAITING = 24
 """Tenants that wait; each has an upload on disk."""
-
 
 WAIT_S = 90.0
 """Seconds that an import waits for a place: longer than two others may take meanwhile."""
 
-
 SHARE_S = 60.0
-
 
 OCR_SHARE_S = 300.0
 """Seconds after which an import ends while another tenant waits for its place."""
 
-
 _PLAIN, _OCR = "plain", "ocr"
-
 
 _REASONS: Mapping[Refusal, str] = {
     Refusal.OWN_WORK: "another import of this tenant is running; send it again",
@@ -78,7 +70,6 @@ _REASONS: Mapping[Refusal, str] = {
     Refusal.SHARE_IS_OVER: "the import took over {share_s:g} s while other tenants waited; send it "
     "again later, or cut the file into parts",
 }
-
 
 _LONGER = "set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
 _PREFIX = "mcp-tools-proxy-import-"

@@ -24,10 +24,8 @@ from mcp_tools_proxy.domain.document import Document
 FEW_LETTERS = 100
 """A stamp, a page number, a running title: with fewer letters beside a picture a page is read."""
 
-
 MIN_SHARE = 0.5
 """Share of the page that pictures cover, where it has some letters."""
-
 
 _MOST_OBJECTS = 1_000
 

@@ -35,7 +35,6 @@ UNAVAILABLE = (
     "or continue without them"
 )
 
-
 _LONGEST = 300
 
 

@@ -37,9 +37,7 @@ DELETE {_OF_DOCUMENT} AND (
         SELECT version {_OF_DOCUMENT} AND version <> $3 ORDER BY replaced_at DESC LIMIT $4))
 """
 
-
 _OF_VERSION = "FROM mcp_tools_proxy.originals WHERE tenant_id = $1 AND doc_id = $2 AND version = $3"
-
 
 _KEEP_ORIGINAL = """
 INSERT INTO mcp_tools_proxy.originals (tenant_id, doc_id, version, content, kept_at)
@@ -47,7 +45,6 @@ VALUES ($1, $2, $3, $4, clock_timestamp())
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = excluded.version,
     content = excluded.content, kept_at = excluded.kept_at
 """
-
 
 _REMOVE_OTHER_ORIGINAL = (
     "DELETE FROM mcp_tools_proxy.originals WHERE tenant_id = $1 AND doc_id = $2 AND version <> $3"

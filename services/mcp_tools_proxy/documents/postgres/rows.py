@@ -69,7 +69,6 @@ SELECT d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d
 WHERE d.tenant_id = $1 AND d.doc_id > $2 ORDER BY d.doc_id LIMIT $3
 """
 
-
 _MARK = "\ufdd0"
 """Stands before what PostgreSQL cannot store, U+0000, and before itself. No text has it: Unicode
 reserves it for a program's own use."""

@@ -26,7 +26,6 @@ CONNECT_TIMEOUT_S = 10.0
 SCRAM_ROUNDS = 4096
 """As PostgreSQL itself does."""
 
-
 _ROLE = """
 SELECT current_user AS name, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
     EXISTS (
@@ -41,14 +40,12 @@ SELECT current_user AS name, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
 FROM pg_roles r WHERE r.rolname = current_user
 """
 
-
 GRANTS = (
     "give MCP_PROXY_DOCUMENTS_URL a role with LOGIN, USAGE on the schema mcp_tools_proxy, SELECT, "
     "INSERT, UPDATE, DELETE on its tables documents, pages, sections, chunks, versions, "
     "originals, vectors and logins, SELECT, UPDATE, DELETE on sign_ins, SELECT on migrations, and "
     "EXECUTE on has_doc_id, changes_since and add_sign_in: documents migrate creates it"
 )
-
 
 log = structlog.get_logger()
 

@@ -52,7 +52,6 @@ _OTHERS = (
     Language("swedish", "hur när ska vad vilka vilken var varför vem"),
 )
 
-
 _BY_TAG = {
     "en": ENGLISH,
     "ru": ENGLISH,

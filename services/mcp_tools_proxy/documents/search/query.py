@@ -21,7 +21,6 @@ PAGE_TEXT = "page_text"
 PLACE = "place"
 TOKENIZER = "words"
 
-
 QUERY_CHARS = 10_000
 """Longest query, in characters; the rest is ignored (the tool itself allows 1,000, contract §2)."""
 

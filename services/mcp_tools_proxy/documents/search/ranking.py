@@ -19,10 +19,8 @@ first three with 1, 0.95 with 0.7 and less."""
 
 Scores = Mapping[int, float]
 
-
 KEPT = 3
 """Ranks that an exact place keeps, or betters."""
-
 
 _DAMPING = 60
 """Of reciprocal rank fusion: how little the first ranks differ (Cormack and others, 2009)."""

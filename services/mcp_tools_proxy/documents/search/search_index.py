@@ -50,7 +50,6 @@ _WRITER_HEAP_BYTES = 64_000_000
 
 CHUNKS_BETWEEN_PAUSES = 16
 
-
 _CANDIDATES = 16
 """Chunks, and pages, whose scores are fused. With 24, 40, 80 the tuning half finds the same."""
 

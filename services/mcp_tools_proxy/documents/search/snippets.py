@@ -115,7 +115,6 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "".join(map(chr, range
 Stemming changes endings only. Other letters may become one of these: ё is е, é is e, ﬁ is fi.
 """
 
-
 SCANNED_CHARS = 50_000
 """Characters of a text searched for its snippet; only a document's own chunks are longer."""
 

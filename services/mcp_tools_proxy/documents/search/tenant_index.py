@@ -65,9 +65,7 @@ class Progress:
 
 NOT_COUNTED = Progress(done=0, total=0)
 
-
 _LISTED_AT_ONCE = 1_000
-
 
 _WHOLE = Wanted(whole=True)
 

@@ -49,7 +49,6 @@ ATTEMPTS = 5
 
 SEARCH_THREADS = 2
 
-
 MAX_OPEN = 32
 """Indexes that are open at once; one that is closed is compared with the documents again."""
 
