@@ -39,7 +39,7 @@ from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
-_SERVERS = "mcpServers"
+SERVERS = "mcpServers"
 _KNOWN = frozenset(keys_of(ServerEntry))
 
 Written = Mapping[str, object]
@@ -79,7 +79,7 @@ def check_configuration(
     network = network or NetworkSupport()
 
     def faults_of(entry: ServerEntry) -> Iterable[Fault]:
-        if not entry.enabled or entry.disabled:
+        if not entry.is_enabled:
             return
         yield from caller_faults(entry, support)
         yield from stdio_faults(entry, stdio)
@@ -103,7 +103,7 @@ def check_configuration(
 def drop_entries(written: Written, server_ids: Mapping[str, object]) -> Written:
     """Return the file without the entries of these servers."""
     remaining = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
-    return {**written, _SERVERS: remaining}
+    return {**written, SERVERS: remaining}
 
 
 def entry_ids(written: Written) -> Iterable[str]:
@@ -118,7 +118,7 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
         for key, value in entry.items() if isinstance(entry, Mapping) else ():
             meant = None if key in _KNOWN else narrowing_key(key, value)
             if meant is not None:
-                path = json_path((_SERVERS, server_id, key))
+                path = json_path((SERVERS, server_id, key))
                 problem = Problem(file=file_name, path=path, message=refusal_text(key, meant))
                 found.setdefault(server_id, []).append(problem)
     return found
@@ -143,7 +143,7 @@ def _with_faults(
     """Add the problems of valid entries that the settings or this machine do not support."""
     for server_id, entry in file.mcp_servers.items():
         for place, message in faults_of(entry):
-            path = json_path((_SERVERS, server_id, *place))
+            path = json_path((SERVERS, server_id, *place))
             problem = Problem(file=file_name, path=path, message=message)
             found.setdefault(server_id, []).append(problem)
     return found
@@ -153,26 +153,23 @@ def _with_unknown_keys(
     file_name: str, written: Written, server_id: str, problems: list[Problem]
 ) -> list[Problem]:
     """Add the unknown keys of an entry: one of them may be the misspelt missing key."""
-    place = (_SERVERS, server_id)
+    place = (SERVERS, server_id)
     odd = group_oddities(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
     known = {problem.path for problem in problems}
     return problems + [problem for problem in odd if problem.path not in known]
 
 
 def _entries(written: Written) -> Mapping[str, object]:
-    entries = written.get(_SERVERS)
+    entries = written.get(SERVERS)
     return entries if isinstance(entries, Mapping) else {}
 
 
 def _server_of(error: ErrorDetails) -> str | None:
     """Return the server whose entry has the error, None for an error elsewhere."""
     match error["loc"]:
-        case (first, str(server_id), *_) if first == _SERVERS:
+        case (first, str(server_id), *_) if first == SERVERS:
             return server_id
     return None
-
-
-SERVERS = "mcpServers"
 
 
 def derived_names(file_name: str, written: Written) -> Mapping[str, str]:

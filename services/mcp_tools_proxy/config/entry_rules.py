@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport, auth_faults, turns_oauth_off
 from mcp_tools_proxy.config.json_file import Location
-from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url, sandbox_of
+from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
 from mcp_tools_proxy.domain.proxies import DIRECT, NO_PROXIES, Proxies, Proxy
 from mcp_tools_proxy.domain.server import ListedCommand, StdioMode, Transport
@@ -49,7 +49,7 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
         yield from _fixed_faults(place, template, entry.isolation.separates)
     yield from _discovery_faults(entry)
     for place, template in _templates(entry):
-        if template.has_secret and not support.has_secrets and _is_enabled(entry):
+        if template.has_secret and not support.has_secrets and entry.is_enabled:
             yield (
                 place,
                 "has ${secret:…}, but the folder of secrets is not set; set "
@@ -58,10 +58,6 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
     yield from _header_faults(entry)
     yield from _assertion_faults(entry, support)
     yield from auth_faults(entry, support.oauth)
-
-
-def _is_enabled(entry: ServerEntry) -> bool:
-    return entry.enabled and not entry.disabled
 
 
 def _fixed_texts(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
@@ -157,7 +153,7 @@ def _assertion_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[
         return
     if entry.effective_transport not in _OVER_HTTP:
         yield ("assertion",), "needs a server over HTTP: it is a header of each call"
-    if not support.can_sign and _is_enabled(entry):
+    if not support.can_sign and entry.is_enabled:
         yield (
             ("assertion",),
             "needs a key and an issuer; set MCP_PROXY_SIGNING_KEY_FILE and "
@@ -186,7 +182,7 @@ class StdioSupport:
 
 def stdio_faults(entry: ServerEntry, support: StdioSupport) -> Iterator[Fault]:
     """Yield why the program of an enabled entry must not be started."""
-    if entry.effective_transport is not Transport.STDIO or not entry.enabled or entry.disabled:
+    if entry.effective_transport is not Transport.STDIO or not entry.is_enabled:
         return
     if support.mode is StdioMode.OFF:
         yield ("command",), "is not allowed: MCP_PROXY_STDIO is off, so no program is started"
@@ -238,7 +234,7 @@ def _part(part: str | CallerPart | SecretPath) -> str:
 
 
 def _sandbox_faults(entry: ServerEntry) -> Iterator[Fault]:
-    sandbox = sandbox_of(entry.sandbox)
+    sandbox = entry.sandbox
     if sandbox is None:
         return
     lack = missing_for(
@@ -307,7 +303,7 @@ def network_faults(entry: ServerEntry, support: NetworkSupport) -> Iterator[Faul
 
     A host name is checked when it is dialled: DNS may give another address each time.
     """
-    if entry.effective_transport is Transport.STDIO or not entry.enabled or entry.disabled:
+    if entry.effective_transport is Transport.STDIO or not entry.is_enabled:
         return
     if _is_refused(entry.url or "", support.networks):
         yield ("url",), _NOT_DIALLED

@@ -190,7 +190,11 @@ def _read_as(
     read: Callable[[str, ValidationInfo], str | CallerTemplate],
 ) -> GetPydanticSchema:
     """Return what makes a field validate a string, and read it by ``read``."""
-    like: object = Annotated[str, AfterValidator(read)]
+    return read_into(Annotated[str, AfterValidator(read)])
+
+
+def read_into(like: object) -> GetPydanticSchema:
+    """Return what makes a field validate as ``like``, whose last validator returns its value."""
     return GetPydanticSchema(lambda _, handler: handler(like))
 
 

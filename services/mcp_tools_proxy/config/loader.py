@@ -39,12 +39,9 @@ from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import (
     NETWORK_KEYS,
     STDIO_KEYS,
-    AssertionEntry,
     DiscoveryCallerEntry,
     ServerEntry,
-    guard_actions,
     prepare_guards,
-    sandbox_of,
 )
 from mcp_tools_proxy.config.unknown_keys import Oddity, unknown_keys, warnings_of
 from mcp_tools_proxy.config.variables import (
@@ -67,7 +64,6 @@ from mcp_tools_proxy.domain.server import (
     DEFAULT_CALLS_IN_FLIGHT,
     DEFAULT_SESSION_IDLE_S,
     DEFAULT_START_TIMEOUT_S,
-    Assertion,
     CallerTexts,
     ServerConfig,
     Transport,
@@ -176,12 +172,12 @@ def build_configuration(
             transport=entry.effective_transport,
             name=entry.name or names.get(server_id, server_id),
             original_id=names.get(server_id),
-            enabled=entry.enabled and not entry.disabled,
+            enabled=entry.is_enabled,
             command=entry.command or "",
             args=_plain_args(entry),
             env=_env(entry, stdio_env),
             cwd=entry.cwd if isinstance(entry.cwd, str) else None,
-            sandbox=sandbox_of(entry.sandbox),
+            sandbox=entry.sandbox,
             url=entry.url or "",
             address=_address(entry, written["mcpServers"][server_id], environment),
             secrets=_secrets(
@@ -191,7 +187,7 @@ def build_configuration(
             headers=_plain(entry.headers),
             caller_texts=_caller_texts(entry),
             forward=tuple(dict.fromkeys(entry.forward)),
-            assertion=_assertion(entry.assertion),
+            assertion=entry.assertion,
             auth=_auth(entry, jwt_issuer),
             call_timeout_s=entry.request_timeout_seconds
             or file.request_timeout_seconds
@@ -231,9 +227,7 @@ def build_configuration(
             if entry.bind
         },
         guards={
-            server_id: actions
-            for server_id, entry in file.mcp_servers.items()
-            if (actions := guard_actions(entry.guards))
+            server_id: entry.guards for server_id, entry in file.mcp_servers.items() if entry.guards
         },
         warnings=warnings,
         invalid=invalid,
@@ -338,7 +332,7 @@ def _templates(texts: Mapping[str, str | CallerTemplate]) -> dict[str, CallerTem
 
 
 def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
-    sandbox = sandbox_of(entry.sandbox)
+    sandbox = entry.sandbox
     texts = CallerTexts(
         args=() if _plain_args(entry) else tuple(entry.args),
         env=_templates(entry.env),
@@ -347,10 +341,6 @@ def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
         sandbox=sandbox if sandbox is not None and sandbox.templates else None,
     )
     return None if texts == CallerTexts() else texts
-
-
-def _assertion(entry: AssertionEntry | None) -> Assertion | None:
-    return None if entry is None else Assertion(audience=entry.audience, header=entry.header)
 
 
 def _auth(entry: ServerEntry, jwt_issuer: str | None) -> ServerAuth | None:

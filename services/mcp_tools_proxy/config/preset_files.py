@@ -24,6 +24,7 @@ from mcp_tools_proxy.config.field_types import (
     Whole,
     keys_of,
     never_null,
+    read_into,
     refuse_null,
 )
 from mcp_tools_proxy.config.json_file import (
@@ -37,8 +38,7 @@ from mcp_tools_proxy.config.json_file import (
 )
 from mcp_tools_proxy.config.server_entry import (
     MISSPELT_GUARDS,
-    GuardsEntry,
-    guard_actions,
+    Guards,
     means_guards,
     prepare_guards,
 )
@@ -115,6 +115,18 @@ class ItemOverrides(TextOverrides):
     """Name shown to callers. The server's own name still works, and exclusions use it."""
 
 
+def _overrides(entry: TextOverrides) -> Overrides:
+    return Overrides(**dict(entry))
+
+
+_TextOverrides = Annotated[
+    Overrides, read_into(Annotated[TextOverrides, AfterValidator(_overrides)])
+]
+_ItemOverrides = Annotated[
+    Overrides, read_into(Annotated[ItemOverrides, AfterValidator(_overrides)])
+]
+
+
 class ReferenceEntry(BaseModel):
     """What the references of all three kinds have."""
 
@@ -138,7 +150,7 @@ class ToolReference(ReferenceEntry):
 
     name: Name = Field(alias="toolName", examples=["search"])
     """The tool's name at its server."""
-    overrides: ItemOverrides | None = None
+    overrides: _ItemOverrides | None = None
     """Description, title and name shown to callers instead of the server's."""
 
 
@@ -147,7 +159,7 @@ class PromptReference(ReferenceEntry):
 
     name: Name = Field(alias="promptName", examples=["summary"])
     """The prompt's name at its server."""
-    overrides: ItemOverrides | None = None
+    overrides: _ItemOverrides | None = None
     """Description, title and name shown to callers instead of the server's."""
 
 
@@ -156,7 +168,7 @@ class ResourceReference(ReferenceEntry):
 
     name: Name = Field(alias="resourceKey", examples=["file:///notes.md"])
     """The resource's URI or URI template, or its name if it has neither."""
-    overrides: TextOverrides | None = None
+    overrides: _TextOverrides | None = None
     """Description and title shown to callers instead of the server's."""
 
 
@@ -233,7 +245,7 @@ class PresetFile(BaseModel):
     )
     """Resources that callers may read. If omitted or null: all resources of the servers that this
     preset refers to. An empty list: none."""
-    guards: GuardsEntry | None = Field(
+    guards: Guards | None = Field(
         json_schema_extra=never_null, default=None, examples=[{"secrets": "redact"}]
     )
     """Guards on definitions, arguments and results of everything used under this preset, including
@@ -387,7 +399,7 @@ def build_preset(file: PresetFile) -> Preset:
         tools=_references(file.tools),
         prompts=None if file.prompts is None else _references(file.prompts),
         resources=None if file.resources is None else _references(file.resources),
-        guards=guard_actions(file.guards),
+        guards=file.guards or {},
         instructions=_own_instructions(file.instructions),
     )
 
@@ -406,17 +418,10 @@ def _references(
             server_id=server_id_of(entry.server_id),
             name=entry.name,
             enabled=entry.enabled,
-            overrides=_overrides(entry.overrides),
+            overrides=entry.overrides or NO_OVERRIDES,
         )
         for entry in entries
     )
-
-
-def _overrides(entry: TextOverrides | None) -> Overrides:
-    if entry is None:
-        return NO_OVERRIDES
-    name = entry.name if isinstance(entry, ItemOverrides) else None
-    return Overrides(name=name, title=entry.title, description=entry.description)
 
 
 def preset_warnings(file_name: str, written: object, preset: Preset) -> tuple[Problem, ...]:

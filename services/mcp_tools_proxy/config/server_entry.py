@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -51,6 +52,7 @@ from mcp_tools_proxy.config.field_types import (
     key_rule,
     keys_of,
     never_null,
+    read_into,
     refuse_null,
 )
 from mcp_tools_proxy.config.json_file import (
@@ -60,7 +62,7 @@ from mcp_tools_proxy.config.variables import BOUND_PATTERN
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.guards import GuardAction, GuardActions, GuardName
 from mcp_tools_proxy.domain.proxies import DIRECT
-from mcp_tools_proxy.domain.server import Isolation, Sandbox, Transport
+from mcp_tools_proxy.domain.server import Assertion, Isolation, Sandbox, Transport
 from mcp_tools_proxy.policy.guards import secrets
 from mcp_tools_proxy.policy.guards.secrets import scanner
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -129,10 +131,8 @@ class SandboxEntry(BaseModel):
         return paths
 
 
-def sandbox_of(entry: SandboxEntry | None) -> Sandbox | None:
+def _sandbox_of(entry: SandboxEntry) -> Sandbox | None:
     """Return the restrictions of an entry; None if there are none."""
-    if entry is None:
-        return None
     sandbox = Sandbox(
         network=entry.network is not False,
         read=None if entry.read is None else tuple(entry.read),
@@ -190,16 +190,14 @@ class GuardsEntry(BaseModel):
         return action
 
 
-def guard_actions(entry: GuardsEntry | None) -> GuardActions:
+def _guard_actions(entry: GuardsEntry) -> GuardActions:
     """Return the guards that an entry turns on."""
-    if entry is None:
-        return {}
-    actions = {name: getattr(entry, _field_of(name)) for name in GuardName}
+    actions = {name: getattr(entry, name.name.lower()) for name in GuardName}
     return {name: action for name, action in actions.items() if action is not GuardAction.OFF}
 
 
-def _field_of(name: GuardName) -> str:
-    return name.name.lower()
+Guards = Annotated[GuardActions, read_into(Annotated[GuardsEntry, AfterValidator(_guard_actions)])]
+"""The guards that a server's entry or a preset turns on."""
 
 
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
@@ -368,7 +366,9 @@ class ServerEntry(BaseModel):
     values; `${caller.…}` and `${secret:PATH}` are filled in for each session."""
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
     """Working directory of the program. `${caller.…}` fills one path segment."""
-    sandbox: SandboxEntry | None = Field(
+    sandbox: (
+        Annotated[Sandbox, read_into(Annotated[SandboxEntry, AfterValidator(_sandbox_of)])] | None
+    ) = Field(
         json_schema_extra=never_null,
         default=None,
         examples=[{"network": False, "read": ["/srv/notes"], "write": []}],
@@ -393,9 +393,15 @@ class ServerEntry(BaseModel):
     forward: list[CallerPartName] = Field(default=[], examples=[["tenant_id", "user_id"]])
     """Caller attributes sent with each call in `_meta`, under
     `io.github.mcp-tools-proxy/caller`."""
-    assertion: AssertionEntry | None = Field(
-        default=None, examples=[{"audience": "https://tickets.internal"}]
-    )
+    assertion: (
+        Annotated[
+            Assertion,
+            read_into(
+                Annotated[AssertionEntry, AfterValidator(lambda entry: Assertion(**dict(entry)))]
+            ),
+        ]
+        | None
+    ) = Field(default=None, examples=[{"audience": "https://tickets.internal"}])
     """Identifies the caller to the server by a token in a header of each call, signed by the
     gateway. HTTP only."""
     auth: AuthEntry | None = Field(
@@ -454,7 +460,7 @@ class ServerEntry(BaseModel):
     structured_in_messages: bool = True
     """Whether messages for a model include structured content that their text does not contain. If
     there is no text, they always do."""
-    guards: GuardsEntry | None = Field(
+    guards: Guards | None = Field(
         json_schema_extra=never_null, default=None, examples=[{"hiddenCharacters": "redact"}]
     )
     """Guards on this server's definitions, arguments and results. If a preset has the same guard,
@@ -466,16 +472,17 @@ class ServerEntry(BaseModel):
     @classmethod
     def _keeps_variables(
         cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> AuthEntry | SandboxEntry | None:
+    ) -> AuthEntry | Sandbox | None:
         """Read a model of a disabled server without the environment, which it cannot see.
 
         Its fields know nothing of the entry around them.
         """
         if value is None or environment_for(info) is not None:
-            found: AuthEntry | SandboxEntry | None = read(value)
+            found: AuthEntry | Sandbox | None = read(value)
             return found
-        model = AuthEntry if info.field_name == "auth" else SandboxEntry
-        return model.model_validate(value)
+        if info.field_name == "auth":
+            return AuthEntry.model_validate(value)
+        return _sandbox_of(SandboxEntry.model_validate(value))
 
     @field_validator("type")
     @classmethod
@@ -522,6 +529,11 @@ class ServerEntry(BaseModel):
         return value
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether the gateway connects to the server."""
+        return self.enabled and not self.disabled
+
+    @property
     def effective_transport(self) -> Transport:
         """The transport that the entry names, else the one that ``command`` or ``url`` implies."""
         stated = self.transport or self.type
@@ -556,7 +568,7 @@ def means_guards(key: str) -> bool:
     return closest_match(key.casefold(), ["guards"], least=0.7) is not None
 
 
-def prepare_guards(entries: Iterable[GuardsEntry | None]) -> None:
+def prepare_guards(found: Iterable[GuardActions | None]) -> None:
     """Compile the rules for secrets, once, where an entry needs them: it takes 4 s of CPU."""
-    if any(GuardName.SECRETS in guard_actions(entry) for entry in entries):
+    if any(guards and GuardName.SECRETS in guards for guards in found):
         scanner()
