@@ -58,9 +58,9 @@ def check_configuration(
     file_name: str,
     written: Written,
     environment: Mapping[str, str],
-    support: IdentitySupport | None = None,
-    stdio: StdioSupport | None = None,
-    network: NetworkSupport | None = None,
+    identity: IdentitySupport,
+    stdio: StdioSupport,
+    network: NetworkSupport,
 ) -> CheckedConfiguration:
     """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
     found = _refused_keys(file_name, written)
@@ -75,13 +75,11 @@ def check_configuration(
         for it in errors:
             found.setdefault(_server_of(it) or "", []).append(_entry_problem(file_name, it))
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
-    support, stdio = support or IdentitySupport(), stdio or StdioSupport()
-    network = network or NetworkSupport()
 
     def faults_of(entry: ServerEntry) -> Iterable[Fault]:
         if not entry.is_enabled:
             return
-        yield from caller_faults(entry, support)
+        yield from caller_faults(entry, identity)
         yield from stdio_faults(entry, stdio)
         yield from network_faults(entry, network)
 

@@ -57,7 +57,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
+from mcp_tools_proxy.domain.proxies import Proxies, Proxy
 from mcp_tools_proxy.domain.server import (
     DEFAULT_APP_BYTES,
     DEFAULT_BREAKER_PAUSE_S,
@@ -75,9 +75,6 @@ CONFIGURATION_FILE = "mcp.json"
 
 NO_FILE = Configuration()
 """The object that ``load_configuration`` returns without a mcp.json: compare with ``is``."""
-
-
-NO_VARIABLES: Mapping[str, str] = {}
 
 
 MIN_REFRESH_S = 30.0
@@ -110,6 +107,8 @@ def load_configuration(
     written: Written | None = read_if_there(path, comments=True)
     if written is None:
         return NO_FILE
+    identity, stdio = identity or IdentitySupport(), stdio or StdioSupport()
+    network = network or NetworkSupport()
     names = derived_names(path.name, written)
     written = with_ids(written, names)
     try:
@@ -118,12 +117,9 @@ def load_configuration(
         raise InvalidConfig(at_names(error.problems, names)) from error
     good = drop_entries(written, checked.invalid)
     prepare_guards(entry.guards for entry in checked.file.mcp_servers.values())
+    several = identity.has_several_tenants()
     warnings = configuration_warnings(
-        path.name,
-        checked.file,
-        good,
-        environment,
-        several_tenants=identity is not None and identity.has_several_tenants(),
+        path.name, checked.file, good, environment, several_tenants=several
     )
     return build_configuration(
         checked.file,
@@ -135,9 +131,9 @@ def load_configuration(
         order=entry_ids(written),
         written=good,
         environment=environment,
-        jwt_issuer=None if identity is None else identity.oauth.jwt_issuer,
-        proxies=NO_PROXIES if network is None else network.proxies,
-        stdio_env={} if stdio is None else stdio.env,
+        jwt_issuer=identity.oauth.jwt_issuer,
+        proxies=network.proxies,
+        stdio_env=stdio.env,
     )
 
 
@@ -151,10 +147,10 @@ def build_configuration(
     order: Iterable[str],
     written: Mapping[str, Any],
     environment: Mapping[str, str],
-    jwt_issuer: str | None = None,
-    proxies: Proxies = NO_PROXIES,
-    stdio_env: Mapping[str, str] = NO_VARIABLES,
-    names: Mapping[str, str] = NO_VARIABLES,
+    jwt_issuer: str | None,
+    proxies: Proxies,
+    stdio_env: Mapping[str, str],
+    names: Mapping[str, str],
 ) -> Configuration:
     """Build the configuration; the two limits apply where the file sets none.
 
@@ -361,7 +357,7 @@ def configuration_warnings(
     written: Mapping[str, Any],
     environment: Mapping[str, str],
     *,
-    several_tenants: bool = False,
+    several_tenants: bool,
 ) -> tuple[Problem, ...]:
     """Return the oddities of mcp.json; ``several_tenants`` is whether callers may be of several.
 
