@@ -6,6 +6,7 @@ its name, parameters, body and answer are those of the method, its texts are the
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, field
 from functools import partial
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -23,7 +24,7 @@ from mcp_tools_proxy.api.endpoint import (
     traced,
     validate,
 )
-from mcp_tools_proxy.api.examples import NO_EXAMPLES, Examples
+from mcp_tools_proxy.api.examples import Examples
 from mcp_tools_proxy.api.openapi import (
     TRACED,
     Answer,
@@ -53,95 +54,53 @@ class Feature:
     tag: ClassVar[Tag]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Declaration:
-    """What ``operation`` was given."""
-
-    method: str
-    path: str
-    answer: str
-    model: object
-    status: int
-    errors: Responses
-    responses: Responses | None
-    headers: Sequence[str]
-    query: type[BaseModel] | None
-    path_parameters: type[BaseModel] | None
-    examples: Examples
-    files: Mapping[str, str]
-    right: OperatorRight | None
-    token_for: OperatorRight | None
-    needs_token: bool | Method | None
-    before_body: Method | None
-    body: type[BaseModel] | None
-    read: Method | None
-    is_fast: bool
-
-
-def operation(
-    method: str,
-    path: str,
-    answer: str = "",
-    *,
-    model: object = None,
-    status: int = 200,
-    errors: Responses | None = None,
-    responses: Responses | None = None,
-    headers: Sequence[str] = TRACED,
-    query: type[BaseModel] | None = None,
-    path_parameters: type[BaseModel] | None = None,
-    examples: Examples = NO_EXAMPLES,
-    files: Mapping[str, str] | None = None,
-    right: OperatorRight | None = None,
-    token_for: OperatorRight | None = None,
-    needs_token: bool | Method | None = None,
-    before_body: Method | None = None,
-    body: type[BaseModel] | None = None,
-    read: Method | None = None,
-    is_fast: bool = False,
-) -> Callable[[MethodT], MethodT]:
-    """Declare a method of a feature as an operation.
+@dataclass(frozen=True, slots=True)
+class operation:  # noqa: N801 - it is a decorator
+    """Declares a method of a feature as an operation.
 
     The method's name is that of a function in clients that are made from the OpenAPI document: a
     promise. Its docstring is the summary and the description. It gets a ParsedRequest, whose type
     names the body's model, and ``query``, if it has that parameter: a model, validated here. It
     returns an answer's model, or a response.
-
-    ``answer`` describes the answer, whose ``model`` the method's annotation names if this does not;
-    ``errors`` come on top of those that every operation has, ``responses`` replace them all.
-    ``right`` is checked here, for the tenant that the query names if it names one; whoever has no
-    token for it is refused before a body is read. ``token_for`` is such a right that the method
-    checks. ``needs_token`` and ``before_body`` are for operations where that is decided in another
-    way, ``body`` and ``read`` for a body that is of one of several models: they are methods of the
-    feature. ``query`` describes a query that the method reads itself.
     """
 
-    def declare(handler: MethodT) -> MethodT:
-        declared = _Declaration(
-            method=method,
-            path=path,
-            answer=answer,
-            model=model,
-            status=status,
-            errors=errors or {},
-            responses=responses,
-            headers=headers,
-            query=query,
-            path_parameters=path_parameters,
-            examples=examples,
-            files=files or {},
-            right=right,
-            token_for=token_for,
-            needs_token=needs_token,
-            before_body=before_body,
-            body=body,
-            read=read,
-            is_fast=is_fast,
-        )
-        setattr(handler, _DECLARED, declared)
-        return handler
+    method: str
+    path: str
+    answer: str = ""
+    """Describes the answer."""
+    _: KW_ONLY
+    model: object = None
+    """The answer's model, if the method's annotation does not name it."""
+    status: int = 200
+    errors: Responses = field(default_factory=dict)
+    """They come on top of those that every operation has."""
+    responses: Responses | None = None
+    """All responses, in place of these."""
+    headers: Sequence[str] = TRACED
+    query: type[BaseModel] | None = None
+    """Describes a query that the method reads itself."""
+    path_parameters: type[BaseModel] | None = None
+    examples: Examples = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    right: OperatorRight | None = None
+    """It is checked here, for the tenant that the query names if it names one.
 
-    return declare
+    Whoever has no token for it is refused before a body is read.
+    """
+    token_for: OperatorRight | None = None
+    """Such a right that the method checks."""
+    needs_token: bool | Method | None = None
+    """Where that is decided in another way; as the next ones it may be a method of the feature."""
+    before_body: Method | None = None
+    read: Method | None = None
+    """Reads a body that is of one of several models, which ``body`` describes."""
+    body: type[BaseModel] | None = None
+    is_fast: bool = False
+
+    def __call__(self, handler: MethodT) -> MethodT:
+        """Declare a method."""
+        setattr(handler, _DECLARED, self)
+        return handler
 
 
 class RouteBuilder:
@@ -166,7 +125,7 @@ class RouteBuilder:
             if (declared := getattr(handler, _DECLARED, None)) is not None
         ]
 
-    def _route(self, feature: Feature, handler: Method, declared: _Declaration) -> DirectRoute:
+    def _route(self, feature: Feature, handler: Method, declared: operation) -> DirectRoute:
         parsed, query, returned = _types_of(handler)
         summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
         body = None if parsed is type(None) else parsed
@@ -211,14 +170,14 @@ class RouteBuilder:
         return method if query is None and right is None and _responds(method) else handle
 
     def _before_body(
-        self, feature: Feature, declared: _Declaration
+        self, feature: Feature, declared: operation
     ) -> Callable[[Request], Awaitable[object]] | None:
         if declared.before_body is not None:
             return partial(declared.before_body, feature)
         right = declared.right or declared.token_for
         return None if right is None else self._gate.before_body(right)
 
-    def _needs(self, feature: Feature, declared: _Declaration) -> bool:
+    def _needs(self, feature: Feature, declared: operation) -> bool:
         """Return whether an operation needs a token."""
         needs, right = declared.needs_token, declared.right or declared.token_for
         if callable(needs):
@@ -228,7 +187,7 @@ class RouteBuilder:
         return self._needs_token if right is None else self._gate.needs_token(right)
 
     def _direct_route(
-        self, endpoint: Endpoint, described: Operation, declared: _Declaration, needed: bool
+        self, endpoint: Endpoint, described: Operation, declared: operation, needed: bool
     ) -> DirectRoute:
         if self._tracer.is_on and described.tag is not Tag.HEALTH:
             endpoint = traced(self._tracer, declared.method, declared.path, endpoint)
@@ -273,13 +232,13 @@ def _responds(method: Method) -> bool:
     return method.__annotations__["return"] is Response
 
 
-def _reader(feature: Feature, declared: _Declaration) -> BodyReader[Any]:
+def _reader(feature: Feature, declared: operation) -> BodyReader[Any]:
     if declared.read is None or declared.body is None:
         raise TypeError("a reader needs the model that it is described by")
     return BodyReader(described=declared.body, read=partial(declared.read, feature))
 
 
-def _responses(declared: _Declaration, returned: object, *, has_body: bool) -> Responses:
+def _responses(declared: operation, returned: object, *, has_body: bool) -> Responses:
     if declared.responses is not None:
         return declared.responses
     answer = Answer(declared.answer, declared.model or returned)
