@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.api.examples import (
-    PRESET_EXAMPLES,
-    PROMPT_EXAMPLES,
-    RESOURCE_EXAMPLES,
-)
+from mcp_tools_proxy.api.call_routes import PROMPT_EXAMPLES, RESOURCE_EXAMPLES
+from mcp_tools_proxy.api.preset_routes import PRESET_EXAMPLES
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.preset_files import list_presets, load_preset
 from tests.support.configuration import Config, Json

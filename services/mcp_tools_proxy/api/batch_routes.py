@@ -15,11 +15,15 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.api.answer_models import AnswerModel, CallAnswer, or_error
-from mcp_tools_proxy.api.call_routes import carry_out, idempotency_key_of, key_in_batch
+from mcp_tools_proxy.api.call_routes import (
+    EXAMPLE_USER,
+    carry_out,
+    idempotency_key_of,
+    key_in_batch,
+)
 from mcp_tools_proxy.api.endpoint import ParsedRequest, resolve_user, validate
-from mcp_tools_proxy.api.examples import BATCH_EXAMPLES
 from mcp_tools_proxy.api.models import BatchRequest, IdempotencyKey, RequestContext, TraceId
-from mcp_tools_proxy.api.openapi import TOOL_HEADERS, Answer, Responses, Tag, errors_of
+from mcp_tools_proxy.api.openapi import TOOL_HEADERS, Answer, Examples, Responses, Tag, errors_of
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
@@ -29,6 +33,7 @@ from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
+from mcp_tools_proxy.tools.local_tools import EXAMPLES
 from mcp_tools_proxy.web.body import PACED_BYTES
 from mcp_tools_proxy.web.request_headers import TRACE_HEADER, trace_context_from
 from mcp_tools_proxy.web.request_refusals import route_of
@@ -305,6 +310,50 @@ BATCH_RESPONSES: Responses = {
         BatchOrError,
     ),
     **errors_of(401, 403, 413, 422, 500, 503),
+}
+
+
+_NAME, _TEXT = "read_doc_metadata", '{"doc_id": "doc_1"}'
+
+_REPLY_EXAMPLES: Examples = {
+    "tool_calls of OpenAI's Chat Completions": {
+        "calls": [
+            {"id": "call_1", "type": "function", "function": {"name": _NAME, "arguments": _TEXT}}
+        ],
+        "user": EXAMPLE_USER,
+    },
+    "output of OpenAI's Responses": {
+        "calls": [
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "call_1", "name": _NAME, "arguments": _TEXT},
+        ],
+        "user": EXAMPLE_USER,
+    },
+    "content of Anthropic's Messages": {
+        "calls": [
+            {"type": "text", "text": "I look it up."},
+            {"type": "tool_use", "id": "toolu_1", "name": _NAME, "input": {"doc_id": "doc_1"}},
+        ],
+        "user": EXAMPLE_USER,
+    },
+    "parts of Gemini's content": {
+        "calls": [
+            {"text": "I look it up."},
+            {"functionCall": {"name": _NAME, "args": {"doc_id": "doc_1"}}},
+        ],
+        "user": EXAMPLE_USER,
+    },
+}
+
+BATCH_EXAMPLES: Examples = {
+    "two calls at once": {
+        "calls": [
+            {"tool_name": name, "arguments": EXAMPLES[name]}
+            for name in ("read_doc_metadata", "doc_local_search")
+        ],
+        "user": EXAMPLE_USER,
+    },
+    **_REPLY_EXAMPLES,
 }
 
 

@@ -9,11 +9,6 @@ from typing import TypeVar
 from fastapi import Response
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest, resolve_user
-from mcp_tools_proxy.api.examples import (
-    EXECUTE_EXAMPLES,
-    PROMPT_EXAMPLES,
-    RESOURCE_EXAMPLES,
-)
 from mcp_tools_proxy.api.models import (
     ExecuteRequest,
     PromptRequest,
@@ -25,6 +20,7 @@ from mcp_tools_proxy.api.openapi import (
     CALLER_HEADERS,
     IDEMPOTENCY_HEADER,
     TOOL_HEADERS,
+    Examples,
     Tag,
 )
 from mcp_tools_proxy.api.route_builder import Feature, operation
@@ -32,11 +28,30 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.tools.local_tools import EXAMPLES
 from mcp_tools_proxy.web.body import cancel_on_disconnect
 from mcp_tools_proxy.web.request_headers import trace_context_from
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.responses import outcome_response
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
+
+EXAMPLE_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
+
+EXECUTE_EXAMPLES: Examples = {
+    tool_name: {"tool_name": tool_name, "arguments": arguments, "user": EXAMPLE_USER}
+    for tool_name, arguments in EXAMPLES.items()
+}
+
+PROMPT_EXAMPLES: Examples = {
+    "with an argument": {
+        "name": "weekly_review",
+        "arguments": {"topic": "vpn"},
+        "user": EXAMPLE_USER,
+    }
+}
+
+RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": EXAMPLE_USER}}
+
 
 T = TypeVar("T")
 

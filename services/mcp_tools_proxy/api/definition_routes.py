@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.examples import DEFINITION_EXAMPLES
-from mcp_tools_proxy.api.openapi import SharedAnswer, Tag, refusal
+from mcp_tools_proxy.api.openapi import Examples, SharedAnswer, Tag, refusal
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace
@@ -128,6 +127,16 @@ _MISMATCH = SharedAnswer(
 )
 
 
+_DEFINITION_EXAMPLES: Examples = {
+    "a tool": {
+        "server_id": "notes",
+        "kind": "tool",
+        "name": "find",
+        "sha256": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945",
+    },
+}
+
+
 class DefinitionRoutes(Feature):
     """Operations on definitions."""
 
@@ -153,7 +162,7 @@ class DefinitionRoutes(Feature):
         PATH,
         "The differing definitions and the mode.",
         right=OperatorRight.DEFINITIONS,
-        examples=DEFINITION_EXAMPLES,
+        examples=_DEFINITION_EXAMPLES,
         errors={409: _READ_ONLY, 412: _MISMATCH},
     )
     async def accept_definition(self, parsed: ParsedRequest[DefinitionChoice]) -> DefinitionsAnswer:

@@ -25,7 +25,6 @@ from mcp_tools_proxy.api.document_models import (
 )
 from mcp_tools_proxy.api.document_upload import FILES, IMPORT_RETRY_S, Uploads, media_type
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.examples import RIGHTS_EXAMPLES
 from mcp_tools_proxy.api.openapi import (
     CHANGE_HEADERS,
     ETAG,
@@ -33,6 +32,7 @@ from mcp_tools_proxy.api.openapi import (
     RETRY_AFTER,
     SHARED_ANSWERS,
     Answer,
+    Examples,
     Responses,
     SharedAnswer,
     Tag,
@@ -123,6 +123,13 @@ def document_responses(model: object, description: str, *statuses: int) -> Respo
     shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
     answer = Answer(description, model, (TRACE_HEADER, ETAG))
     return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
+
+
+_RIGHTS_EXAMPLES: Examples = {
+    "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
+    "nobody": {"readers": {}},
+    "all of the tenant": {"all_users": True},
+}
 
 
 class DocumentRoutes(Feature):
@@ -304,7 +311,7 @@ class DocumentRoutes(Feature):
             DocumentRights, "The new access rights.", 404, 409, 412, 413, 428
         ),
         headers=CHANGE_HEADERS,
-        examples=RIGHTS_EXAMPLES,
+        examples=_RIGHTS_EXAMPLES,
         right=OperatorRight.DOCUMENTS,
     )
     async def put_document_rights(

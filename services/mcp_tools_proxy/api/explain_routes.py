@@ -9,8 +9,8 @@ from fastapi import Request
 from pydantic import Field
 
 from mcp_tools_proxy.api.answer_models import AnswerModel
+from mcp_tools_proxy.api.call_routes import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.endpoint import ParsedRequest, asserted_by_body, require_user
-from mcp_tools_proxy.api.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.openapi import (
     Answer,

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.examples import LOG_LEVEL_EXAMPLES
-from mcp_tools_proxy.api.openapi import Tag
+from mcp_tools_proxy.api.openapi import Examples, Tag
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
@@ -39,6 +38,12 @@ class LogLevelAnswer(AnswerModel, title="LogLevel"):
     for_s: Annotated[float, AfterValidator(lambda it: round(it, 3))] | None = None
 
 
+_LOG_LEVEL_EXAMPLES: Examples = {
+    "for ten minutes": {"level": "debug", "for_s": 600},
+    "until the next start": {"level": "warning"},
+}
+
+
 class LogLevelRoutes(Feature):
     """Operations on the log level."""
 
@@ -60,7 +65,7 @@ class LogLevelRoutes(Feature):
         PATH,
         "This replica's log level.",
         right=OperatorRight.CONFIG,
-        examples=LOG_LEVEL_EXAMPLES,
+        examples=_LOG_LEVEL_EXAMPLES,
     )
     async def set_log_level(self, parsed: ParsedRequest[LogLevelChange]) -> LogLevelAnswer:
         """Change the log level.

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.answer_models import AnswerModel, or_error
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.examples import LOGIN_EXAMPLES
-from mcp_tools_proxy.api.openapi import Tag
+from mcp_tools_proxy.api.openapi import Examples, Tag
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
@@ -108,6 +107,12 @@ PATH = "/internal/mcp/logins"
 _OR_ERROR = "If logins cannot be read, the answer is also 200, with status `error`."
 
 
+_LOGIN_EXAMPLES: Examples = {
+    "any sign-in": {"server_id": "notes"},
+    "a wider one": {"server_id": "notes", "scopes": ["notes.write"]},
+}
+
+
 class LoginRoutes(Feature):
     """Operations on logins: a JWT that names a user is for hers, all others need the right LOGINS.
 
@@ -163,7 +168,7 @@ class LoginRoutes(Feature):
         PATH,
         f"The sign-in URL. {_OR_ERROR}",
         model=SignInOrError,
-        examples=LOGIN_EXAMPLES,
+        examples=_LOGIN_EXAMPLES,
         needs_token=True,
     )
     async def begin_login(self, parsed: ParsedRequest[LoginWanted]) -> Response:

@@ -13,7 +13,6 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.answer_models import CallAnswer, ErrorEnvelope
-from mcp_tools_proxy.api.examples import NO_EXAMPLES, Examples
 from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.schemas import JsonSchema, add_schema, property_schemas
 from mcp_tools_proxy.auth.caller_resolver import (
@@ -295,6 +294,10 @@ def _shared(components: Components, parameter: JsonSchema) -> JsonSchema:
     return {"$ref": f"#/components/parameters/{name}"}
 
 
+Examples = Mapping[str, Mapping[str, object]]
+"""Bodies by the name under which they are shown; each works (tests/api/test_examples.py)."""
+
+
 class Tag(StrEnum):
     """The groups of operations; a client that is made from the document has a module for each."""
 
@@ -349,7 +352,7 @@ class Operation(NamedTuple):
     headers: Sequence[str] = ()
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
-    examples: Examples = NO_EXAMPLES
+    examples: Mapping[str, Mapping[str, object]] = {}
     files: Mapping[str, str] = {}
     """Of a body that may be a file: what it is, by media type."""
     path: type[BaseModel] | None = None

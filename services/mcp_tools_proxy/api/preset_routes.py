@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 
 from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest, require_authentication
-from mcp_tools_proxy.api.examples import PRESET_EXAMPLES
 from mcp_tools_proxy.api.models import Name
-from mcp_tools_proxy.api.openapi import Answer, Responses, Tag, errors_of
+from mcp_tools_proxy.api.openapi import Answer, Examples, Responses, Tag, errors_of
 from mcp_tools_proxy.api.route_builder import Feature, operation
 from mcp_tools_proxy.api.schemas import open_names
 from mcp_tools_proxy.auth.authenticator import Authenticator
@@ -134,6 +133,12 @@ class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
 SWITCH_RESPONSES: Responses = {
     200: Answer("The preset is now active.", ActivePresetAnswer),
     **errors_of(401, 403, 404, 409, 413, 422, 500, 503),
+}
+
+
+PRESET_EXAMPLES: Examples = {
+    "until the next start": {"preset_id": "notes", "persist": False},
+    "for good": {"preset_id": "notes"},
 }
 
 

@@ -24,10 +24,10 @@ from mcp_tools_proxy.api.endpoint import (
     traced,
     validate,
 )
-from mcp_tools_proxy.api.examples import Examples
 from mcp_tools_proxy.api.openapi import (
     TRACED,
     Answer,
+    Examples,
     Operation,
     Responses,
     Tag,

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from mcp_tools_proxy.api.answer_models import AnswerModel
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.api.examples import TOKEN_EXAMPLES
 from mcp_tools_proxy.api.openapi import (
+    Examples,
     SharedAnswer,
     Tag,
     refusal,
@@ -197,6 +197,22 @@ _NO_TOKEN = SharedAnswer(
 )
 
 
+_TOKEN_EXAMPLES: Examples = {
+    "of a service that knows its users": {
+        "tenant_id": "tenant_1",
+        "asserts_users": True,
+        "expires": "90d",
+        "note": "chat service",
+    },
+    "of one user and one agent": {
+        "tenant_id": "tenant_1",
+        "user_id": "user_1",
+        "agents": ["reader"],
+    },
+    "of an operator": {"rights": ["audit", "documents"], "expires": "2099-01-01"},
+}
+
+
 class TokenRoutes(Feature):
     """Operations on tokens; all need the right TOKENS, and concern what the sender's token may do.
 
@@ -239,7 +255,7 @@ class TokenRoutes(Feature):
         "The new token, shown only now, and its scope.",
         model=NewToken,
         token_for=OperatorRight.TOKENS,
-        examples=TOKEN_EXAMPLES,
+        examples=_TOKEN_EXAMPLES,
         errors={409: _READ_ONLY},
     )
     async def create_token(self, parsed: ParsedRequest[TokenWanted]) -> Response:

@@ -13,12 +13,12 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.api.answer_models import ErrorEnvelope, OkEnvelope
 from mcp_tools_proxy.api.call_routes import (
+    EXECUTE_EXAMPLES,
     call_of,
     carry_out,
     idempotency_key_of,
 )
 from mcp_tools_proxy.api.endpoint import ParsedRequest, asserted_by_body, require_user
-from mcp_tools_proxy.api.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.explain_routes import ExplainedBudget, budgets_of
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.openapi import IDEMPOTENCY_HEADER, TRACED, Tag, call_responses
