@@ -43,7 +43,7 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main t
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full"
 
 test-full: $(VENV)/.dev  ## run what make test leaves out: more cases of costly tests, and all examples of Hypothesis
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "full or hypothesis" --hypothesis-profile full
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "full or hypothesis" --hypothesis-profile full --timeout 320 -o faulthandler_timeout=340
 
 compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests with another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full" tests/unit tests/api

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.documents.open_documents import seed_documents
 from mcp_tools_proxy.settings.settings import Settings
+from tests.support.bounds import BOUND_S
 
 UNLIMITED = {
     f"rate_limit_{name}": 0 for name in ("calls", "tokens", "tenant_calls", "tenant_tokens")
@@ -32,7 +33,7 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": f"lifespan.{phase}.complete"})
 
 
-schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
+schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan, timeout=BOUND_S)
 schema.config.phases.coverage.enabled = "BOUNDARIES" in os.environ  # noqa: TID251 - of test_openapi.py
 quietly = settings(
     # with BOUNDARIES beside some hundred cases, the same in each run

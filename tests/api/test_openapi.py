@@ -18,6 +18,9 @@ from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import EXECUTE
 
 ROOT = Path(__file__).parents[2]
+LONG_S = 300
+"""For what ``make test-full`` runs."""
+
 ANSWERS = Path(__file__).with_name("openapi_answers.py")
 
 
@@ -34,12 +37,14 @@ def target(document: Any, part: Any) -> Any:
     return document["components"][kind][name]
 
 
-def run_answers(config: pytest.Config, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_answers(
+    config: pytest.Config, *, timeout_s: float = BOUND_S, **variables: str
+) -> subprocess.CompletedProcess[str]:
     profile = config.getoption("--hypothesis-profile") or "quick"
     return subprocess.run(  # noqa: S603 - our own test, no shell
         [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
          "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(ANSWERS)],
-        cwd=ROOT, capture_output=True, text=True, timeout=BOUND_S, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False,
         env={**os.environ, **variables},  # noqa: TID251 - for our own test
     )  # fmt: skip
 
@@ -52,11 +57,12 @@ def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> No
 
 
 @pytest.mark.full
+@pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("part", range(3))
 def test_every_answer_to_values_at_a_boundary_is_described(
     part: int, pytestconfig: pytest.Config
 ) -> None:
-    done = run_answers(pytestconfig, PART=f"{part}/3", BOUNDARIES="")
+    done = run_answers(pytestconfig, timeout_s=LONG_S, PART=f"{part}/3", BOUNDARIES="")
     assert done.returncode == 0, done.stdout
 
 
