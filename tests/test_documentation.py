@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from mcp_tools_proxy.domain.audit.checks import Check
+from mcp_tools_proxy.domain.audit import Check
 from mcp_tools_proxy.gateway.explainer import ORDER
 from tests.requirements import REQUIREMENTS
 from tests.support.source_files import ROOT, source_files

@@ -12,12 +12,12 @@ from docs.settings_table import spelt, written
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
+from mcp_tools_proxy.http.responses import STATUS_OF_CODE
 from mcp_tools_proxy.server.uvicorn_server import build_server
 from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.responses import STATUS_OF_CODE
 from retrieval_service.app import RetrievalSettings
 from tests.support.source_files import ROOT, source_files
 from tests.support.tables import named_row

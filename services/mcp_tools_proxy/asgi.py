@@ -18,8 +18,8 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.app.start_checks import check_start, warn_of_exposure
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.sandbox.system_calls import hide_memory
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
+from mcp_tools_proxy.system.system_calls import hide_memory
 from mcp_tools_proxy.telemetry.logging import configure_logging, take_over_uvicorn_logs
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - assumed, not bound

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.audit.verification import verify
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.telemetry.audit.verification import verify
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
@@ -217,7 +217,7 @@ async def test_a_file_has_the_records_and_the_route_reads_them(
 async def test_a_required_record_that_has_no_place_refuses_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.audit.audit_file.MAX_QUEUED", 0)
+    monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_file.MAX_QUEUED", 0)
     path = tmp_path / "audit.jsonl"
     async with running(audit=f"file:{path}", audit_required=True) as service:
         answer = await service.http.post(EXECUTE, json=READ)

@@ -186,7 +186,7 @@ async def test_an_import_whose_process_cannot_be_started_is_503(
 async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
     in_folder: Operator, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(f"mcp_tools_proxy.api.document_upload.{bound}", 1)
+    monkeypatch.setattr(f"mcp_tools_proxy.http.api.document_upload.{bound}", 1)
     is_taken, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow_body() -> AsyncIterator[bytes]:
@@ -214,7 +214,7 @@ async def test_an_upload_to_a_full_disk_is_503(
     in_folder: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "mcp_tools_proxy.api.document_upload.open_temporary",
+        "mcp_tools_proxy.http.api.document_upload.open_temporary",
         lambda _prefix: FileIO("/dev/full", "r+"),
     )
     assert outcome(await in_folder.put_note()) == (503, "DOCUMENTS_UNAVAILABLE")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.api.call_routes import PROMPT_EXAMPLES, RESOURCE_EXAMPLES
-from mcp_tools_proxy.api.preset_routes import PRESET_EXAMPLES
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.preset_files import list_presets, load_preset
+from mcp_tools_proxy.http.api.call_routes import PROMPT_EXAMPLES, RESOURCE_EXAMPLES
+from mcp_tools_proxy.http.api.preset_routes import PRESET_EXAMPLES
 from tests.support.configuration import Config, Json
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running
 

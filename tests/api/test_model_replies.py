@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from mcp_tools_proxy.api.batch_routes import CallId
-from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
-from mcp_tools_proxy.model_replies.reply import MAX_CALLS_ELSEWHERE
+from mcp_tools_proxy.http.api.batch_routes import CallId
+from mcp_tools_proxy.wire.model_replies.model_call import CALL_ID_PATTERN
+from mcp_tools_proxy.wire.model_replies.reply import MAX_CALLS_ELSEWHERE
 from tests.api.model_reply_calls import CALL_OF, DOC, METADATA, USER, apis, batch, codes, field
 from tests.support.model_apis import ANTHROPIC, APIS, CHAT, GEMINI, RESPONSES, Json, ModelApi
 from tests.support.service import BATCH, Service, running

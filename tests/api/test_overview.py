@@ -169,7 +169,7 @@ async def test_a_problem_of_a_file_needs_a_person() -> None:
 async def test_lines_of_the_tokens_file_and_lost_records_need_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.audit.audit_file.MAX_QUEUED", 0)
+    monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_file.MAX_QUEUED", 0)
     settings = token_settings()
     (tmp_path / TOKENS_FILE).write_text("no token\n")
     async with overseen(audit=f"file:{tmp_path / 'audit.jsonl'}", **settings) as service:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
+from mcp_tools_proxy.domain.definitions import DefinitionKind
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json, definition_of, digest_of
 from tests.api.definition_operator import LOCK, accept, accept_all, item, serving, shown
 from tests.support.captured_logs import capture_logs

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from mcp_tools_proxy.api import audit_routes
-from mcp_tools_proxy.audit.audit_trail import MAX_WAITING
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Phase
-from mcp_tools_proxy.web.responses import PING_S
+from mcp_tools_proxy.http.api import audit_routes
+from mcp_tools_proxy.http.responses import PING_S
+from mcp_tools_proxy.telemetry.audit.audit_trail import MAX_WAITING
 from tests.api.document_operator import ADMIN
 from tests.support.bounds import until
 from tests.support.mcp_endpoint import Served, serving
@@ -241,7 +241,7 @@ async def test_opening_a_stream_and_its_end_are_recorded() -> None:
 
 
 async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.api.audit_routes.PING_S", 0.01)
+    monkeypatch.setattr("mcp_tools_proxy.http.api.audit_routes.PING_S", 0.01)
     assert PING_S == 15
     async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
         assert [await reader.next() for _ in range(3)] == [("", ": ping")] * 3

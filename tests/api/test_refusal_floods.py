@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.audit.audit_paths import audit_files, unauthenticated_path
-from mcp_tools_proxy.audit.audit_trail import MOST_RECORDED
-from mcp_tools_proxy.audit.record_search import RecordFilter, search_files
-from mcp_tools_proxy.audit.verification import verify
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.telemetry.audit.audit_paths import audit_files, unauthenticated_path
+from mcp_tools_proxy.telemetry.audit.audit_trail import MOST_RECORDED
+from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter, search_files
+from mcp_tools_proxy.telemetry.audit.verification import verify
 from mcp_tools_proxy.telemetry.recorder import DONE_SUMMARY, REFUSED_SUMMARY, Bound
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs

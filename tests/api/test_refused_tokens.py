@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from mcp_tools_proxy.audit.audit_trail import MOST_RECORDED
+from mcp_tools_proxy.telemetry.audit.audit_trail import MOST_RECORDED
 from mcp_tools_proxy.telemetry.recorder import Bound
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document

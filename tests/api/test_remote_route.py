@@ -6,18 +6,18 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.api.server_routes import RemoteRoutes
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
+from mcp_tools_proxy.http.api.endpoint import EndpointFactory
+from mcp_tools_proxy.http.api.operator_gate import OperatorGate
+from mcp_tools_proxy.http.api.route_builder import RouteBuilder
+from mcp_tools_proxy.http.api.server_routes import RemoteRoutes
+from mcp_tools_proxy.http.body import BodyLimits
+from mcp_tools_proxy.http.request_refusals import RequestRefusals
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.telemetry.spans import NoTracer
-from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from tests.support.service import REMOTE, client_of, running
 
 LOST = RemoteStatus(

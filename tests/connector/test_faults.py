@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mcp_tools_proxy.audit.audit_trail import MOST_RECORDED
+from mcp_tools_proxy.telemetry.audit.audit_trail import MOST_RECORDED
 from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY, Bound
 from tests.connector.backend_link import LinkedToOne, begun
 from tests.connector.fault import Fault

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from mcp_tools_proxy.connector.frame_router import MAX_BYTES
-from mcp_tools_proxy.mcp_server.message_session import MessageSession
+from mcp_tools_proxy.mcp.connector.frame_router import MAX_BYTES
+from mcp_tools_proxy.mcp.server.message_session import MessageSession
 from tests.connector.backend_link import LinkedToOne, linked, until_running
 from tests.connector.link_checks import opened, unharmed, until_no_sessions, until_status
 from tests.connector.raw_frames import request

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.connector.frame_router import MAX_BYTES
+from mcp_tools_proxy.mcp.connector.frame_router import MAX_BYTES
 from tests.connector.backend_link import dialling, until_running
 from tests.connector.link_checks import opened, until_state, until_status
 from tests.connector.raw_frames import TEXT, frame, request

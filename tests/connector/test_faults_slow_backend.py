@@ -1,7 +1,7 @@
 """A backend that does not read: nothing is lost by it while it may still come round, and what waits
 for it stays bounded."""
 
-from mcp_tools_proxy.connector.frame_router import MAX_BYTES
+from mcp_tools_proxy.mcp.connector.frame_router import MAX_BYTES
 from tests.connector.backend_link import LinkedToOne
 from tests.connector.link_checks import opened, unharmed, until_status
 from tests.connector.raw_frames import PING, TEXT, enveloped, frame, request

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from mcp_tools_proxy.connector.remote_sessions import MAX_ACTIVE_CALLS, RemoteSessions
-from mcp_tools_proxy.mcp_server.message_session import MAX_OPEN_REQUESTS
-from mcp_tools_proxy.web_client.websocket_client import FRAMES_PER_TURN
+from mcp_tools_proxy.mcp.connector.remote_sessions import MAX_ACTIVE_CALLS, RemoteSessions
+from mcp_tools_proxy.mcp.server.message_session import MAX_OPEN_REQUESTS
+from mcp_tools_proxy.system.websocket_client import FRAMES_PER_TURN
 from tests.connector.backend_link import linked
 from tests.connector.raw_frames import PING, TEXT, enveloped, frame, request
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.auth.token_store import add_token
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console

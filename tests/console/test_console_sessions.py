@@ -15,8 +15,8 @@ from mcp_tools_proxy.console.sessions import (
     Sessions,
 )
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
-from mcp_tools_proxy.logins.sign_in_store import MAX_CONSOLE_SESSIONS, MemorySignIns
+from mcp_tools_proxy.storage.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
+from mcp_tools_proxy.storage.logins.sign_in_store import MAX_CONSOLE_SESSIONS, MemorySignIns
 from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.console_browser import (

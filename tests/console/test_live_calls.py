@@ -120,7 +120,7 @@ async def test_a_token_that_is_revoked_ends_it_and_another_tenants_calls_are_not
 async def test_a_refusal_of_the_api_is_sent_on_the_page(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.api.audit_routes.MAX_STREAMS", 1)
+    monkeypatch.setattr("mcp_tools_proxy.http.api.audit_routes.MAX_STREAMS", 1)
     async with AsyncExitStack() as stack:
         first = live_view(console.service, console.browser, STREAM)
         await (await stack.enter_async_context(first)).until("began")
@@ -135,7 +135,7 @@ async def test_a_refusal_of_the_api_is_sent_on_the_page(
 async def test_records_that_are_lost_are_told_in_their_place(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.audit.audit_trail.MAX_WAITING", 1)
+    monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_trail.MAX_WAITING", 1)
     async with live_view(console.service, console.browser, STREAM) as view:
         await view.until("began")
         calls = [{"tool_name": "nothing"}] * 8
@@ -153,7 +153,7 @@ async def test_records_that_are_lost_are_told_in_their_place(
 async def test_records_that_are_lost_would_all_be_shown_where_all_are(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.audit.audit_trail.MAX_WAITING", 1)
+    monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_trail.MAX_WAITING", 1)
     async with live_view(console.service, console.browser, STREAM, "event=all") as view:
         await view.until("began")
         calls = [{"tool_name": "nothing"}] * 8

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.configuration import Config, make_preset
 from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
 from tests.support.signing import ISSUER

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp_tools_proxy.idempotency.records import RecordKey, RecordState, RecordStore
-from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS
-from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
+from mcp_tools_proxy.storage.idempotency.records import RecordKey, RecordState, RecordStore
+from mcp_tools_proxy.storage.idempotency.redis_requests import MAX_CONNECTIONS
+from mcp_tools_proxy.storage.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from mcp_tools_proxy.storage.redis_pool import open_pool
 

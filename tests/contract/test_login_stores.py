@@ -11,10 +11,10 @@ import pytest
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.logins.file_logins import FileLogins
-from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
-from mcp_tools_proxy.logins.postgres_logins import PostgresLogins
+from mcp_tools_proxy.domain.server import LoginFor
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.login_store import LoginStore, StoredLogin
+from mcp_tools_proxy.storage.logins.postgres_logins import PostgresLogins
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases
 from tests.support.stored_logins import (

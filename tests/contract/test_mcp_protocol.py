@@ -17,7 +17,7 @@ from mcp.shared.inbound import (
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.mcp_server.stateless import NAME_PARAMETERS, read_envelope
+from mcp_tools_proxy.mcp.server.stateless import NAME_PARAMETERS, read_envelope
 from mcp_tools_proxy.wire import mcp_protocol
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import (

@@ -20,9 +20,9 @@ from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.domain.errors import QuotaExceeded
 from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.logins.file_logins import FileLogins
-from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
-from mcp_tools_proxy.logins.postgres_logins import PostgresLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.login_store import LoginStore, StoredLogin
+from mcp_tools_proxy.storage.logins.postgres_logins import PostgresLogins
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases

@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import StateUnavailable
-from mcp_tools_proxy.idempotency.records import (
+from mcp_tools_proxy.storage.idempotency.records import (
     MAX_OUTCOME_BYTES,
     MemoryRecordStore,
     RecordState,

@@ -11,9 +11,9 @@ import redis
 
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns
-from mcp_tools_proxy.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
-from mcp_tools_proxy.logins.sign_in_store import RecordKind, RecordSealer, SignInStore
+from mcp_tools_proxy.storage.logins.postgres_sign_ins import PostgresSignIns
+from mcp_tools_proxy.storage.logins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
+from mcp_tools_proxy.storage.logins.sign_in_store import RecordKind, RecordSealer, SignInStore
 from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases, PostgresDatabase

@@ -17,12 +17,12 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_cache import ScanCache
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
+from mcp_tools_proxy.documents.tools.local_tools import ToolParts, build_local_tools
 from mcp_tools_proxy.domain.components import ToolSpec
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.tools.local_tools import ToolParts, build_local_tools
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat, definition_of
 
 Shown = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.components import Component, RemoteComponents, Resource, Result
-from mcp_tools_proxy.domain.offers.view import Route, View
+from mcp_tools_proxy.domain.offers import Route, View
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from mcp_tools_proxy.downstream.pool import Pool

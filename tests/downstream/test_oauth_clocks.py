@@ -11,7 +11,7 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthW
 from mcp_tools_proxy.downstream.oauth.server_access import RETRY_S, OwnerTokens
 from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
-from mcp_tools_proxy.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings
 from tests.support.mcp_servers.raw_web import running_raw

@@ -26,7 +26,7 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     AccessToken,
     IssuerClient,
 )
-from mcp_tools_proxy.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.configuration import Json
 from tests.support.oauth_issuer import Issuer, running_issuer
 from tests.support.renewed_logins import CLIENT, discovered_at, login_at

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
+from mcp_tools_proxy.domain.networks import ServerNetworks
 from mcp_tools_proxy.downstream.oauth.discovery import (
     MAX_SCOPES,
     Challenge,

@@ -10,8 +10,7 @@ from yarl import URL
 
 from mcp_tools_proxy.config.entry_rules import NetworkSupport
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.domain.proxies import Proxies, Proxy
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
+from mcp_tools_proxy.domain.networks import Proxies, Proxy, ServerNetworks
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (

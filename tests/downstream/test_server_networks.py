@@ -4,8 +4,8 @@ from ipaddress import ip_network
 
 import pytest
 
+from mcp_tools_proxy.domain.networks import ServerNetworks
 from mcp_tools_proxy.domain.server import Isolation
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.downstream.connections import config_of

@@ -9,9 +9,9 @@ import pytest
 from mcp_tools_proxy.domain.logins import LoginBinding
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
-from mcp_tools_proxy.logins.file_logins import FileLogins
-from mcp_tools_proxy.logins.login_sealer import LoginSealer
-from mcp_tools_proxy.logins.login_store import sealed_with
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.storage.logins.login_store import sealed_with
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_login
 

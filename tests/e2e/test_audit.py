@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.audit.verification import verify
+from mcp_tools_proxy.telemetry.audit.verification import verify
 from tests.support.bounds import BOUND_S
 from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN
+from mcp_tools_proxy.wire.text import HIDDEN
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, Program, started

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.e2e, needs_confinement]
 
 READER = """
 import json, os, sys
-from mcp_tools_proxy.sandbox.system_calls import drop_capabilities
+from mcp_tools_proxy.system.system_calls import drop_capabilities
 drop_capabilities()  # what any process of root could read, is not what this is about
 def parent_of(pid):
     with open(f"/proc/{pid}/stat") as file:

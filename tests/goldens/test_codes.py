@@ -2,7 +2,7 @@
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError, errors_by_code
-from mcp_tools_proxy.web.responses import STATUS_OF_CODE, ErrorStatus
+from mcp_tools_proxy.http.responses import STATUS_OF_CODE, ErrorStatus
 from tests.goldens.field_survey import details_of
 from tests.support.goldens import Golden, section
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.server import LoginFor
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
 from tests.login_pages.page_gateway import LOGINS, PageGateway, page_gateway
 from tests.support.configuration import Json

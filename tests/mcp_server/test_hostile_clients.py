@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
-from mcp_tools_proxy.mcp_server.subscriptions import MAX_RESOURCES
+from mcp_tools_proxy.mcp.server.subscriptions import MAX_RESOURCES
 from tests.support.configuration import Json, make_preset, write_json
 from tests.support.mcp_endpoint import (
     BOTH,

@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 from starlette.routing import Route
 
-from mcp_tools_proxy.mcp_server.http.protected_resource import METADATA_PATH as METADATA
+from mcp_tools_proxy.mcp.server.http.protected_resource import METADATA_PATH as METADATA
 from tests.support.key_file import write_key
 from tests.support.mcp_endpoint import Served, serving
 from tests.support.tokens import sign_in_settings

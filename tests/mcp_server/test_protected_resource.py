@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.http.protected_resource import METADATA_PATH as METADATA
+from mcp_tools_proxy.mcp.server.http.protected_resource import METADATA_PATH as METADATA
 from tests.support.configuration import Config, make_agent
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, Served, serving
 from tests.support.signing import ISSUER

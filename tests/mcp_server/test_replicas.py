@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
-from mcp_tools_proxy.mcp_server.http import live_sessions, shared_sessions
-from mcp_tools_proxy.mcp_server.http.session_ids import SessionName
+from mcp_tools_proxy.mcp.server.http import live_sessions, shared_sessions
+from mcp_tools_proxy.mcp.server.http.session_ids import SessionName
 from mcp_tools_proxy.storage.redis_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset

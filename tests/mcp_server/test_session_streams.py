@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.http import live_sessions
+from mcp_tools_proxy.mcp.server.http import live_sessions
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset, write_json
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, TENANT, Served, in_front_of_two, serving

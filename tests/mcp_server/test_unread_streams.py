@@ -13,7 +13,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from mcp_tools_proxy.mcp_server.http.legacy_sse import MAX_UNREAD
+from mcp_tools_proxy.mcp.server.http.legacy_sse import MAX_UNREAD
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json

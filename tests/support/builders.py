@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.idempotency.records import MemoryRecordStore
+from mcp_tools_proxy.domain.offers import Snapshot
+from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
+from mcp_tools_proxy.storage.idempotency.records import MemoryRecordStore
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 

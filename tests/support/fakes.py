@@ -14,8 +14,7 @@ from mcp_tools_proxy.domain.components import (
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.policy.aliases import alias_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.sandbox.confinement import missing_for
+from mcp_tools_proxy.system.confinement import missing_for
 
 _LACK = missing_for(read=True, write=True, calls=True)
 

@@ -3,8 +3,8 @@
 import errno
 
 from mcp_tools_proxy.cli.main import main
-from mcp_tools_proxy.sandbox import system_calls
-from mcp_tools_proxy.sandbox.system_calls import forbid_new_privileges
+from mcp_tools_proxy.system import system_calls
+from mcp_tools_proxy.system.system_calls import forbid_new_privileges
 
 if __name__ == "__main__":
     system_calls._NUMBERS = {"landlock_create_ruleset": (444, 444)}

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from pathlib import Path
 
-from mcp_tools_proxy.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.stored_logins import ANA, BINDING
 
 SEALED, CHANGED = b"before " * 3000, b"after " * 3000

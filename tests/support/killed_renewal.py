@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
-from mcp_tools_proxy.logins.file_logins import FileLogins
+from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.killed_login_writer import attempts
 from tests.support.renewed_logins import CLIENT, discovered_at, login_at
 from tests.support.stored_logins import ANA, SEALER

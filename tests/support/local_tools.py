@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mcp_tools_proxy.tools.local_tools import EXAMPLES
+from mcp_tools_proxy.documents.tools.local_tools import EXAMPLES
 
 LOCAL_TOOLS = tuple(EXAMPLES)
 """The tools that are always there."""

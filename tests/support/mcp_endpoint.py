@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints
+from mcp_tools_proxy.mcp.server.http.endpoints import HttpEndpoints
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json

@@ -3,7 +3,7 @@
 import asyncpg
 from redis import Redis
 
-from mcp_tools_proxy.logins.sign_in_store import MemorySignIns
+from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns
 from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX
 
 _KINDS = ("pending", "browser")

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.server_auth import Grant, LoginFor
-from mcp_tools_proxy.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.domain.server import Grant, LoginFor
+from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
 
 KEY = b"a key of at least thirty-two characters"
 SEALER = LoginSealer([KEY])

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mcp_tools_proxy.auth.authenticator import AdminToken, Authenticator, OperatorTokens
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
-from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
+from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.identity import TokenVerifier
 from mcp_tools_proxy.settings.settings import Settings

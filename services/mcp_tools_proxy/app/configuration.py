@@ -11,8 +11,7 @@ from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.entry_rules import IdentitySupport, NetworkSupport, StdioSupport
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.domain.configuration import Configuration
-from mcp_tools_proxy.domain.proxies import Proxies
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
+from mcp_tools_proxy.domain.networks import Proxies, ServerNetworks
 from mcp_tools_proxy.settings.settings import Settings
 
 

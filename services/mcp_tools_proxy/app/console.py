@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 import structlog
 from starlette.routing import Route
 
-from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.logins import open_sign_in_store
 from mcp_tools_proxy.app.sign_in_pages import own_client
@@ -22,10 +21,11 @@ from mcp_tools_proxy.console.page_request import OwnOrigin
 from mcp_tools_proxy.console.sessions import SessionCookie, Sessions
 from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets, Templates
+from mcp_tools_proxy.http.api.operator_gate import OperatorGate
+from mcp_tools_proxy.http.request_refusals import RequestRefusals
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.storage.cache_folder import default_folder
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieva
 from mcp_tools_proxy.documents.chunk_windows import WantedWindow
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
+from mcp_tools_proxy.http.request_headers import new_trace_id
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.system.failure_reasons import connection_reason, redis_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.request_headers import new_trace_id
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason, redis_reason
 
 ATTEMPT_S = 5.0
 """Seconds for one attempt."""

@@ -39,6 +39,9 @@ from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents, seed_documents
 from mcp_tools_proxy.documents.page_images import PageImages, PageRenderer
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
+from mcp_tools_proxy.documents.tools.document_resources import document_templates
+from mcp_tools_proxy.documents.tools.local_tools import ToolParts, build_local_tools
+from mcp_tools_proxy.documents.tools.read_document import pages_tool
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.outcome import CallRecord
@@ -57,7 +60,6 @@ from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, chosen_tools, is_turned_off
 from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
@@ -65,15 +67,13 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.storage import cache_folder
+from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import DocumentChanges, LoginChanges, RequestTelemetry
 from mcp_tools_proxy.telemetry.spans import describe_call
-from mcp_tools_proxy.tools.document_resources import document_templates
-from mcp_tools_proxy.tools.local_tools import ToolParts, build_local_tools
-from mcp_tools_proxy.tools.read_document import pages_tool
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport

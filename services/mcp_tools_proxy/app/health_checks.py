@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
-from mcp_tools_proxy.audit.audit_file import AuditFile
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.audit.audit_file import AuditFile
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.retrieval_client import RetrievalClient

@@ -11,67 +11,67 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mcp_tools_proxy.api.audit_routes import AuditRoutes
-from mcp_tools_proxy.api.batch_routes import BatchRoutes
-from mcp_tools_proxy.api.call_routes import CallRoutes, ItemRoutes
-from mcp_tools_proxy.api.definition_routes import DefinitionRoutes
-from mcp_tools_proxy.api.document_routes import DocumentRoutes
-from mcp_tools_proxy.api.document_upload import Uploads
-from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.explain_routes import ExplainRoutes
-from mcp_tools_proxy.api.health_routes import HealthRoutes, landing_routes
-from mcp_tools_proxy.api.limit_routes import LimitRoutes
-from mcp_tools_proxy.api.list_routes import ListRoutes, ReadableDocumentRoutes, ToolPreviews
-from mcp_tools_proxy.api.log_level_routes import LogLevelRoutes
-from mcp_tools_proxy.api.login_routes import LoginRoutes
-from mcp_tools_proxy.api.openapi import TAGS
-from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.api.overview_routes import OverviewRoutes
-from mcp_tools_proxy.api.preset_routes import PresetRoutes
-from mcp_tools_proxy.api.route_builder import Feature, RouteBuilder
-from mcp_tools_proxy.api.server_routes import RemoteRoutes, ServerRoutes
-from mcp_tools_proxy.api.token_routes import TokenRoutes
-from mcp_tools_proxy.api.try_routes import TryRoutes
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
-from mcp_tools_proxy.domain.audit.origin import Entry
+from mcp_tools_proxy.domain.audit import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.gateway.preset_switch import PresetPreviews
-from mcp_tools_proxy.mcp_server.http.endpoints import (
-    HttpEndpoints,
-    HttpLimits,
-    json_rpc_error_response,
-)
-from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource, SignInChallenge
-from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.telemetry.logging import flush_logs
-from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.fast_routes import (
+from mcp_tools_proxy.http.api.audit_routes import AuditRoutes
+from mcp_tools_proxy.http.api.batch_routes import BatchRoutes
+from mcp_tools_proxy.http.api.call_routes import CallRoutes, ItemRoutes
+from mcp_tools_proxy.http.api.definition_routes import DefinitionRoutes
+from mcp_tools_proxy.http.api.document_routes import DocumentRoutes
+from mcp_tools_proxy.http.api.document_upload import Uploads
+from mcp_tools_proxy.http.api.endpoint import EndpointFactory
+from mcp_tools_proxy.http.api.explain_routes import ExplainRoutes
+from mcp_tools_proxy.http.api.health_routes import HealthRoutes, landing_routes
+from mcp_tools_proxy.http.api.limit_routes import LimitRoutes
+from mcp_tools_proxy.http.api.list_routes import ListRoutes, ReadableDocumentRoutes, ToolPreviews
+from mcp_tools_proxy.http.api.log_level_routes import LogLevelRoutes
+from mcp_tools_proxy.http.api.login_routes import LoginRoutes
+from mcp_tools_proxy.http.api.openapi import TAGS
+from mcp_tools_proxy.http.api.operator_gate import OperatorGate
+from mcp_tools_proxy.http.api.overview_routes import OverviewRoutes
+from mcp_tools_proxy.http.api.preset_routes import PresetRoutes
+from mcp_tools_proxy.http.api.route_builder import Feature, RouteBuilder
+from mcp_tools_proxy.http.api.server_routes import RemoteRoutes, ServerRoutes
+from mcp_tools_proxy.http.api.token_routes import TokenRoutes
+from mcp_tools_proxy.http.api.try_routes import TryRoutes
+from mcp_tools_proxy.http.body import BodyLimits
+from mcp_tools_proxy.http.fast_routes import (
     DescribedApp,
     DirectRoute,
     FastRouter,
     add_error_handlers,
 )
-from mcp_tools_proxy.web.host_guard import HostOriginGuard
-from mcp_tools_proxy.web.request_headers import Peers
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.responses import error_response
-from mcp_tools_proxy.web.token_gate import OperatorCheck, TokenGate
+from mcp_tools_proxy.http.host_guard import HostOriginGuard
+from mcp_tools_proxy.http.request_headers import Peers
+from mcp_tools_proxy.http.request_refusals import RequestRefusals
+from mcp_tools_proxy.http.responses import error_response
+from mcp_tools_proxy.http.token_gate import OperatorCheck, TokenGate
+from mcp_tools_proxy.mcp.server.http.endpoints import (
+    HttpEndpoints,
+    HttpLimits,
+    json_rpc_error_response,
+)
+from mcp_tools_proxy.mcp.server.http.protected_resource import ProtectedResource, SignInChallenge
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
 
-    from mcp_tools_proxy.connector.connector import Connector
     from mcp_tools_proxy.console.console_app import Console
-    from mcp_tools_proxy.mcp_server.http.shared_sessions import SharedSessions
+    from mcp_tools_proxy.mcp.connector.connector import Connector
+    from mcp_tools_proxy.mcp.server.http.shared_sessions import SharedSessions
 
 READABLE_BY_PAGES = (
     *("ETag", "Mcp-Session-Id", "RateLimit", "RateLimit-Policy", "Retry-After"),
@@ -364,7 +364,7 @@ def _shared_sessions(settings: Settings, replica: str) -> "SharedSessions | None
     if not settings.session_keys or url is None:
         return None
     # redis-py is slow to import
-    from mcp_tools_proxy.mcp_server.http import shared_sessions  # noqa: PLC0415
+    from mcp_tools_proxy.mcp.server.http import shared_sessions  # noqa: PLC0415
     from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
     return shared_sessions.SharedSessions(

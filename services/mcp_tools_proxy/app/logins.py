@@ -7,18 +7,18 @@ from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.server import LoginFor
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
-    from mcp_tools_proxy.logins.login_sealer import LoginSealer
-    from mcp_tools_proxy.logins.login_store import LoginStore
-    from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns
-    from mcp_tools_proxy.logins.redis_sign_ins import RedisSignIns
-    from mcp_tools_proxy.logins.sign_in_store import MemorySignIns
+    from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
+    from mcp_tools_proxy.storage.logins.login_store import LoginStore
+    from mcp_tools_proxy.storage.logins.postgres_sign_ins import PostgresSignIns
+    from mcp_tools_proxy.storage.logins.redis_sign_ins import RedisSignIns
+    from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns
 
 
 class StoredLoginAccess:
@@ -81,7 +81,7 @@ class OpenLogins:
         """
         if not self.are_possible:
             return None
-        from mcp_tools_proxy.logins.login_sealer import LoginSealer  # noqa: PLC0415 - see above
+        from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer  # noqa: PLC0415 - see above
 
         keys = [key.get_secret_value().encode() for key in self._settings.credentials_key]
         return self._store(), LoginSealer(keys)
@@ -107,10 +107,10 @@ class OpenLogins:
     def _store(self) -> "LoginStore":
         database = self.database()
         if database is None:
-            from mcp_tools_proxy.logins.file_logins import FileLogins  # noqa: PLC0415 - see above
+            from mcp_tools_proxy.storage.logins.file_logins import FileLogins  # noqa: PLC0415 - see above
 
             return FileLogins(self._settings.logins_dir, quota=self._quota)
-        from mcp_tools_proxy.logins.postgres_logins import PostgresLogins  # noqa: PLC0415
+        from mcp_tools_proxy.storage.logins.postgres_logins import PostgresLogins  # noqa: PLC0415
 
         return PostgresLogins(database, quota=self._quota)
 
@@ -124,7 +124,7 @@ def open_sign_in_store(
     """
     url = settings.state_url
     if url is not None:
-        from mcp_tools_proxy.logins import redis_sign_ins  # noqa: PLC0415
+        from mcp_tools_proxy.storage.logins import redis_sign_ins  # noqa: PLC0415
         from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 
         pool = open_pool(
@@ -135,9 +135,9 @@ def open_sign_in_store(
         return redis_sign_ins.RedisSignIns(pool)
     database = logins.database()
     if database is None:
-        from mcp_tools_proxy.logins.sign_in_store import MemorySignIns  # noqa: PLC0415
+        from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns  # noqa: PLC0415
 
         return MemorySignIns()
-    from mcp_tools_proxy.logins.postgres_sign_ins import PostgresSignIns  # noqa: PLC0415
+    from mcp_tools_proxy.storage.logins.postgres_sign_ins import PostgresSignIns  # noqa: PLC0415
 
     return PostgresSignIns(database)

@@ -7,17 +7,17 @@ from urllib.parse import urlsplit
 
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
-from mcp_tools_proxy.domain.audit.origin import Entry, Origin
+from mcp_tools_proxy.domain.audit import Entry, Origin
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
-from mcp_tools_proxy.mcp_server.message_session import MessageSessions
-from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp.server.message_session import MessageSessions
+from mcp_tools_proxy.mcp.server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.connector.backend_dialer import Token
-    from mcp_tools_proxy.connector.connector import Connector
+    from mcp_tools_proxy.mcp.connector.backend_dialer import Token
+    from mcp_tools_proxy.mcp.connector.connector import Connector
 
 
 def build_server(
@@ -58,8 +58,8 @@ def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
 def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connector":
     """Build the connector to the backend at ``url``. Raises ValueError for a bad CA file."""
     # aiohttp is slow to import
-    from mcp_tools_proxy.connector.connector import Connector, ConnectorRules  # noqa: PLC0415
-    from mcp_tools_proxy.connector.websocket_link import LinkRules  # noqa: PLC0415
+    from mcp_tools_proxy.mcp.connector.connector import Connector, ConnectorRules  # noqa: PLC0415
+    from mcp_tools_proxy.mcp.connector.websocket_link import LinkRules  # noqa: PLC0415
 
     caller = remote_caller(settings, gateway)
     rules = ConnectorRules(
@@ -108,7 +108,7 @@ def _tls_context(settings: Settings, url: str) -> ssl.SSLContext | None:
 
 
 def _token(settings: Settings) -> "Token":
-    from mcp_tools_proxy.connector.backend_dialer import FileToken, FixedToken  # noqa: PLC0415
+    from mcp_tools_proxy.mcp.connector.backend_dialer import FileToken, FixedToken  # noqa: PLC0415
 
     if settings.remote_token_file is not None:
         return FileToken(settings.remote_token_file)

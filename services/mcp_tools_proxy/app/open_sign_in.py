@@ -11,8 +11,7 @@ from mcp_tools_proxy.app.server_identity import build_filler, build_oauth
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.logins import LoginFacts, LoginOwner
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import LoginFor, ServerAuth
+from mcp_tools_proxy.domain.server import LoginFor, ServerAuth, ServerConfig
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Generic, Never, TypeVar
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.app.configuration import network_support
-from mcp_tools_proxy.audit.audit_file import AuditFile
-from mcp_tools_proxy.audit.audit_paths import unauthenticated_path
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.documents.open_documents import OpenDocuments
 from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
-from mcp_tools_proxy.idempotency.records import (
-    MemoryRecordStore,
-    RecordStore,
-    UnusableRecordStore,
-)
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.storage.idempotency.records import (
+    MemoryRecordStore,
+    RecordStore,
+    UnusableRecordStore,
+)
+from mcp_tools_proxy.telemetry.audit.audit_file import AuditFile
+from mcp_tools_proxy.telemetry.audit.audit_paths import unauthenticated_path
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.spans import NoTracer, Tracer
 
@@ -242,8 +242,8 @@ def build_record_store(settings: Settings) -> RecordStore:
             f"{variable('state_key')} is not set, so nothing can be kept in Redis",
             is_wanted=settings.state_url is not None,
         )
-    from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
-    from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
+    from mcp_tools_proxy.storage.idempotency import redis_store  # noqa: PLC0415
+    from mcp_tools_proxy.storage.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
     from mcp_tools_proxy.storage.record_cipher import RecordCipher  # noqa: PLC0415
     from mcp_tools_proxy.storage.redis_pool import open_pool  # noqa: PLC0415
 

@@ -9,10 +9,10 @@ from mcp_tools_proxy.app.logins import OpenLogins, open_sign_in_store
 from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.logins import SignInOffers
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
+from mcp_tools_proxy.http.login_pages import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.web.login_pages import LoginPages
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
@@ -56,7 +56,7 @@ def build_user_sign_ins(
     from mcp_tools_proxy.downstream.oauth.sign_in_records import (  # noqa: PLC0415
         SignInRecords,
     )
-    from mcp_tools_proxy.logins.sign_in_store import RecordSealer  # noqa: PLC0415
+    from mcp_tools_proxy.storage.logins.sign_in_store import RecordSealer  # noqa: PLC0415
 
     def find_server(server_id: str) -> ServerConfig | None:
         return configuration().servers.get(server_id)

@@ -8,9 +8,9 @@ from pathlib import Path
 import structlog
 
 from mcp_tools_proxy.documents.open_documents import prepare_documents
-from mcp_tools_proxy.sandbox.confinement import missing_for
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.system.confinement import missing_for
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 log = structlog.get_logger()

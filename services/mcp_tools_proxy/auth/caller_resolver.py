@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
-from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
+from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, StandIn, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import (

@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_of
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason
+from mcp_tools_proxy.system.failure_reasons import connection_reason
 
 REFRESH_S = 300.0
 """Seconds between two fetches while they succeed: the longest that a removed key stays valid."""

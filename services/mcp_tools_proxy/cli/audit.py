@@ -13,18 +13,18 @@ from typing import Annotated
 import typer
 from pydantic_core import to_json
 
-from mcp_tools_proxy.audit.audit_paths import audit_files
-from mcp_tools_proxy.audit.hash_chain import Head
-from mcp_tools_proxy.audit.record_search import (
+from mcp_tools_proxy.cli.output import counted, echo, fail, print_json_text
+from mcp_tools_proxy.settings.observability import AuditSettings, read_key
+from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.audit.audit_paths import audit_files
+from mcp_tools_proxy.telemetry.audit.hash_chain import Head
+from mcp_tools_proxy.telemetry.audit.record_search import (
     RecordFilter,
     as_timestamp,
     search_files,
     seq_of,
 )
-from mcp_tools_proxy.audit.verification import Verification, verify
-from mcp_tools_proxy.cli.output import counted, echo, fail, print_json_text
-from mcp_tools_proxy.settings.observability import AuditSettings, read_key
-from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.audit.verification import Verification, verify
 from mcp_tools_proxy.wire.identifiers import server_id_of
 
 Load = Callable[[], AuditSettings]

@@ -23,8 +23,8 @@ from mcp_tools_proxy.cli.check_report import lines, print_report, report_facts
 from mcp_tools_proxy.cli.output import print_json
 from mcp_tools_proxy.config.preset_files import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.domain.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,

@@ -13,8 +13,8 @@ from rich.text import Text
 from mcp_tools_proxy.auth.token_format import TokenEntry, token_facts
 from mcp_tools_proxy.cli.output import counted, plural
 from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.domain.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.guards import GuardFinding
-from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.server import INVALID_ENTRY, ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agent_views import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.pinned_definitions import DefinitionsReport

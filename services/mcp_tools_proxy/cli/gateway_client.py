@@ -12,7 +12,7 @@ from mcp_tools_proxy.cli.output import fail
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import ClientSettings
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason
+from mcp_tools_proxy.system.failure_reasons import connection_reason
 from mcp_tools_proxy.wire.text import printable
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.sandbox.system_calls import hide_memory
 from mcp_tools_proxy.settings.auth import ClientSettings, TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.observability import AuditSettings
 from mcp_tools_proxy.settings.settings import ConfigDirSettings, Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
+from mcp_tools_proxy.system.system_calls import hide_memory
 from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
 
 PROGRAM = "mcp-tools-proxy"

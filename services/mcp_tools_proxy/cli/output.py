@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN
-from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.text import HIDDEN, printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -15,7 +15,7 @@ from mcp_tools_proxy.config.field_types import (
     keys_of,
 )
 from mcp_tools_proxy.config.json_file import Location
-from mcp_tools_proxy.domain.server_auth import (
+from mcp_tools_proxy.domain.server import (
     DEFAULT_SUBJECT_TOKEN,
     SCOPE_CHARACTER,
     Grant,

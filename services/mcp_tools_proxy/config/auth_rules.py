@@ -8,8 +8,7 @@ from mcp_tools_proxy.config.auth_entry import AuthEntry
 from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.server import Isolation, Transport
-from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, is_same_issuer
+from mcp_tools_proxy.domain.server import Grant, Isolation, LoginFor, Transport, is_same_issuer
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 Fault = tuple[Location, str]

@@ -42,8 +42,8 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Preset,
 )
+from mcp_tools_proxy.domain.definitions import LOCK_FILE, DefinitionsLock
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionsLock
 from mcp_tools_proxy.storage.file_watch import Sleep, changes, state_of
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import quote

@@ -27,8 +27,7 @@ from mcp_tools_proxy.config.json_file import (
 )
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
-from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from mcp_tools_proxy.domain.offers.definitions import (
+from mcp_tools_proxy.domain.definitions import (
     LOCK_FILE,
     LOCK_VERSION,
     DefinitionKey,
@@ -37,6 +36,7 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionsMode,
     LockedDefinition,
 )
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import printable

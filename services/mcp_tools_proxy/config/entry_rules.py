@@ -16,10 +16,17 @@ from mcp_tools_proxy.config.auth_rules import OAuthSupport, auth_faults, turns_o
 from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
-from mcp_tools_proxy.domain.proxies import DIRECT, NO_PROXIES, Proxies, Proxy
+from mcp_tools_proxy.domain.networks import (
+    ANY_NETWORK,
+    DIRECT,
+    NO_PROXIES,
+    Proxies,
+    Proxy,
+    ServerNetworks,
+    literal_address,
+)
 from mcp_tools_proxy.domain.server import ListedCommand, StdioMode, Transport
-from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks, literal_address
-from mcp_tools_proxy.sandbox.confinement import missing_for
+from mcp_tools_proxy.system.confinement import missing_for
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 

@@ -35,8 +35,8 @@ from mcp_tools_proxy.config.variables import (
     read_caller_parts,
     read_caller_text,
 )
+from mcp_tools_proxy.domain.bindings import Binding, Path
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 from mcp_tools_proxy.policy.aliases import MODEL_NAME_PATTERN
 from mcp_tools_proxy.wire.identifiers import (
     SERVER_ID_PATTERN,

@@ -32,7 +32,7 @@ from mcp_tools_proxy.config.json_file import (
     read_if_there,
 )
 from mcp_tools_proxy.config.unknown_keys import Oddity, duplicate_names, group_oddities
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id

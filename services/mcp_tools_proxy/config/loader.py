@@ -53,11 +53,11 @@ from mcp_tools_proxy.config.variables import (
     without_braces,
     without_caller_texts,
 )
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
-from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.proxies import Proxies, Proxy
+from mcp_tools_proxy.domain.networks import Proxies, Proxy
 from mcp_tools_proxy.domain.server import (
     DEFAULT_APP_BYTES,
     DEFAULT_BREAKER_PAUSE_S,
@@ -65,10 +65,10 @@ from mcp_tools_proxy.domain.server import (
     DEFAULT_SESSION_IDLE_S,
     DEFAULT_START_TIMEOUT_S,
     CallerTexts,
+    ServerAuth,
     ServerConfig,
     Transport,
 )
-from mcp_tools_proxy.domain.server_auth import ServerAuth
 
 CONFIGURATION_FILE = "mcp.json"
 

@@ -49,6 +49,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     validated,
     warnings_of,
 )
+from mcp_tools_proxy.domain.bindings import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     MAX_INSTRUCTIONS,
@@ -60,7 +61,6 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
     Reference,
 )
-from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.policy.presets import OverrideProblem, find_override_problems
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.problem_texts import closest_match

@@ -61,7 +61,7 @@ from mcp_tools_proxy.config.json_file import (
 from mcp_tools_proxy.config.variables import BOUND_PATTERN
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.guards import GuardAction, GuardActions, GuardName
-from mcp_tools_proxy.domain.proxies import DIRECT
+from mcp_tools_proxy.domain.networks import DIRECT
 from mcp_tools_proxy.domain.server import Assertion, Isolation, Sandbox, Transport
 from mcp_tools_proxy.policy.guards import secrets
 from mcp_tools_proxy.policy.guards.secrets import scanner

@@ -13,19 +13,23 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.api.definition_routes import DefinitionsAnswer
-from mcp_tools_proxy.api.document_models import DocumentContent, DocumentRights, DocumentsAnswer
-from mcp_tools_proxy.api.explain_routes import ExplainAnswer
-from mcp_tools_proxy.api.limit_routes import LimitsAnswer
-from mcp_tools_proxy.api.login_routes import LoginsAnswer
-from mcp_tools_proxy.api.overview_routes import OverviewAnswer
-from mcp_tools_proxy.api.preset_routes import ActivePresetAnswer, PresetsAnswer
-from mcp_tools_proxy.api.server_routes import ServersAnswer
-from mcp_tools_proxy.api.token_routes import NewToken, TokensAnswer
 from mcp_tools_proxy.console.page_text import sentence
-from mcp_tools_proxy.domain.audit.origin import Entry
+from mcp_tools_proxy.domain.audit import Entry
 from mcp_tools_proxy.domain.errors import RouteNotFound
-from mcp_tools_proxy.web.request_headers import ENTRY, FORWARDED_FOR
+from mcp_tools_proxy.http.api.definition_routes import DefinitionsAnswer
+from mcp_tools_proxy.http.api.document_models import (
+    DocumentContent,
+    DocumentRights,
+    DocumentsAnswer,
+)
+from mcp_tools_proxy.http.api.explain_routes import ExplainAnswer
+from mcp_tools_proxy.http.api.limit_routes import LimitsAnswer
+from mcp_tools_proxy.http.api.login_routes import LoginsAnswer
+from mcp_tools_proxy.http.api.overview_routes import OverviewAnswer
+from mcp_tools_proxy.http.api.preset_routes import ActivePresetAnswer, PresetsAnswer
+from mcp_tools_proxy.http.api.server_routes import ServersAnswer
+from mcp_tools_proxy.http.api.token_routes import NewToken, TokensAnswer
+from mcp_tools_proxy.http.request_headers import ENTRY, FORWARDED_FOR
 
 TOOLS_PATH = "/internal/mcp/tools"
 EXECUTE_PATH = "/internal/mcp/execute"

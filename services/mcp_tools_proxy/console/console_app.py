@@ -25,7 +25,7 @@ from mcp_tools_proxy.console.pages.document_pages import show_upload, upload
 from mcp_tools_proxy.console.pages.help_pages import help_routes
 from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets
-from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, CONSOLE_UPLOAD
+from mcp_tools_proxy.http.request_refusals import CONSOLE_PATH, CONSOLE_UPLOAD
 
 PARTS: Sequence[Routes] = (
     overview_page.ROUTES,

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
-from mcp_tools_proxy.web.body import read_body
+from mcp_tools_proxy.http.body import read_body
 
 MAX_FIELDS = 2_000
 

@@ -43,9 +43,9 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.web.request_headers import new_trace_id
-from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
-from mcp_tools_proxy.web.responses import error_headers, status_of
+from mcp_tools_proxy.http.request_headers import new_trace_id
+from mcp_tools_proxy.http.request_refusals import CONSOLE_PATH, RequestRefusals
+from mcp_tools_proxy.http.responses import error_headers, status_of
 
 SIGN_IN_PATH = "/console/sign-in"
 

@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.logins.sign_in_store import RecordKind, SignInStore
+from mcp_tools_proxy.http.request_headers import Cookie
+from mcp_tools_proxy.storage.logins.sign_in_store import RecordKind, SignInStore
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
-from mcp_tools_proxy.web.request_headers import Cookie
 
 SESSION_S = 8 * 3600.0
 """Longest time from a sign-in to the end of its session, in seconds."""

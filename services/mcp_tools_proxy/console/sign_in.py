@@ -27,10 +27,10 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.domain.sign_in_pages import OwnSignIn, SignInRefused
-from mcp_tools_proxy.web.request_headers import new_trace_id
-from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation
-from mcp_tools_proxy.web.responses import error_headers
+from mcp_tools_proxy.domain.logins import OwnSignIn, SignInRefused
+from mcp_tools_proxy.http.request_headers import new_trace_id
+from mcp_tools_proxy.http.request_refusals import RecordedOperation, begin_operation
+from mcp_tools_proxy.http.responses import error_headers
 
 BEGIN_PATH = "/console/begin"
 ISSUER_PATH = "/console/issuer"

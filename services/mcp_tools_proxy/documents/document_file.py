@@ -24,8 +24,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.documents.pacing import TooLargePart, paced, parse_paced, pause
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.storage.files import write_atomically
+from mcp_tools_proxy.wire.encoding import json_list, json_text
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
-from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems
 from mcp_tools_proxy.wire.text import quote as quoted

@@ -28,7 +28,7 @@ from mcp_tools_proxy.documents.layout import ChunkTable, build_table
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument, QuoteCheck
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource
+from mcp_tools_proxy.domain.audit import DOCUMENT, RuleSource
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Hit
 from mcp_tools_proxy.domain.errors import (
@@ -38,7 +38,7 @@ from mcp_tools_proxy.domain.errors import (
     DocumentsUnavailable,
     VersionNotKept,
 )
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote

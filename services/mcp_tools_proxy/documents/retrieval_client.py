@@ -25,12 +25,11 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RetrievalUnavailable,
 )
+from mcp_tools_proxy.system.failure_reasons import connection_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.spans import outgoing_context
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 from mcp_tools_proxy.wire.identifiers import id_of
-from mcp_tools_proxy.wire.json_structure import has_structure_over
-from mcp_tools_proxy.wire.strict_json import check_count, whole_number
+from mcp_tools_proxy.wire.strict_json import check_count, has_structure_over, whole_number
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable, quote
 
 

@@ -7,7 +7,7 @@ from dataclasses import astuple
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
-from mcp_tools_proxy.wire.json_pieces import json_list, json_text
+from mcp_tools_proxy.wire.encoding import json_list, json_text
 
 
 def version_of(document: Document) -> str:

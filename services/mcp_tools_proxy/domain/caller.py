@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
+from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass

@@ -1,6 +1,10 @@
-"""The MCP client behind a call: where the call's notifications and server requests go."""
+"""The MCP client behind a call: where the call's notifications and server requests go.
+
+Whether a request of the call was sent to a server is known here as well.
+"""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Protocol
 
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -89,3 +93,29 @@ class CapacityExceeded(ProxyError):
 
     code = "NO_ROOM"
     retryable = True
+
+
+class Sending:
+    """What is noted of one call; tasks that a call begins share it."""
+
+    __slots__ = ("was_sent",)
+
+    def __init__(self) -> None:
+        self.was_sent = False
+
+
+_CURRENT: ContextVar[Sending | None] = ContextVar("sending", default=None)
+
+
+def begin_sending() -> Sending:
+    """Begin to note what is sent for the call of this task."""
+    sending = Sending()
+    _CURRENT.set(sending)
+    return sending
+
+
+def note_sent() -> None:
+    """Note that a request of the present call goes to its server."""
+    sending = _CURRENT.get()
+    if sending is not None:
+        sending.was_sent = True

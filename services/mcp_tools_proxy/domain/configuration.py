@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from mcp_tools_proxy.domain.bindings import (
+    NO_OVERRIDES,
+    AgentBindings,
+    Overrides,
+    ServerBindings,
+)
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.guards import GuardActions
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
-from mcp_tools_proxy.domain.offers.bindings import AgentBindings, ServerBindings
-from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import ServerConfig
 
 

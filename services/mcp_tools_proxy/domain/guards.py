@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 

@@ -1,6 +1,6 @@
 """How a call ended."""
 
-from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.audit import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject

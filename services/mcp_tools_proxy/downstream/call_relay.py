@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.downstream.connection import User
-from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.encoding import encodable
 from mcp_tools_proxy.wire.mcp_protocol import (
     CLIENT_CAPABILITIES_META_KEY,
     INTERNAL_ERROR,

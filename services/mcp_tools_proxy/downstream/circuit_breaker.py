@@ -9,8 +9,8 @@ import structlog
 from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
-from mcp_tools_proxy.web_client.backoff import Backoff
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 LONGEST_PAUSE_S = 300.0

@@ -19,7 +19,7 @@ from typing import Any, cast
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed, ToolTimeout
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig
 from mcp_tools_proxy.downstream.call_relay import (
     INPUT_REQUIRED,
@@ -29,8 +29,8 @@ from mcp_tools_proxy.downstream.call_relay import (
     unsupported_reason,
 )
 from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
+from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
-from mcp_tools_proxy.web_client.backoff import Backoff
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.text import quote
 

@@ -12,8 +12,8 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.offers.snapshot import CheckArguments, Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers import CheckArguments, Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.connection import (
     FAULTS,

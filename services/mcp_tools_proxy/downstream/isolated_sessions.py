@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.caller import Caller, StandIn
 from mcp_tools_proxy.domain.caller_template import CallerPart
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
 from mcp_tools_proxy.downstream.connection import Connection, Dial
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession

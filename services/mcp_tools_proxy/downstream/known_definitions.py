@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.discovery import restore
 from mcp_tools_proxy.storage.cache_folder import make_private

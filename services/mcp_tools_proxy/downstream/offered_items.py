@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
+from mcp_tools_proxy.domain.offers import CheckArguments
 from mcp_tools_proxy.downstream.optional_fields import (
     OF_PROMPTS,
     OF_RESOURCES,
@@ -18,13 +18,13 @@ from mcp_tools_proxy.downstream.optional_fields import (
     Shape,
     drop_invalid_fields,
 )
-from mcp_tools_proxy.json_schema.listed_schemas import (
+from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.json_schema.listed_schemas import (
     output_schema_problem,
     why_nothing_satisfies,
     without_null_keywords,
 )
-from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
-from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.text import ascii_text
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, OWN_SCHEME, has_own_scheme

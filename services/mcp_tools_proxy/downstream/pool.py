@@ -13,7 +13,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import (
     Isolation,
     ServerConfig,

@@ -17,8 +17,8 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import CredentialsInsufficient, LoginRequired
-from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.caller_values import CallerDial, CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
@@ -43,8 +43,8 @@ from mcp_tools_proxy.downstream.discovery import (
 from mcp_tools_proxy.downstream.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.request_sender import CallLimit, ConnectionState, RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
-from mcp_tools_proxy.web_client.backoff import Backoff
 
 PROVEN_S = 5.0
 """A connection that lived this long, or answered a call, resets the back-off when it is lost."""

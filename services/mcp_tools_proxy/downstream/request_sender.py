@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.client import note_sent
 from mcp_tools_proxy.domain.errors import (
     LoginRequired,
     ResultTooLarge,
@@ -18,7 +19,6 @@ from mcp_tools_proxy.domain.errors import (
     ToolTimeout,
 )
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.sending import note_sent
 from mcp_tools_proxy.domain.server import (
     STILL_CONNECTING,
     ServerConfig,

@@ -14,8 +14,8 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
 from mcp_tools_proxy.gateway.check_worker import CPU_S
-from mcp_tools_proxy.json_schema.validator import CostlyCheck
-from mcp_tools_proxy.sandbox.worker_process import WorkerProcess
+from mcp_tools_proxy.system.worker_process import WorkerProcess
+from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.gateway.check_worker")
 

@@ -15,8 +15,8 @@ from typing import BinaryIO
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_json
-from mcp_tools_proxy.sandbox.confinement import confine_parser
+from mcp_tools_proxy.system.confinement import confine_parser
+from mcp_tools_proxy.wire.json_schema.validator import BrokenSchema, compile_json
 
 CPU_S = 1.0
 """CPU of one check."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.definitions_lock import ActiveLock
+from mcp_tools_proxy.domain.definitions import DefinitionKey
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, InvalidRequest, VersionMismatch
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.policy.definitions.canonical import descriptor_of
 from mcp_tools_proxy.policy.definitions.comparison import (

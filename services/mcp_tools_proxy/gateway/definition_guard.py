@@ -8,8 +8,7 @@ import structlog
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.offers.definitions import (
+from mcp_tools_proxy.domain.definitions import (
     EMPTY_LOCK,
     LOCK_VERSION,
     DefinitionKey,
@@ -17,8 +16,8 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionsLock,
     DefinitionsMode,
 )
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.gateway.screening import DefinitionScreening
 from mcp_tools_proxy.policy.definitions.canonical import definition_of, descriptor_of, shown_items
 from mcp_tools_proxy.policy.definitions.comparison import (

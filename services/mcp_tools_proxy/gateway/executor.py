@@ -9,9 +9,10 @@ from collections.abc import Callable
 import structlog
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.audit import RegistryVersion
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.client import begin_sending
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
@@ -24,10 +25,9 @@ from mcp_tools_proxy.domain.errors import (
     ShuttingDown,
 )
 from mcp_tools_proxy.domain.guards import GuardFinding
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.logins import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.sending import begin_sending
-from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
@@ -40,13 +40,13 @@ from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.screening import screened_call, screened_replay
-from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.telemetry.spans import COMPLETE, call_span
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
+from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 log = structlog.get_logger()

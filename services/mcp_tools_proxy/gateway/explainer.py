@@ -6,9 +6,14 @@ The checks are those of ``Executor``, in its order. Nothing runs, and nothing is
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check, rule_of
-from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import (
+    CHECK_OF_CODE,
+    NO_REGISTRY,
+    Check,
+    RegistryVersion,
+    RuleSource,
+    rule_of,
+)
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -26,10 +31,10 @@ from mcp_tools_proxy.gateway.call_checks import (
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.screening import screen_arguments
-from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.limiter import BudgetReading, Limiter
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 
 PASS = "pass"  # noqa: S105 - a verdict
 NOT_REACHED = "not_reached"

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolNotFound,
 )
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import Offers, Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec

@@ -9,7 +9,7 @@ from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetMissing
 from mcp_tools_proxy.domain.configuration import InvalidConfig, PresetSummary
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.gateway.registry_builder import BuiltRegistry
 from mcp_tools_proxy.gateway.registry_publisher import PresetState, RegistryPublisher
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

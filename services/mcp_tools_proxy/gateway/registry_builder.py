@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.loader import NO_FILE
-from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.audit import RegistryVersion
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import RemoteComponents, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import OwnInstructions
+from mcp_tools_proxy.domain.definitions import DefinitionKey, without_items
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.screening import guard_set_of, with_shown_hosts
-from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings, instructions_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
@@ -31,6 +29,7 @@ from mcp_tools_proxy.registry.instructions import InstructionTexts
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.shown_tools import BoundAgents
+from mcp_tools_proxy.wire.json_schema.bound_offers import HeldBack, find_held_back
 
 BuildComponents = Callable[[View, Mapping[str, ServerBindings]], RemoteComponents]
 Examine = Callable[[View, Mapping[str, Snapshot], ActiveConfig], Findings]

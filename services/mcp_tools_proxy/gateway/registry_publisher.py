@@ -20,10 +20,9 @@ from mcp_tools_proxy.config.loader import NO_FILE
 from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
+from mcp_tools_proxy.domain.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import Shadowed, View
+from mcp_tools_proxy.domain.offers import Shadowed, Snapshot, View
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.registry_builder import (

@@ -18,11 +18,13 @@ from mcp_tools_proxy.config.agents import NO_AGENTS
 from mcp_tools_proxy.config.json_file import json_path
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.config.preset_files import preset_file
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
+from mcp_tools_proxy.domain.bindings import Overrides
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, Result
 from mcp_tools_proxy.domain.configuration import Preset
+from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.errors import MAY_BE_DONE, GuardRefused, ProxyError, ToolFailed
 from mcp_tools_proxy.domain.guards import (
     GuardAction,
@@ -33,15 +35,13 @@ from mcp_tools_proxy.domain.guards import (
     GuardRule,
     GuardRules,
 )
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
-from mcp_tools_proxy.domain.offers.overrides import Overrides
-from mcp_tools_proxy.domain.offers.view import Route, View
+from mcp_tools_proxy.domain.offers import Route, View
 from mcp_tools_proxy.domain.outcome import Ok, Outcome
-from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.guards.known_hosts import hosts_in, hosts_of_arguments, hosts_of_server
 from mcp_tools_proxy.policy.guards.screen import GuardSet, Screen, Screened, Steps, run_at_once
+from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.tracing import GUARDS_KEY
 

@@ -18,13 +18,12 @@ from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.json_schema.bound_offers import HeldBack, unmatched_bindings
+from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.policy.exclusions import name_variants
 from mcp_tools_proxy.policy.visibility import Offers, Reason, Why, reason_of, shadowed_by
 from mcp_tools_proxy.registry.shown_tools import BoundAgents
 from mcp_tools_proxy.wire.identifiers import with_server_id
+from mcp_tools_proxy.wire.json_schema.bound_offers import HeldBack, unmatched_bindings
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 from mcp_tools_proxy.wire.uris import has_own_scheme

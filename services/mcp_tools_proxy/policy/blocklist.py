@@ -5,9 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 from unicodedata import combining
 
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN_IN_WORDS
 from mcp_tools_proxy.wire.lookalikes import letters_like, mixes_scripts
-from mcp_tools_proxy.wire.text import normalize
+from mcp_tools_proxy.wire.text import HIDDEN_IN_WORDS, normalize
 
 IDENTIFIER_ARGUMENTS = frozenset(
     {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from mcp_tools_proxy.domain.bindings import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, with_items, without_items
-from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
-from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
-from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
+from mcp_tools_proxy.domain.definitions import DefinitionsMode, with_items, without_items
+from mcp_tools_proxy.domain.offers import EMPTY_SNAPSHOT, Route, Shadowed, Snapshot, View
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.canonical import only_pinned
 from mcp_tools_proxy.policy.definitions.comparison import Findings

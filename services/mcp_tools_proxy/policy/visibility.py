@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import NamedTuple, Self, overload
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.configuration import (
@@ -21,8 +21,8 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
     Reference,
 )
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import (
     ServerState,
     ServerStatus,

@@ -10,7 +10,7 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
+from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule, Unit
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 

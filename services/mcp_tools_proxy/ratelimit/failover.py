@@ -13,8 +13,8 @@ from limits.errors import StorageError
 
 from mcp_tools_proxy.ratelimit.storage import CountingStorage, SharedStorage
 from mcp_tools_proxy.storage.redis_timeout import io_timeout
+from mcp_tools_proxy.system.failure_reasons import redis_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
-from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
+from mcp_tools_proxy.domain.audit import SETTINGS
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
 from mcp_tools_proxy.domain.fast_dataclass import dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
+from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired, ProxyError
 from mcp_tools_proxy.policy.visibility import Permissions, Visibility

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
-from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.encoding import encodable
 
 _TAG = re.compile(r"<(?=/?server\b)", re.IGNORECASE)
 """The beginning of a tag of ours in a server's text, which could speak as another server."""

@@ -31,12 +31,12 @@ from mcp_tools_proxy.domain.list_options import (
     ListOptions,
     SchemaStyle,
 )
-from mcp_tools_proxy.json_schema.plain_schema import with_plain_schemas
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.wire.encoded_list import EncodedList
+from mcp_tools_proxy.wire.encoding import EncodedList
+from mcp_tools_proxy.wire.json_schema.plain_schema import with_plain_schemas
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32

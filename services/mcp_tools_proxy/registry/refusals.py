@@ -12,10 +12,11 @@ from mcp_tools_proxy.config.agents import AGENTS_FILE
 from mcp_tools_proxy.config.json_file import json_path
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
 from mcp_tools_proxy.config.preset_files import preset_file
-from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
+from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.domain.definitions import LOCK_FILE, DefinitionKey
 from mcp_tools_proxy.domain.errors import (
     AmbiguousName,
     NotAllowed,
@@ -27,8 +28,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionKey
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 from mcp_tools_proxy.policy.visibility import (

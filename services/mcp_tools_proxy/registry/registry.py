@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.audit import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import (
     Component,
@@ -18,7 +18,6 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.guards.screen import GuardSet
 from mcp_tools_proxy.policy.visibility import NO_OFFERS, Offers, Permissions
@@ -42,6 +41,7 @@ from mcp_tools_proxy.registry.refusals import Refusals, ambiguous
 from mcp_tools_proxy.registry.shown_tools import NOTHING_BOUND, BoundAgents, ShownTools, narrowed
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

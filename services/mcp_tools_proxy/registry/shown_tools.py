@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, cast, runtime_checkable
 
+from mcp_tools_proxy.domain.bindings import Binding, Path
 from mcp_tools_proxy.domain.caller import Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
@@ -16,13 +17,12 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.errors import DocumentRefused
-from mcp_tools_proxy.domain.offers.bindings import Binding, Path
-from mcp_tools_proxy.json_schema.bound_offers import NamedElsewhere
 from mcp_tools_proxy.policy.visibility import NO_OFFERS, Offers, Permissions, Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpToolLists
 from mcp_tools_proxy.registry.refusals import in_profile
 from mcp_tools_proxy.registry.tool_lists import ToolLists
+from mcp_tools_proxy.wire.json_schema.bound_offers import NamedElsewhere
 
 MAX_VARIANTS = 16
 """How many variants of the lists are kept: one for callers with one document, and of each agent

@@ -14,13 +14,9 @@ from typing import NamedTuple, Self
 
 from pydantic_core import from_json, to_json
 
+from mcp_tools_proxy.documents.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolNameStyle, ToolSpec
-from mcp_tools_proxy.json_schema.tool_formats import (
-    ToolFormat,
-    definition_of,
-    list_warnings,
-)
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import (
     NO_OFFERS,
@@ -32,7 +28,11 @@ from mcp_tools_proxy.policy.visibility import (
 )
 from mcp_tools_proxy.registry.component_table import NAMED_BARE, NAMED_IN_FULL, ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.tools.list_available_tools import ToolWarning
+from mcp_tools_proxy.wire.json_schema.tool_formats import (
+    ToolFormat,
+    definition_of,
+    list_warnings,
+)
 from mcp_tools_proxy.wire.problem_texts import first_of, join_first
 from mcp_tools_proxy.wire.text import quote
 

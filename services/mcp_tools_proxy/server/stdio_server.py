@@ -6,13 +6,13 @@ import signal
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_server
-from mcp_tools_proxy.domain.audit.origin import Entry, Origin
+from mcp_tools_proxy.domain.audit import Entry, Origin
 from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.gateway.lifecycle import Phase
-from mcp_tools_proxy.mcp_server.stdio import serve_stdio
+from mcp_tools_proxy.http.body import BodyLimits
+from mcp_tools_proxy.mcp.server.stdio import serve_stdio
 from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.web.body import BodyLimits
 
 LEFTOVER_GRACE_S = 1.0
 """Seconds for the responses of cancelled calls to be sent."""

@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
-from mcp_tools_proxy.api.document_routes import UPLOADS
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.app.start_checks import warn_of_exposure
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.http.api.document_routes import UPLOADS
+from mcp_tools_proxy.http.request_refusals import CONSOLE_UPLOAD
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.logging import flush_logs
-from mcp_tools_proxy.web.request_refusals import CONSOLE_UPLOAD
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.console.console_app import Console
@@ -196,7 +196,7 @@ def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
         app,
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # web/request_headers.py reads them, of trusted proxies only
+        proxy_headers=False,  # http/request_headers.py reads them, of trusted proxies only
         ws="none",
         http=partial(  # type: ignore[arg-type]
             LimitedProtocol,

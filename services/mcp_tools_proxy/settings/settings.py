@@ -21,9 +21,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource
 
+from mcp_tools_proxy.documents.tools.chunk_window import window_radius
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
 from mcp_tools_proxy.settings.auth import SignInSettings, are_networks
@@ -58,7 +59,6 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
-from mcp_tools_proxy.tools.chunk_window import window_radius
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match, problem_of
 from mcp_tools_proxy.wire.text import quote

@@ -1,4 +1,5 @@
-"""What stores outside of the process's memory are made of: files, Redis, encrypted records.
+"""What is kept outside of the process: files, Redis, encrypted records, and two kinds of state.
 
-Nothing here knows what is stored.
+``idempotency`` keeps calls with a key and their outcomes, ``logins`` the stored logins to servers
+and unfinished sign-ins. The other modules do not know what is stored.
 """

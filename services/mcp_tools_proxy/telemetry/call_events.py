@@ -18,7 +18,7 @@ import re
 
 import structlog
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (

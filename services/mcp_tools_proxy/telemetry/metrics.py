@@ -25,7 +25,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 from mcp_tools_proxy.telemetry.logging import dropped_lines
 from mcp_tools_proxy.wire.version import VERSION
 

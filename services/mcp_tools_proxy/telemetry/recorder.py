@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, rule_of
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, rule_of
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.wire.text import QUOTE_CHARS

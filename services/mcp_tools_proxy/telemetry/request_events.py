@@ -7,9 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
-from mcp_tools_proxy.domain.audit.origin import Origin
-from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Origin, RegistryVersion
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.json_objects import without_none

@@ -5,8 +5,7 @@ import unicodedata
 from collections import defaultdict
 from functools import lru_cache
 
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN
-from mcp_tools_proxy.wire.text import normalize
+from mcp_tools_proxy.wire.text import HIDDEN, normalize
 
 _SHAPES = str.maketrans(
     "аегһіјӏорԛѕԝхусԁԍвαικνορτυχγıɑɡ01|",

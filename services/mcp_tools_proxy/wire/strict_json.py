@@ -8,10 +8,14 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import cast
 
 from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.wire.problem_texts import place_of
 
 _SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 309
@@ -291,3 +295,64 @@ def _find_repeat(value: object) -> Place | None:
 
 
 _CONTAINERS = frozenset({dict, list, _Repeating})
+
+
+BODY = "body"
+"""``details.field`` of an error that concerns the body as a whole."""
+
+
+def parse_request(data: bytes, *, max_items: int) -> object:
+    """Parse a request as strict JSON; see ``parse_strict``. Raises InvalidRequest."""
+    try:
+        return parse_strict(data, max_items=max_items)
+    except RepeatedKey as error:
+        raise repeated_key(error) from None
+    except TooManyItems as error:
+        details = {"field": BODY, "max_json_items": max_items}
+        raise InvalidRequest(f"the body {error}", details=details) from None
+    except ValueError as error:
+        raise InvalidRequest(f"the body {error}", details={"field": BODY}) from None
+
+
+def repeated_key(error: RepeatedKey) -> InvalidRequest:
+    """Build the error for a key that occurs twice in one object, with its place."""
+    field = place_of({"loc": error.place}, whole=BODY)
+    what = (
+        f"{field}: the same object has this key"
+        if error.place
+        else "an object in the body has the same key"
+    )
+    return InvalidRequest(f"{what} twice; keep one of them", details={"field": field})
+
+
+_CHUNK_BYTES = 256 * 1024
+
+
+def has_structure_over(data: bytes, max_bytes: int) -> bool:
+    """Return whether brackets, commas, colons, quotes, numbers and literals exceed ``max_bytes``.
+
+    Parsed, they take up to 24 times as much memory: 10 MB of JSON with 600,000 short keys became
+    135 MB, while a text of 10 MB stays what it is. White space does not count, so JSON over the
+    limit is also over it once it is written compactly. Reads in chunks, and stops at the limit.
+    """
+    if len(data) <= max_bytes:
+        return False
+    return any(size > max_bytes for size in structure_sizes(data))
+
+
+def structure_sizes(data: bytes) -> Iterator[int]:
+    """Yield the size of the structure up to the end of each chunk."""
+    size, first, start = 0, 0, 0
+    while start < len(data):
+        chunk = data[start : start + _CHUNK_BYTES]
+        if (len(chunk) - len(chunk.rstrip(b"\\"))) % 2:  # an escape is not cut
+            chunk = data[start : start + _CHUNK_BYTES + 1]
+        start += len(chunk)
+        if b"\\" in chunk:
+            chunk = chunk.replace(rb"\\", b"").replace(rb"\"", b"")
+        pieces = chunk.split(b'"')
+        outside = b"".join(pieces[first::2])
+        quotes = len(pieces) - 1
+        size += quotes + len(outside.translate(None, _SPACE))
+        first ^= quotes & 1
+        yield size

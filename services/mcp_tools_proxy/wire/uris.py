@@ -1,12 +1,18 @@
-"""Checks of URIs: validity for MCP clients, and safety for matching against URI templates."""
+"""Checks of URIs, how they are shown without secrets, and groups of IP addresses.
+
+URIs are valid for MCP clients, and safe to match against URI templates.
+"""
 
 import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Annotated
 from urllib.parse import unquote
 
 from pydantic import AnyUrl, TypeAdapter, UrlConstraints, ValidationError
+from yarl import URL
 
 from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.text import quote
 
 MAX_URI_CHARS = 8_192
 
@@ -60,3 +66,80 @@ def is_url(uri: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+URL_CHARS = 300
+"""Longest foreign address that is shown."""
+
+SESSION_ID_CHARS = 8
+"""Characters of a session identifier that are shown, and at most half of it: the whole identifier
+is a secret that lets its holder send messages in the session."""
+
+_VALUES_IN_URI = re.compile(
+    r"(?<=://)(?:[^/?#]*@|[^/?#]{256,})"  # user and password; a host has 253 characters at most
+    r"|(?<=^data:).*|\{?[?#].*",
+    re.DOTALL | re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    "|".join(  # what has no end, or one that may be escaped, is hidden with all that follows
+        (
+            *(
+                rf"{opening}(?:[^{closing}]*(?<!\\)[{closing}]|.*)"
+                for opening, closing in ('""', "``", "“”", "„“", "«»")
+            ),
+            r"(?:(?<!\w)|(?<=\b[bfru]))['‘](?:.*?(?<!\\)['’](?!\w)|.*)",  # not within a word
+        )
+    ),
+    re.DOTALL,
+)
+
+
+def redact_session_id(identifier: str) -> str:
+    """Return the part of a session identifier that log lines may show."""
+    return identifier[: min(SESSION_ID_CHARS, len(identifier) // 2)]
+
+
+def redact_url(url: URL) -> str:
+    """Return the text of a foreign address without its user, password, query and fragment."""
+    if not url.absolute:
+        return "an address that cannot be read"
+    path = url.origin().with_path(url.raw_path, encoded=True)
+    return quote(str(path), URL_CHARS)
+
+
+def redact_uri(uri: str) -> str:
+    """Return a URI or URI template without user, password, query, fragment and embedded data."""
+    return _VALUES_IN_URI.sub("", uri)
+
+
+def redact_quoted(text: str) -> str:
+    """Return a text whose quoted parts, which may be values, are replaced by an ellipsis."""
+    return _QUOTED.sub('"…"', text)
+
+
+IpAddress = IPv4Address | IPv6Address
+
+
+def parse_address(text: str) -> IpAddress | None:
+    """Parse an address with or without a port or brackets; return None for other text."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def group_of(address: str) -> str:
+    """Return the key under which an address is counted: itself, or for IPv6 its /64 network.
+
+    A host that has one IPv6 address usually has the whole /64, and could use a new one each time.
+    """
+    parsed = parse_address(address)
+    if isinstance(parsed, IPv6Address):
+        return str(ip_network((int(parsed), 64), strict=False))
+    return address if parsed is None else str(parsed)

@@ -8,7 +8,7 @@ from rich.console import Console
 from mcp_tools_proxy.cli.check_report import print_report
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
-from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem
+from mcp_tools_proxy.domain.offers import Ignored, InvalidItem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.gateway.check.agent_views import (
     AgentReport,

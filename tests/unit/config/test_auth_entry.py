@@ -6,7 +6,7 @@ from mcp_tools_proxy.config.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.entry_rules import IdentitySupport
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.configuration import Configuration
-from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+from mcp_tools_proxy.domain.server import Grant, LoginFor, OAuthClient, ServerAuth
 from tests.support.configuration import Json
 from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.config.limits import NO_LIMITS, load_limits
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.support.configuration import Json, make_agent, make_rule, write_json

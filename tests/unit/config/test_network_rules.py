@@ -7,7 +7,7 @@ from typing import Any
 from mcp_tools_proxy.config.entry_rules import READABLE, NetworkSupport
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.configuration import Configuration
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
+from mcp_tools_proxy.domain.networks import ServerNetworks
 from tests.support.configuration import Json
 from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json

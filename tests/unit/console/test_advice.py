@@ -1,7 +1,7 @@
 """Each error that a try can end in comes with what to do about it."""
 
 from mcp_tools_proxy.console.pages.tool_calls import ADVICE
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 
 NOT_OF_TOOLS = {"NOT_FOUND", "METHOD_NOT_ALLOWED"} | {
     f"{kind}_{end}" for kind in ("PROMPT", "RESOURCE") for end in ("NOT_FOUND", "NOT_ALLOWED")

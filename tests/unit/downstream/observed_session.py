@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, Transport
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import Component, RemoteComponents, Result
-from mcp_tools_proxy.domain.offers.view import Route, View
+from mcp_tools_proxy.domain.offers import Route, View
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.policy.aliases import qualified_name
 from tests.support.builders import make_caller

@@ -6,11 +6,11 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery import discover
-from mcp_tools_proxy.json_schema.validator import compile_check
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.json_schema.validator import compile_check
 from tests.support.tables import each_row
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.mcp_client.duplex import DuplexDispatcher
 from mcp_tools_proxy.downstream.mcp_client.legacy_sse_transport import LegacySseTransport
 from mcp_tools_proxy.downstream.mcp_client.websocket import WebSocket
-from mcp_tools_proxy.web_client.websocket_client import FRAMES_PER_TURN, connect_websocket
+from mcp_tools_proxy.system.websocket_client import FRAMES_PER_TURN, connect_websocket
 from tests.unit.downstream.neighbour_task import neighbour_task
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'

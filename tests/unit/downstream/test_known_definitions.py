@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import CallerTexts, ServerConfig, Transport
 from mcp_tools_proxy.downstream import known_definitions
 from mcp_tools_proxy.downstream.discovery import discover

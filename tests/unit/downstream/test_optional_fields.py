@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery import discover
 from tests.support.captured_logs import capture_logs

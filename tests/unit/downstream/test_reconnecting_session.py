@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolTimeout,
 )
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import ServerState, Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError

@@ -11,7 +11,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
-from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, ServerAuth
+from mcp_tools_proxy.domain.server import Grant, LoginFor, ServerAuth
 from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.client_input import (
     MAX_SUSPENDED_PER_TENANT,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from mcp_tools_proxy.config.config_folder import ConfigFolder, set_default_preset
 from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import View
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader

@@ -15,7 +15,7 @@ from mcp_tools_proxy.gateway.check_processes import (
     WORKER,
     CheckProcesses,
 )
-from mcp_tools_proxy.json_schema.validator import CostlyCheck
+from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 from tests.support.kernel import needs_confinement
 
 DENIED = "PermissionError"

@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.domain.offers.snapshot import InvalidItem
+from mcp_tools_proxy.domain.offers import InvalidItem
 from mcp_tools_proxy.gateway.check.report import Files, build_report
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules

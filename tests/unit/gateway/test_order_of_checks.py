@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, RuleSource
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import Call, Caller, StandIn
 from mcp_tools_proxy.domain.components import JsonObject, Result

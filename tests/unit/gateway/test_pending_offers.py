@@ -1,8 +1,8 @@
 """What a server may offer that was not connected to yet: by preset, exclusions and profile."""
 
+from mcp_tools_proxy.domain.bindings import Overrides
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
-from mcp_tools_proxy.domain.offers.overrides import Overrides
 from mcp_tools_proxy.gateway.first_attempts import may_offer
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Offers, Permissions, PresetScope, Visibility

@@ -11,7 +11,7 @@ from mcp_tools_proxy.config.config_folder import set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import RemoteComponents
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import View
 from tests.support.fakes import fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_servers
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.components import RemoteComponents
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import View
 from tests.support.builders import make_snapshot
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeTool, fake_components

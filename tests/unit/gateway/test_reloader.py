@@ -9,7 +9,7 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import RemoteComponents
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import View
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_snapshot
 from tests.support.captured_logs import capture_logs

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import RemoteComponents
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.offers import View
 from mcp_tools_proxy.policy.visibility import Why
 from tests.support.fakes import FakeTool
 from tests.unit.gateway.reloader_fixture import Reloading

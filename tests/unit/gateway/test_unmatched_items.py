@@ -7,7 +7,7 @@ import pytest
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, Configuration
-from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers import InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.gateway.unmatched_items import find_unmatched_exclusions
 from tests.support.builders import make_snapshot

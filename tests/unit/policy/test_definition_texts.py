@@ -8,14 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
 from mcp_tools_proxy.policy.definitions.comparison import read_definition
 from mcp_tools_proxy.policy.definitions.difference import Edit, differences, marked
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
 from mcp_tools_proxy.policy.presets import LOCAL_TOOLS
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN
-from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.text import HIDDEN, printable
 from tests.support.examples import at_most
 from tests.support.tables import each_row
 

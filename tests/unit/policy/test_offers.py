@@ -1,11 +1,10 @@
 """Why an item of a preset cannot be used: one reason each, the same wherever it is asked."""
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
-from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.offers import InvalidItem, Snapshot, View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.unmatched_items import explain_missing
 from mcp_tools_proxy.policy.exclusions import Exclusions

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Missing, Preset, Reference
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
+from mcp_tools_proxy.domain.offers import Route, Shadowed, Snapshot, View
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.presets import filter_capabilities, without_excluded
 from tests.support.builders import make_preset, make_snapshot

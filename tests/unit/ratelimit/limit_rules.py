@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter

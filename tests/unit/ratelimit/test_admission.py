@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import BudgetLimits

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
 from mcp_tools_proxy.ratelimit.budgets import MAX_CACHED, BudgetLimits, CallBudgets
 from tests.unit.ratelimit.limit_rules import UNLIMITED, rule

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.presets import filter_capabilities

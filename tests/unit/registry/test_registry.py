@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.policy.presets import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Offers
 from mcp_tools_proxy.registry.registry import Registry

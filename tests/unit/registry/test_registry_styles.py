@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 from tests.support.builders import make_caller
 from tests.support.examples import at_most
 from tests.unit.registry.registry_cases import (

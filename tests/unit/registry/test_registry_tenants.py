@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import ANY_TENANT, NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 from tests.support.builders import make_call, make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTool
 from tests.support.registry_lists import visible

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import ListShape
 from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BoundAgents, ShownTools
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row
 

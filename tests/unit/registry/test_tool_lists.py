@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Permissions, Visibility
 from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.tool_lists import SerializedTools, ToolLists
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat, definition_of
 from tests.support.fakes import FakeTool
 
 SMALL = [FakeTool(name=f"s:t{n}", alias=f"s__t{n}", server_id="s") for n in range(6)]

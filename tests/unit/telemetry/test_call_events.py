@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import structlog
 
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -20,6 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.telemetry.metrics import Metrics

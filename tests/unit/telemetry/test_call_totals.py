@@ -2,7 +2,6 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     InternalError,
@@ -12,6 +11,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.errors import DocumentNotFound, InternalError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import configure_logging, set_log_level
 from mcp_tools_proxy.telemetry.metrics import Metrics

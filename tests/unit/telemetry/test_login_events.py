@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.server import LoginFor
 from mcp_tools_proxy.telemetry.recorder import Bound
 from mcp_tools_proxy.telemetry.request_events import MAX_OWNERS, LoginChanges
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.wire.encoded_list import EncodedList, encode_message
+from mcp_tools_proxy.wire.encoding import EncodedList, encode_message
 from tests.support.tables import each_row
 
 TOOLS = ({"name": "søk"}, {"name": "b\u2028"})

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from mcp_tools_proxy.wire import json_structure
-from mcp_tools_proxy.wire.json_structure import has_structure_over
+from mcp_tools_proxy.wire import strict_json
+from mcp_tools_proxy.wire.strict_json import has_structure_over
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('a",:{}[]\\ \n', max_size=20),
@@ -35,7 +35,7 @@ def without_texts(value: Any) -> int:
 def test_the_limit_holds_for_the_bytes_outside_of_texts(chunk_bytes: int, value: Any) -> None:
     data, size = json.dumps(value).encode(), without_texts(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_structure, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(strict_json, "_CHUNK_BYTES", chunk_bytes)
         assert not has_structure_over(data, size)
         assert has_structure_over(data, size - 1)
 

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mcp_tools_proxy.api.explain_routes import ExplainAnswer, ExplainedCheck, RulePlace
-from mcp_tools_proxy.api.list_routes import PresetPreviewAnswer
-from mcp_tools_proxy.api.preset_routes import PresetAnswer
 from mcp_tools_proxy.config.json_file import steps_of
 from mcp_tools_proxy.console.api_client import (
     ACTIVE_PRESET,
@@ -26,9 +23,11 @@ from mcp_tools_proxy.console.page_request import (
     Routes,
     page_address,
 )
-from mcp_tools_proxy.domain.audit.checks import Check
-from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
-from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
+from mcp_tools_proxy.domain.audit import SETTINGS, Check
+from mcp_tools_proxy.domain.definitions import LOCK_FILE
+from mcp_tools_proxy.http.api.explain_routes import ExplainAnswer, ExplainedCheck, RulePlace
+from mcp_tools_proxy.http.api.list_routes import PresetPreviewAnswer
+from mcp_tools_proxy.http.api.preset_routes import PresetAnswer
 
 _ADVICE: Mapping[tuple[str, str], str] = {
     ("preset", ""): "Add the tool to this preset, or activate another preset.",

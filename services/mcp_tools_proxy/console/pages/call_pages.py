@@ -37,7 +37,7 @@ from mcp_tools_proxy.console.pages.call_search import (
 )
 from mcp_tools_proxy.console.pages.server_pages import server_path
 from mcp_tools_proxy.console.pages.token_pages import REVOKE_PATH
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.errors import (
     InvalidRequest,
     LoginsUnavailable,

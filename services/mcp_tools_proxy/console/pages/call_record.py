@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import page_address
-from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
-from mcp_tools_proxy.domain.audit.origin import Entry
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, Entry
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCAL
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_tools_proxy.api.definition_routes import (
+from mcp_tools_proxy.console.api_client import DEFINITIONS
+from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.page_text import page_cost, page_text
+from mcp_tools_proxy.http.api.definition_routes import (
     DefinitionItem,
     DefinitionsAnswer,
     DefinitionWords,
 )
-from mcp_tools_proxy.console.api_client import DEFINITIONS
-from mcp_tools_proxy.console.page_request import PageRequest
-from mcp_tools_proxy.console.page_text import page_cost, page_text
 
 PAGE_CHANGES = 20
 INLINE_COST = 3_000

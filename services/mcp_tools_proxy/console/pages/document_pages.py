@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
 
-from mcp_tools_proxy.api.document_models import DocumentContent, DocumentsAnswer
 from mcp_tools_proxy.console.api_client import DOCUMENT, DOCUMENTS, READERS, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_request import (
@@ -20,7 +19,8 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
+from mcp_tools_proxy.http.api.document_models import DocumentContent, DocumentsAnswer
 from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from mcp_tools_proxy.api.document_models import DocumentSection
 from mcp_tools_proxy.console.api_client import READERS
 from mcp_tools_proxy.console.page_endpoint import refusal_view
 from mcp_tools_proxy.console.page_request import (
@@ -25,6 +24,7 @@ from mcp_tools_proxy.console.pages.document_pages import (
 )
 from mcp_tools_proxy.console.pages.tool_calls import reader_of, run_tool
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
+from mcp_tools_proxy.http.api.document_models import DocumentSection
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
 """What a page may be sent as: never HTML or SVG, which could hold a script."""

@@ -31,7 +31,7 @@ from mcp_tools_proxy.console.pages.tool_calls import (
     run_tool,
     user_of_tenant,
 )
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 
 MAX_PLACES = 10
 

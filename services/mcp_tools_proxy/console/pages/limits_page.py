@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from mcp_tools_proxy.api.limit_routes import LimitAnswer
-from mcp_tools_proxy.api.overview_routes import TightBudgetAnswer
 from mcp_tools_proxy.console.api_client import LIMITS, OVERVIEW, ApiRefused, problems_of
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView, Routes
+from mcp_tools_proxy.http.api.limit_routes import LimitAnswer
+from mcp_tools_proxy.http.api.overview_routes import TightBudgetAnswer
 from mcp_tools_proxy.ratelimit.budgets import VARIABLES
 
 PATH = "/console/limits"

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from mcp_tools_proxy.api.server_routes import OfferedItemAnswer, ServerAnswer, ServerOffersAnswer
 from mcp_tools_proxy.console.api_client import ACTIVE_PRESET, SERVERS
 from mcp_tools_proxy.console.page_request import (
     PAGE_HEADERS,
@@ -29,6 +28,11 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
     required_of,
 )
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.http.api.server_routes import (
+    OfferedItemAnswer,
+    ServerAnswer,
+    ServerOffersAnswer,
+)
 from mcp_tools_proxy.policy.visibility import Why
 
 MAX_DEPTH = 8

@@ -2,8 +2,6 @@
 
 from collections.abc import Container, Mapping, Sequence
 
-from mcp_tools_proxy.api.health_routes import CheckAnswer
-from mcp_tools_proxy.api.overview_routes import AttentionAnswer, AttentionKind
 from mcp_tools_proxy.config.json_file import steps_of
 from mcp_tools_proxy.console.api_client import OVERVIEW
 from mcp_tools_proxy.console.navigation import parts_for
@@ -17,6 +15,8 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.console.pages.server_pages import LIST_PATH, server_path
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.http.api.health_routes import CheckAnswer
+from mcp_tools_proxy.http.api.overview_routes import AttentionAnswer, AttentionKind
 from mcp_tools_proxy.telemetry.recent_calls import OTHER_SERVERS
 
 MAX_BUDGETS = 10

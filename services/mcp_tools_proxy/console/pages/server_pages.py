@@ -9,8 +9,6 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
 
-from mcp_tools_proxy.api.overview_routes import ServerCallsAnswer
-from mcp_tools_proxy.api.server_routes import ServerAnswer
 from mcp_tools_proxy.console.api_client import DEFINITIONS, LOGINS, OVERVIEW, SERVERS, ApiRefused
 from mcp_tools_proxy.console.page_request import (
     Done,
@@ -31,9 +29,11 @@ from mcp_tools_proxy.console.pages.definition_changes import (
     shown_changes,
 )
 from mcp_tools_proxy.console.pages.offered_items import show_item, show_offers
+from mcp_tools_proxy.domain.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.http.api.overview_routes import ServerCallsAnswer
+from mcp_tools_proxy.http.api.server_routes import ServerAnswer
 from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 
 MAX_POLLS = 5

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.api.token_routes import NewToken, TokenItem
 from mcp_tools_proxy.console.api_client import NEW_TOKEN, TOKENS, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_request import (
@@ -22,6 +21,7 @@ from mcp_tools_proxy.console.page_request import (
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.console.pages.tool_calls import PLACEHOLDER_URL
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.http.api.token_routes import NewToken, TokenItem
 from mcp_tools_proxy.policy.token_limits import may_name_any_user
 
 EXPIRIES: Sequence[tuple[str, str]] = (

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from mcp_tools_proxy.api.document_models import DocumentReaders
 from mcp_tools_proxy.console.api_client import EXECUTE_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.page_text import is_plain, visible_json
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.http.api.document_models import DocumentReaders
 from mcp_tools_proxy.wire.mcp_protocol import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_tools_proxy.json_schema.keywords import References
+from mcp_tools_proxy.wire.json_schema.keywords import References
 
 Schema = Mapping[str, Any]
 

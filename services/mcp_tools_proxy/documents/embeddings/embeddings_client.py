@@ -21,9 +21,9 @@ from mcp_tools_proxy.documents.service_http import (
     certificate_problem,
     read_body,
 )
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
+from mcp_tools_proxy.system.failure_reasons import connection_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"
 

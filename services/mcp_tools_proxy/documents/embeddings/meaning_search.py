@@ -15,8 +15,8 @@ from mcp_tools_proxy.documents.embeddings.embeddings_client import (
 )
 from mcp_tools_proxy.documents.embeddings.vector_maker import MAX_CHUNKS, ReadDocument, VectorMaker
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web_client.backoff import Backoff
 
 PAUSES = Backoff(first_s=1.0, longest_s=60.0)
 

@@ -25,8 +25,8 @@ from mcp_tools_proxy.documents.embeddings.embeddings_client import (
 from mcp_tools_proxy.documents.layout import each_chunk
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web_client.backoff import Backoff
 
 MAX_CHUNKS = 5_000
 """Most chunks of a document that have a vector: the first ones, of about 5 MB of text."""

@@ -28,8 +28,8 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.sandbox.worker_process import WorkerProcess
 from mcp_tools_proxy.storage.files import open_temporary, write_all
+from mcp_tools_proxy.system.worker_process import WorkerProcess
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 

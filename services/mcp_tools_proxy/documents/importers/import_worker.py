@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from mcp_tools_proxy.sandbox.confinement import confine_parser
+from mcp_tools_proxy.system.confinement import confine_parser
 
 MEMORY_BYTES = 1024 * 1024 * 1024
 CPU_S = 120

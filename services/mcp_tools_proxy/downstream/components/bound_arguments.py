@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from mcp_tools_proxy.domain.bindings import Binding, Path
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 

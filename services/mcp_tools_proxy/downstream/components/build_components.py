@@ -5,9 +5,9 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import RemoteComponents
-from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.offers.view import Route, View
+from mcp_tools_proxy.domain.offers import Route, View
 from mcp_tools_proxy.domain.server import OutputSchemaCheck
 from mcp_tools_proxy.downstream.components.prompts_and_resources import (
     RemotePrompt,

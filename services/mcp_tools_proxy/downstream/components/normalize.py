@@ -25,7 +25,7 @@ from mcp_tools_proxy.wire.content_blocks import (
     is_resource_contents,
     with_type,
 )
-from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.encoding import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 from mcp_tools_proxy.wire.tracing import GUARDS_KEY
 

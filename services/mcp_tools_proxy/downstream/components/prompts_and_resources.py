@@ -9,6 +9,7 @@ from typing import Any, Self, TypeGuard, cast
 
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import (
@@ -20,8 +21,7 @@ from mcp_tools_proxy.domain.components import (
     Result,
 )
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ResourceNotFound
-from mcp_tools_proxy.domain.offers.bindings import Binding
-from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.domain.offers import Route
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (
     normalise_prompt_result,
@@ -35,9 +35,9 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.offered_items import UriPattern
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.json_schema.bound_offers import bound_names
-from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.encoding import encodable
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.json_schema.bound_offers import bound_names
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 from mcp_tools_proxy.wire.uris import is_normalized_path

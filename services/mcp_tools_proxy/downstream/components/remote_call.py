@@ -30,8 +30,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolFailed,
 )
 from mcp_tools_proxy.domain.outcome import CANCELLED
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.server import LoginFor, ServerConfig
 from mcp_tools_proxy.downstream.call_relay import INPUT_REQUIRED, CallRelay
 from mcp_tools_proxy.downstream.caller_values import caller_meta, templates_of
 from mcp_tools_proxy.downstream.client_input import (
@@ -45,7 +44,7 @@ from mcp_tools_proxy.downstream.connection import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.call_events import NAME_KEYS, declared_arguments
 from mcp_tools_proxy.telemetry.spans import outgoing_context, server_span
-from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.encoding import encodable
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote

@@ -7,12 +7,11 @@ from typing import Self, cast
 import structlog
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ResultTooLarge, ToolFailed
-from mcp_tools_proxy.domain.offers.bindings import Binding
-from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
-from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.domain.offers import CheckArguments, Route
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
@@ -26,14 +25,14 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.offered_items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.json_schema.argument_names import ArgumentNames, aliases_of
-from mcp_tools_proxy.json_schema.bound_offers import bound_schema
-from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
-from mcp_tools_proxy.json_schema.validator import ArgumentCheck, compile_check, with_defaults
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.json_schema.argument_names import ArgumentNames, aliases_of
+from mcp_tools_proxy.wire.json_schema.bound_offers import bound_schema
+from mcp_tools_proxy.wire.json_schema.listed_schemas import with_object_properties
+from mcp_tools_proxy.wire.json_schema.validator import ArgumentCheck, compile_check, with_defaults
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 SUBJECT = "structuredContent"

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import aiohttp
 from anyio.abc import AsyncResource
 
-from mcp_tools_proxy.domain.proxies import Proxy
+from mcp_tools_proxy.domain.networks import ANY_NETWORK, Proxy, ServerNetworks
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
-from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import (
     ConnectAttempt,
     Connection,
@@ -33,9 +32,9 @@ from mcp_tools_proxy.downstream.mcp_client.mcp_connection import (
 from mcp_tools_proxy.downstream.mcp_client.stdio_process import StartPlaces, open_process
 from mcp_tools_proxy.downstream.mcp_client.streamable_http import open_http
 from mcp_tools_proxy.downstream.mcp_client.websocket import open_websocket
-from mcp_tools_proxy.web_client.egress import CONNECT_S as CONNECT_PROXY_S
-from mcp_tools_proxy.web_client.egress import checked_sockets, keepalive_sockets, session_options
-from mcp_tools_proxy.web_client.websocket_client import websocket_client
+from mcp_tools_proxy.system.egress import CONNECT_S as CONNECT_PROXY_S
+from mcp_tools_proxy.system.egress import checked_sockets, keepalive_sockets, session_options
+from mcp_tools_proxy.system.websocket_client import websocket_client
 
 _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
 

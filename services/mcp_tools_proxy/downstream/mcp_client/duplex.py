@@ -28,7 +28,7 @@ from mcp.types import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (

@@ -23,7 +23,7 @@ from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     ResponseTooLarge,
 )
-from mcp_tools_proxy.web_client.egress import NOT_DIALLED
+from mcp_tools_proxy.system.egress import NOT_DIALLED
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)

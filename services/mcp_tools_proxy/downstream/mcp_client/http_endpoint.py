@@ -33,7 +33,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 from mcp_tools_proxy.downstream.mcp_client.response_body import EVENT_STREAM
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
-from mcp_tools_proxy.wire.redaction import redact_url
+from mcp_tools_proxy.wire.uris import redact_url
 
 
 def address_of(config: ServerConfig) -> URL:

@@ -10,7 +10,7 @@ from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, ROOTS
 from mcp_tools_proxy.downstream.connection import Relay, User
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.abc
 from yarl import URL
 
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
@@ -36,7 +36,7 @@ from mcp_tools_proxy.downstream.mcp_client.response_body import (
     is_event_stream,
     read_events,
 )
-from mcp_tools_proxy.wire.redaction import redact_url
+from mcp_tools_proxy.wire.uris import redact_url
 
 _ENDPOINT_S = 10.0  # for the server to send the address to POST to
 _POST_S = 60.0  # for the server to accept a message; its response comes on the stream

@@ -50,7 +50,7 @@ from mcp_tools_proxy.downstream.connection import (
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
-from mcp_tools_proxy.web_client.backoff import keep_stream_open
+from mcp_tools_proxy.system.backoff import keep_stream_open
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION

@@ -31,8 +31,7 @@ from mcp_tools_proxy.downstream.connection import (
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
-from mcp_tools_proxy.wire.json_structure import structure_sizes
-from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
+from mcp_tools_proxy.wire.strict_json import may_overflow, structure_sizes, without_infinity
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """How many bytes of one message are read.

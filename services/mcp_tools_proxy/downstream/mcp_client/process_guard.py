@@ -119,7 +119,7 @@ def _confine(sandbox: str, command: str) -> bool:
 
     sys.path.append(_PACKAGES)  # of our packages alone: -S leaves out all others
     try:
-        from mcp_tools_proxy.sandbox.confinement import confine_server  # noqa: PLC0415 - as above
+        from mcp_tools_proxy.system.confinement import confine_server  # noqa: PLC0415 - as above
 
         confine_server(command=command, **json.loads(sandbox))
     except Exception as error:  # noqa: BLE001 - whatever it is, the server must not start

@@ -27,7 +27,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
-from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (
@@ -62,7 +62,7 @@ from mcp_tools_proxy.downstream.mcp_client.response_body import (
     read_events,
     read_response,
 )
-from mcp_tools_proxy.web_client.backoff import LONGEST_DELAY_S, keep_stream_open
+from mcp_tools_proxy.system.backoff import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _CANCEL_DELAY_S = 0.05  # the request may still be on its way, over another TCP connection

@@ -15,7 +15,7 @@ from mcp_tools_proxy.downstream.mcp_client.http_endpoint import (
     headers_of,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from mcp_tools_proxy.web_client.websocket_client import (
+from mcp_tools_proxy.system.websocket_client import (
     CLOSE_S,
     connect_websocket,
     receive_frames,

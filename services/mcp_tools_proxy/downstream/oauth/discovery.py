@@ -16,8 +16,8 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
-from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER, ServerAuth, is_same_issuer
+from mcp_tools_proxy.domain.proxy_error import without_frames
+from mcp_tools_proxy.domain.server import SCOPE_CHARACTER, ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
     IssuerUnavailable,

@@ -18,7 +18,7 @@ from pydantic import AnyHttpUrl, BaseModel, Field, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.server_auth import Grant, OAuthClient
+from mcp_tools_proxy.domain.server import Grant, OAuthClient
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     IssuerUnavailable,

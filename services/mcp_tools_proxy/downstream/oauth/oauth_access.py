@@ -7,10 +7,8 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired, ProxyError
-from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import LoginFor, ServerAuth
-from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
+from mcp_tools_proxy.domain.networks import ANY_NETWORK, NO_PROXIES, Proxies, ServerNetworks
+from mcp_tools_proxy.domain.server import LoginFor, ServerAuth, ServerConfig
 from mcp_tools_proxy.downstream.connection import AUTHORIZATION, AccessRefused, SessionAccess
 from mcp_tools_proxy.downstream.oauth.discovery import read_challenge
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
@@ -23,8 +21,8 @@ from mcp_tools_proxy.downstream.oauth.server_access import (
     of_operator,
 )
 from mcp_tools_proxy.downstream.oauth.stored_logins import NoticeLogin, StoredLogins
-from mcp_tools_proxy.logins.login_sealer import LoginSealer
-from mcp_tools_proxy.logins.login_store import LoginStore
+from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.storage.logins.login_store import LoginStore
 
 
 def open_oauth(

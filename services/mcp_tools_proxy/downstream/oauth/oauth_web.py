@@ -18,21 +18,23 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic_core import from_json
 from yarl import URL
 
-from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
-from mcp_tools_proxy.domain.server_networks import (
+from mcp_tools_proxy.domain.networks import (
     ANY_NETWORK,
     CLOUD_METADATA,
+    NO_PROXIES,
     TRANSLATED,
     Address,
+    Proxies,
+    Proxy,
     ServerNetworks,
 )
-from mcp_tools_proxy.web_client.egress import (
+from mcp_tools_proxy.system.egress import (
     NOT_DIALLED,
     checked_sockets,
     plain_socket,
     session_options,
 )
-from mcp_tools_proxy.web_client.failure_reasons import connection_reason
+from mcp_tools_proxy.system.failure_reasons import connection_reason
 
 TIMEOUT_S = 5.0
 """Seconds for one request in total."""

@@ -26,20 +26,19 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.domain.sign_in_pages import (
+from mcp_tools_proxy.domain.logins import (
     PENDING_S,
     BrowserRedirect,
     Closed,
     Closing,
     Confirmation,
+    LoginOwner,
     OfferedSignIn,
     SignInFailed,
     SignInRefused,
     SignInUnknown,
 )
+from mcp_tools_proxy.domain.server import LoginFor, ServerConfig
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer, find_issuer, http_url, origins_of
 from mcp_tools_proxy.downstream.oauth.login_flow import (
     LoginRequest,

@@ -21,14 +21,14 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.identity import CallerJwt
-from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import (
+from mcp_tools_proxy.domain.proxy_error import without_frames
+from mcp_tools_proxy.domain.server import (
     Grant,
     LoginFor,
     OAuthClient,
     ServerAuth,
+    ServerConfig,
     is_same_issuer,
 )
 from mcp_tools_proxy.downstream.connection import AUTHORIZATION

@@ -6,8 +6,7 @@ from contextlib import suppress
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.logins import EndedLogin, Login, LoginOwner
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.server_auth import ServerAuth, is_same_issuer
+from mcp_tools_proxy.domain.server import ServerAuth, ServerConfig, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovery,
     Issuer,

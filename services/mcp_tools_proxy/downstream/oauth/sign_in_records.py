@@ -16,11 +16,10 @@ from typing import Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.logins import LoginOwner
-from mcp_tools_proxy.domain.sign_in_pages import PENDING_S, Closing
+from mcp_tools_proxy.domain.logins import PENDING_S, Closing, LoginOwner
 from mcp_tools_proxy.downstream.oauth.discovery import MAX_SCOPES
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
-from mcp_tools_proxy.logins.sign_in_store import (
+from mcp_tools_proxy.storage.logins.sign_in_store import (
     STEPS_PER_ADDRESS,
     UNUSABLE,
     RecordKind,

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.logins import (
     LoginFacts,
     LoginOwner,
 )
-from mcp_tools_proxy.domain.server_auth import Grant, is_same_issuer
+from mcp_tools_proxy.domain.server import Grant, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
@@ -26,8 +26,8 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     TokenEndpoint,
     refusal,
 )
-from mcp_tools_proxy.logins.login_sealer import LoginSealer
-from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
+from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.storage.logins.login_store import LoginStore, StoredLogin
 
 log = structlog.get_logger()
 

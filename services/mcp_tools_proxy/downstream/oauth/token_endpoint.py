@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.identity import CallerJwt
-from mcp_tools_proxy.domain.server_auth import Grant, ServerAuth
+from mcp_tools_proxy.domain.server import Grant, ServerAuth
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, read_scopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,

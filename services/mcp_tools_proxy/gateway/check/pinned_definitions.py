@@ -8,13 +8,13 @@ from mcp_tools_proxy.config.json_file import json_path
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Preset, Problem
-from mcp_tools_proxy.domain.offers.definitions import (
+from mcp_tools_proxy.domain.definitions import (
     LOCK_FILE,
     DefinitionKey,
     DefinitionsLock,
     DefinitionsMode,
 )
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.gateway.definition_guard import (
     DefinitionGuard,
     difference_of,

@@ -16,9 +16,8 @@ from mcp_tools_proxy.config.json_file import json_path, limit_problems
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
-from mcp_tools_proxy.domain.offers.definitions import without_items
-from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.definitions import without_items
+from mcp_tools_proxy.domain.offers import Ignored, InvalidItem, Snapshot, View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agent_views import (
     AgentReport,
@@ -39,14 +38,14 @@ from mcp_tools_proxy.gateway.unmatched_items import (
     find_unmatched_exclusions,
     find_unusable_bindings,
 )
-from mcp_tools_proxy.json_schema.bound_offers import find_held_back
-from mcp_tools_proxy.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import Offers, PresetScope, Why
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.shown_tools import BoundAgents
+from mcp_tools_proxy.wire.json_schema.bound_offers import find_held_back
+from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.definitions import LOCK_VERSION, DefinitionKey, DefinitionKind
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.definitions import LOCK_VERSION, DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.offers import Snapshot, View
 
 _SHOWN = ("title", "description", "annotations", "icons", "_meta")
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.guards import GuardFinding
-from mcp_tools_proxy.domain.offers.definitions import (
+from mcp_tools_proxy.domain.definitions import (
     EMPTY_LOCK,
     DefinitionKey,
     DefinitionKind,
@@ -16,7 +15,8 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionsMode,
     LockedDefinition,
 )
-from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.guards import GuardFinding
+from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.policy.definitions.canonical import (
     canonical_json,
     definition_of,

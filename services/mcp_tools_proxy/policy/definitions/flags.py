@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import NamedTuple, Self
 
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias, qualified_name
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN, HiddenKind, hidden_kinds
 from mcp_tools_proxy.wire.lookalikes import folded, joined_skeleton, skeleton
+from mcp_tools_proxy.wire.text import HIDDEN, HiddenKind, hidden_kinds
 
 HTML_COMMENT = "<!--"
 

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.guards import GuardName
 from mcp_tools_proxy.policy.guards.known_hosts import host_of, is_odd
 from mcp_tools_proxy.policy.guards.secrets import find_secrets
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
-from mcp_tools_proxy.wire.hidden_characters import HIDDEN, hidden_kind
+from mcp_tools_proxy.wire.text import HIDDEN, hidden_kind
 
 _GAP = r"(?:[^\w.!?]|_){1,8}"
 _WORDS = rf"(?:[^\W_]{{1,20}}{_GAP}){{0,4}}"

@@ -1,7 +1,7 @@
 """A service that fails is left alone for a while, and then tried by one caller."""
 
 from mcp_tools_proxy.documents.embeddings.meaning_search import Circuit
-from mcp_tools_proxy.web_client.backoff import Backoff
+from mcp_tools_proxy.system.backoff import Backoff
 
 
 class Clock:

@@ -1,0 +1,114 @@
+"""verify_quote: whether a quote stands in a document word for word."""
+
+from typing import Annotated, NotRequired
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.quotable_document import Passage
+from mcp_tools_proxy.documents.tools.local_tool import (
+    LocalTool,
+    VersionArguments,
+    build_local_tool,
+    version_finder,
+)
+from mcp_tools_proxy.documents.tools.sources import Source, source_of, sources_of
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.components import Result
+from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens
+
+MIN_QUOTE_CHARS = 8
+MAX_QUOTE_CHARS = 2_000
+
+
+def _quote(text: str) -> str:
+    """Refuse what is too short or too long: a part that was cut would be another quote."""
+    trimmed = text.strip()
+    if len(trimmed) < MIN_QUOTE_CHARS:
+        raise ValueError(f"should have at least {MIN_QUOTE_CHARS} characters; quote more words")
+    if len(trimmed) > MAX_QUOTE_CHARS:
+        raise ValueError(
+            f"should have at most {MAX_QUOTE_CHARS} characters; verify it in several parts"
+        )
+    return trimmed
+
+
+class QuoteArguments(VersionArguments):
+    """What is said to stand in which document."""
+
+    quote: Annotated[
+        str,
+        AfterValidator(_quote),
+        WithJsonSchema({"type": "string"}),
+        Field(
+            description=(
+                f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters, without surrounding quotation "
+                "marks or …, and without omissions."
+            )
+        ),
+    ]
+
+
+class Nearest(TypedDict):
+    """The passage that is most like the quote."""
+
+    text: str
+    similarity: float
+    source: Source
+
+
+class QuoteVerdict(TypedDict):
+    """Whether the quote stands there, and where; else what stands there that is like it."""
+
+    verified: bool
+    matches: list[Source]
+    nearest: NotRequired[Nearest]
+    doc_id: str
+    tokens: int
+
+
+def quote_tool(
+    repository: DocumentRepository, *, max_text_bytes: int
+) -> LocalTool[QuoteArguments, CachedDocument]:
+    """Build verify_quote (contract §2)."""
+
+    async def verify(arguments: QuoteArguments, _call: Call, document: CachedDocument) -> Result:
+        check = await repository.check_quote(document, arguments.quote)
+        result: QuoteVerdict = {
+            "verified": bool(check.spans),
+            "matches": sources_of(document.head, check.spans),
+            "doc_id": arguments.doc_id,
+            "tokens": 0,
+        }
+        if check.nearest is not None:
+            nearest = _nearest(document.head, check.nearest, max_text_bytes)
+            result["nearest"] = nearest
+            result["tokens"] = estimate_tokens(len(nearest["text"]))
+        return Result(value=result, tokens=result["tokens"])
+
+    return build_local_tool(
+        name="verify_quote",
+        description=(
+            "Check, before you show a quotation, that the document contains it word for word. "
+            "White space, hyphens at line ends and the kind of quotation marks are ignored; case, "
+            "figures and the bars of a table are not. Returns the places (matches), or otherwise "
+            "the nearest passage: if it says the same, correct the quotation and check again."
+        ),
+        arguments=QuoteArguments,
+        result=QuoteVerdict,
+        function=verify,
+        find_document=version_finder(repository, lambda _: WHOLE),
+    )
+
+
+def _nearest(head: DocumentHead, passage: Passage, max_text_bytes: int) -> Nearest:
+    text = cut_utf8(passage.text, max_text_bytes)
+    span = passage.span
+    return {
+        "text": text,
+        "similarity": passage.similarity,
+        "source": source_of(head, span._replace(end_char=span.start_char + len(text))),
+    }

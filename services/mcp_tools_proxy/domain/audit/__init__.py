@@ -1,1 +1,0 @@
-"""What audit records and explanations say: origins, checks, rules, versions of the registry."""

@@ -1,1 +1,0 @@
-"""What servers offer, and what of it a preset allows."""

@@ -1,0 +1,202 @@
+"""The handlers that use a component: run a tool, get a prompt, read a resource.
+
+A call may have an idempotency key: what it means for a disconnect is decided here.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from fastapi import Response
+
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.documents.tools.local_tools import EXAMPLES
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.http.api.endpoint import ParsedRequest, resolve_user
+from mcp_tools_proxy.http.api.models import (
+    ExecuteRequest,
+    PromptRequest,
+    RequestContext,
+    ResourceRequest,
+)
+from mcp_tools_proxy.http.api.openapi import (
+    CALL_RESPONSES,
+    CALLER_HEADERS,
+    IDEMPOTENCY_HEADER,
+    TOOL_HEADERS,
+    Examples,
+    Tag,
+)
+from mcp_tools_proxy.http.api.route_builder import Feature, operation
+from mcp_tools_proxy.http.body import cancel_on_disconnect
+from mcp_tools_proxy.http.request_headers import trace_context_from
+from mcp_tools_proxy.http.request_refusals import route_of
+from mcp_tools_proxy.http.responses import outcome_response
+from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
+
+EXAMPLE_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
+
+EXECUTE_EXAMPLES: Examples = {
+    tool_name: {"tool_name": tool_name, "arguments": arguments, "user": EXAMPLE_USER}
+    for tool_name, arguments in EXAMPLES.items()
+}
+
+PROMPT_EXAMPLES: Examples = {
+    "with an argument": {
+        "name": "weekly_review",
+        "arguments": {"topic": "vpn"},
+        "user": EXAMPLE_USER,
+    }
+}
+
+RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": EXAMPLE_USER}}
+
+
+T = TypeVar("T")
+
+_RAW_NAME = IDEMPOTENCY_HEADER.lower().encode()
+
+
+def idempotency_key_of(parsed: ParsedRequest[RequestContext], of_body: str | None) -> str | None:
+    """Return the key of a request, whose body has ``of_body``.
+
+    Raises InvalidRequest for a header that is malformed, repeated, or another key than the body's.
+    """
+    values = [value for name, value in parsed.request.headers.raw if name == _RAW_NAME]
+    if not values:
+        return of_body
+    if len(values) > 1:
+        raise _invalid("is given twice; keep one")
+    key = values[0].strip(b" \t").decode(errors="surrogateescape")
+    if not is_idempotency_key(key):
+        raise _invalid(IDEMPOTENCY_KEY_RULE)
+    if of_body not in (None, key):
+        raise _invalid("differs from the body's idempotency_key; send only one of them")
+    return key
+
+
+def key_in_batch(of_batch: str | None, place: int) -> str | None:
+    """Return the key of a call whose batch has a key: the batch's, and its place.
+
+    No other key is the same: none that a caller sends holds a control character.
+    """
+    return None if of_batch is None else f"{of_batch}\0{place}"
+
+
+async def carry_out(
+    parsed: ParsedRequest[RequestContext], work: Awaitable[T], calls: Sequence[Call]
+) -> T:
+    """Return what ``work`` returns; cancel it when the caller hangs up.
+
+    A call with an idempotency key is carried to its end: its caller comes back for the outcome.
+    """
+    for call in calls:
+        if call.idempotency_key is not None:
+            return await work
+    return await cancel_on_disconnect(parsed.request.receive, work)
+
+
+def _invalid(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{IDEMPOTENCY_HEADER}: {problem}", details={"field": IDEMPOTENCY_HEADER})
+
+
+class _Uses(Feature):
+    """Operations that use components: all go through the executor, so none skips a check."""
+
+    tag = Tag.CALLS
+
+    def __init__(self, callers: CallerResolver, executor: Executor) -> None:
+        self._callers = callers
+        self._executor = executor
+
+    async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
+        outcome = await carry_out(parsed, self._executor.execute(call), [call])
+        return outcome_response(outcome, call.trace_id)
+
+
+class CallRoutes(_Uses):
+    """The operation that runs tools."""
+
+    @operation(
+        "POST",
+        "/internal/mcp/execute",
+        responses=CALL_RESPONSES,
+        headers=TOOL_HEADERS,
+        examples=EXECUTE_EXAMPLES,
+        is_fast=True,
+    )
+    async def execute(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
+        """Run one tool.
+
+        Errors that the model or its runtime can handle are 200 with status `error`.
+        `docs/reference/errors.md` describes what to do about each code.
+        """
+        caller = await resolve_user(self._callers, parsed)
+        body = parsed.body
+        key = idempotency_key_of(parsed, body.idempotency_key)
+        return await self._use(
+            parsed, call_of(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
+        )
+
+
+class ItemRoutes(_Uses):
+    """Operations that use prompts and resources."""
+
+    @operation(
+        "POST",
+        "/internal/mcp/prompts/get",
+        responses=CALL_RESPONSES,
+        headers=CALLER_HEADERS,
+        examples=PROMPT_EXAMPLES,
+        is_fast=True,
+    )
+    async def get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
+        """Get one prompt.
+
+        The result contains the `messages` of the server.
+        """
+        caller = await resolve_user(self._callers, parsed)
+        body = parsed.body
+        call = call_of(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
+        return await self._use(parsed, call)
+
+    @operation(
+        "POST",
+        "/internal/mcp/resources/read",
+        responses=CALL_RESPONSES,
+        headers=CALLER_HEADERS,
+        examples=RESOURCE_EXAMPLES,
+        is_fast=True,
+    )
+    async def read_resource(self, parsed: ParsedRequest[ResourceRequest]) -> Response:
+        """Read one resource.
+
+        The result contains the `contents` of the server.
+        """
+        caller = await resolve_user(self._callers, parsed)
+        call = call_of(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
+        return await self._use(parsed, call)
+
+
+def call_of(
+    parsed: ParsedRequest[RequestContext],
+    caller: Caller,
+    name: str,
+    arguments: dict[str, object] | None,
+    *,
+    kind: Kind = Kind.TOOL,
+    idempotency_key: str | None = None,
+) -> Call:
+    """Return the call that a request makes for a caller."""
+    return Call(
+        name=name,
+        kind=kind,
+        arguments=arguments or {},
+        caller=caller,
+        sources=parsed.body.sources,
+        trace_id=parsed.trace_id,
+        trace_context=trace_context_from(parsed.request.headers),
+        idempotency_key=idempotency_key,
+        route=route_of(parsed.request.scope),
+    )

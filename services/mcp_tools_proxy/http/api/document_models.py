@@ -1,0 +1,239 @@
+"""Queries, bodies and answers of the routes that look after documents.
+
+The docstrings of models are part of the OpenAPI document: callers read them.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.domain.document import DocumentHead, Readers
+from mcp_tools_proxy.http.api.answer_models import AnswerModel
+from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
+
+MAX_READERS = 1_000
+"""Users, and roles, that one query names."""
+
+
+class DocumentsQuery(BaseModel):
+    """Query of GET /internal/documents."""
+
+    tenant_id: Annotated[
+        Identifier | None,
+        Field(description="Tenant whose documents are listed. Default: all tenants."),
+    ] = None
+    doc_id: Annotated[
+        Identifier | None,
+        Field(description="Only this document of the tenant, including its older versions."),
+    ] = None
+    cursor: Annotated[
+        str | None, Field(description="The `next_cursor` of the previous page.", max_length=4096)
+    ] = None
+
+    @model_validator(mode="after")
+    def _check_document(self) -> Self:
+        if self.doc_id is not None and self.tenant_id is None:
+            raise ValueError("give tenant_id with doc_id")
+        return self
+
+
+class DocumentQuery(BaseModel):
+    """Query that names one document."""
+
+    tenant_id: Annotated[Identifier, Field(description="The document's tenant.")]
+    doc_id: Annotated[
+        Identifier, Field(description=("The document's id. Percent-encode special characters."))
+    ]
+
+
+class UploadQuery(DocumentQuery):
+    """Query of an upload. Title, tags and language are for files; the JSON form has its own."""
+
+    title: Annotated[
+        str | None, Field(description="Title. Default: the title in the file.", max_length=1000)
+    ] = None
+    tag: Annotated[list[str] | None, Field(description="May be repeated.", max_length=100)] = None
+    language: Annotated[
+        LanguageTag | None, Field(description="Language of the text as a BCP 47 tag, such as `de`.")
+    ] = None
+    reader_user: Annotated[
+        list[Identifier] | None,
+        Field(
+            description="A user who may read the document. If this or `reader_role` is given, no "
+            "one else can read it, from the start. May be repeated.",
+            max_length=MAX_READERS,
+        ),
+    ] = None
+    reader_role: Annotated[
+        list[Identifier] | None,
+        Field(
+            description=("A role whose users may read the document. May be repeated."),
+            max_length=MAX_READERS,
+        ),
+    ] = None
+
+    def readers(self) -> Readers | None:
+        """Return who may read the document; None if the query does not say it."""
+        if self.reader_user is None and self.reader_role is None:
+            return None
+        return Readers(
+            users=frozenset(self.reader_user or ()), roles=frozenset(self.reader_role or ())
+        )
+
+
+class NamedReaders(BaseModel):
+    """Users and roles that may read a document; either is enough, and empty lists allow no one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    users: Annotated[list[Identifier], Field(fail_fast=True)] = []
+    roles: Annotated[list[Identifier], Field(fail_fast=True)] = []
+
+    def to_readers(self) -> Readers:
+        """Return them as the domain has them."""
+        return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
+
+
+class RightsChange(BaseModel):
+    """New access rights: either `readers`, or all users of the tenant."""
+
+    readers: NamedReaders | None = None
+    all_users: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.readers is None) is not bool(self.all_users):
+            raise ValueError('give "readers", or "all_users": true')
+        return self
+
+
+class DocumentReaders(AnswerModel):
+    """Users and roles of the tenant that may read a document. Either one is sufficient."""
+
+    users: list[str]
+    roles: list[str]
+
+    @classmethod
+    def of(cls, readers: Readers | None) -> Self | None:
+        """Return readers for an answer; None where they are not limited."""
+        return None if readers is None else cls.model_validate(dump_readers(readers))
+
+
+ReadersField = Annotated[
+    DocumentReaders | None,
+    Field(description=("If missing, all users of the tenant may read the document.")),
+]
+LanguageField = Annotated[
+    str | None, Field(description="Language of the text as a BCP 47 tag, if known.")
+]
+
+
+class DocumentFacts(AnswerModel):
+    """A document's metadata."""
+
+    tenant_id: str
+    doc_id: str
+    title: str
+    tags: list[str]
+    pages: Annotated[int, Field(description="The number of pages.")]
+    sections: Annotated[int, Field(description="The number of sections.")]
+    text_chars: int
+    version: Annotated[str, Field(description="SHA-256 of the content, also sent as `ETag`.")]
+    readers: ReadersField = None
+    language: LanguageField = None
+    older_versions: Annotated[
+        list[str] | None,
+        Field(
+            description=(
+                "Older versions that are kept, newest first. Only if one `doc_id` is listed."
+            )
+        ),
+    ] = None
+
+    @classmethod
+    def of(cls, head: DocumentHead) -> Self:
+        """Return the metadata of a document, without its older versions."""
+        return cls(
+            tenant_id=head.tenant_id,
+            doc_id=head.doc_id,
+            title=head.title,
+            tags=[*head.tags],
+            pages=head.page_count,
+            sections=head.section_count,
+            text_chars=head.text_chars,
+            version=head.version,
+            readers=DocumentReaders.of(head.readers),
+            language=head.language,
+        )
+
+
+class DocumentProblem(AnswerModel):
+    """An unusable file or entry in the document store."""
+
+    file: str
+    reason: str
+
+
+class DocumentsAnswer(AnswerModel, title="DocumentList"):
+    """Documents, sorted by tenant and doc_id."""
+
+    documents: list[DocumentFacts]
+    next_cursor: Annotated[
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
+    ] = None
+    problems: Annotated[
+        list[DocumentProblem] | None,
+        Field(
+            description="Files that cannot be used. Shown only to operators who are not limited to "
+            "one tenant."
+        ),
+    ] = None
+
+
+class DocumentSection(AnswerModel):
+    """A titled range of pages, numbered from 1, with characters on the first and last page."""
+
+    section_id: str
+    title: str
+    page_start: int
+    page_end: int
+    start_char: int | None = None
+    end_char: int | None = None
+
+
+class DocumentChunk(AnswerModel):
+    """A chunk of text supplied with the document."""
+
+    chunk_id: str
+    page: int
+    text: str
+
+
+class DocumentContent(AnswerModel):
+    """A whole document in the format of document files."""
+
+    doc_id: str
+    tenant_id: str
+    title: str
+    tags: list[str]
+    pages: Annotated[list[str], Field(description="The text of each page.")]
+    sections: list[DocumentSection]
+    readers: ReadersField = None
+    language: LanguageField = None
+    ocr: Annotated[
+        list[int | None] | None,
+        Field(
+            description="For pages read by OCR, the confidence for each page as a percentage; "
+            "null for a page that already has text."
+        ),
+    ] = None
+    chunks: list[DocumentChunk] | None = None
+
+
+class DocumentRights(AnswerModel):
+    """A document's access rights."""
+
+    tenant_id: str
+    doc_id: str
+    readers: ReadersField = None

@@ -1,0 +1,462 @@
+"""The routes that look after documents, for operators with the right ``documents``."""
+
+import asyncio
+import base64
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from fastapi import Response
+from starlette.datastructures import Headers
+
+from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    NoSuchDocument,
+    ReadOnlyDocuments,
+    TenantNeeded,
+    VersionConflict,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.import_process import ImporterBusy, ImportUnavailable
+from mcp_tools_proxy.documents.versions import rights_tag, version_of
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.errors import (
+    DocumentsReadOnly,
+    DocumentsUnavailable,
+    ImportBusy,
+    InvalidRequest,
+    NoSuchDocumentHere,
+    ProxyError,
+    StoreUnavailable,
+    VersionMismatch,
+    VersionRequired,
+)
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.http.api.document_models import (
+    DocumentContent,
+    DocumentFacts,
+    DocumentProblem,
+    DocumentQuery,
+    DocumentReaders,
+    DocumentRights,
+    DocumentsAnswer,
+    DocumentsQuery,
+    RightsChange,
+    UploadQuery,
+)
+from mcp_tools_proxy.http.api.document_upload import FILES, IMPORT_RETRY_S, Uploads, media_type
+from mcp_tools_proxy.http.api.endpoint import ParsedRequest
+from mcp_tools_proxy.http.api.openapi import (
+    CHANGE_HEADERS,
+    ETAG,
+    PUT_HEADERS,
+    RETRY_AFTER,
+    SHARED_ANSWERS,
+    Answer,
+    Examples,
+    Responses,
+    SharedAnswer,
+    Tag,
+    refusal,
+)
+from mcp_tools_proxy.http.api.operator_gate import OperatorGate
+from mcp_tools_proxy.http.api.route_builder import Feature, operation, response_of
+from mcp_tools_proxy.http.request_headers import TRACE_HEADER
+from mcp_tools_proxy.http.request_refusals import add_to_operation
+from mcp_tools_proxy.http.responses import JSON
+from mcp_tools_proxy.wire.text import quote
+
+CONTENT_PATH = "/internal/documents/content"
+RIGHTS_PATH = "/internal/documents/rights"
+UPLOADS = (("PUT", CONTENT_PATH),)
+"""The requests whose bodies are larger than others, and may take longer to arrive."""
+
+PAGE = 100
+"""Documents in one answer of the list."""
+
+_STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
+"""An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
+
+
+_DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
+    404: SharedAnswer("NoSuchDocument", refusal("NOT_FOUND: the tenant has no such document.")),
+    409: SharedAnswer(
+        "DocumentNotChanged",
+        refusal(
+            "DOCUMENTS_READ_ONLY: the folder or database is not writable. IMPORT_BUSY: another "
+            "import of this tenant is running or waiting, no slot was free for 90 s, the import "
+            "took long while other tenants waited, or there are already 32 uploads in all or 24 "
+            "of the tenant; retry after Retry-After. QUOTA_EXCEEDED: the tenant's quota would be "
+            "exceeded; `details` has `quota`, `unit`, `limit` and `used`.",
+            RETRY_AFTER,
+        ),
+    ),
+    412: SharedAnswer(
+        "VersionMismatch",
+        refusal(
+            "VERSION_MISMATCH: the document does not exist, or its version is `details.version`."
+        ),
+    ),
+    415: SharedAnswer(
+        "UnsupportedFormat", refusal("UNSUPPORTED_FORMAT: the body's type is not supported.")
+    ),
+    428: SharedAnswer(
+        "VersionRequired",
+        refusal("VERSION_REQUIRED: send `If-Match` or `If-None-Match: *`."),
+    ),
+    503: SharedAnswer(
+        "DocumentsUnavailable",
+        refusal("DOCUMENTS_UNAVAILABLE: documents cannot be read or written at the moment."),
+    ),
+}
+
+
+def document_responses(model: object, description: str, *statuses: int) -> Responses:
+    """Return the responses of an operator's route of documents."""
+    shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
+    answer = Answer(description, model, (TRACE_HEADER, ETAG))
+    return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
+
+
+_RIGHTS_EXAMPLES: Examples = {
+    "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
+    "nobody": {"readers": {}},
+    "all of the tenant": {"all_users": True},
+}
+
+
+class DocumentRoutes(Feature):
+    """List, read, put and remove documents, and set who may read them; each use is recorded."""
+
+    tag = Tag.DOCUMENTS
+
+    def __init__(
+        self,
+        writer: DocumentWriter,
+        uploads: Uploads,
+        gate: OperatorGate,
+        lifecycle: Lifecycle,
+        on_put: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        """``on_put`` is called with each document that was put."""
+        self._writer = writer
+        self._uploads = uploads
+        self._gate = gate
+        self._lifecycle = lifecycle
+        self._on_put = on_put
+
+    @operation(
+        "GET",
+        "/internal/documents",
+        responses=document_responses(DocumentsAnswer, "The documents."),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def list_documents(
+        self, parsed: ParsedRequest[None], query: DocumentsQuery
+    ) -> DocumentsAnswer:
+        """List documents.
+
+        Lists the documents of one tenant or of all tenants, in pages of 100. Requires the operator
+        right `documents`.
+        """
+        after = None if query.cursor is None else _key_of(query.cursor)
+        if query.tenant_id is not None and query.doc_id is not None:
+            return await self._list_one(parsed, (query.tenant_id, query.doc_id))
+        try:
+            with _as_api_errors():
+                heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
+                problems = await self._writer.problems() if query.tenant_id is None else {}
+        except TenantNeeded:
+            raise InvalidRequest(
+                "tenant_id: is missing; with documents in PostgreSQL name the tenant whose "
+                "documents to list",
+                details={"field": "tenant_id"},
+            ) from None
+        shown = problems if after is None else {}
+        return DocumentsAnswer(
+            documents=[DocumentFacts.of(head) for head in heads[:PAGE]],
+            next_cursor=_cursor_of(heads[PAGE - 1]) if len(heads) > PAGE else None,
+            problems=[DocumentProblem(file=it, reason=shown[it]) for it in sorted(shown)] or None,
+        )
+
+    async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> DocumentsAnswer:
+        """List one document with its older versions, which are not looked up for a whole list."""
+        add_to_operation(parsed.request.scope, doc_id=key[1])
+        with _as_api_errors():
+            head = await self._writer.head(key)
+            if head is None:
+                return DocumentsAnswer(documents=[])
+            shown = DocumentFacts.of(head)
+            shown.older_versions = [*await self._writer.older_versions(key)]
+        return DocumentsAnswer(documents=[shown])
+
+    @operation(
+        "GET",
+        CONTENT_PATH,
+        responses=document_responses(DocumentContent, "The document.", 404),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def get_document(self, parsed: ParsedRequest[None], query: DocumentQuery) -> Response:
+        """Read a whole document."""
+        key = _key_named(parsed, query)
+        with _as_api_errors():
+            document = await self._writer.document(key)
+        if document is None:
+            raise _no_document(key)
+        # of what is sent: the version of a second read may be another's, which a PUT would undo
+        version = await asyncio.to_thread(version_of, document)
+        # without readers: put again later, they would give back a right that was taken away
+        shown = dataclasses.replace(document, readers=None)
+        content = await asyncio.to_thread(dump_document, shown)
+        return Response(content, 200, {TRACE_HEADER: parsed.trace_id, **_etag(version)}, JSON)
+
+    @operation(
+        "PUT",
+        CONTENT_PATH,
+        responses={
+            **document_responses(
+                DocumentFacts, "The document was replaced.", 409, 412, 413, 415, 428
+            ),
+            201: Answer("The document was created.", DocumentFacts, (TRACE_HEADER, "ETag")),
+        },
+        headers=PUT_HEADERS,
+        files=FILES,
+        token_for=OperatorRight.DOCUMENTS,
+    )
+    async def put_document(self, parsed: ParsedRequest[None], query: UploadQuery) -> Response:
+        """Create or replace a document.
+
+        `If-None-Match: *` creates a document; `If-Match` replaces the version it names. A file that
+        is not JSON is imported in a separate process, with OCR for scans if it is configured. A
+        replaced document keeps its readers, unless the query or the JSON document names readers.
+        """
+        # a replica that stops waits for it as for a call
+        self._lifecycle.check_serving()
+        return await self._lifecycle.track(self._put(parsed, query))
+
+    async def _put(self, parsed: ParsedRequest[None], query: UploadQuery) -> Response:
+        request = parsed.request
+        kind = media_type(request.headers)
+        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        add_to_operation(request.scope, doc_id=query.doc_id)
+        key = (query.tenant_id, query.doc_id)
+        with _as_api_errors():
+            expected = await self._expected(request.headers, key)
+            async with self._uploads.document(request, kind, query) as uploaded:
+                document = _with_readers(uploaded.document, query.readers())
+                head = await self._writer.put(
+                    document,
+                    expected=expected,
+                    keep_readers=document.readers is None,
+                    original=uploaded.original,
+                )
+        self._on_put(key)
+        is_new = expected is Expected.NOTHING
+        _record_change("document.added" if is_new else "document.replaced", parsed, head)
+        return response_of(
+            DocumentFacts.of(head), parsed, 201 if is_new else 200, _etag(head.version)
+        )
+
+    @operation(
+        "DELETE",
+        CONTENT_PATH,
+        responses=document_responses(DocumentFacts, "The deleted document.", 404, 409, 412, 428),
+        headers=CHANGE_HEADERS,
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def remove_document(
+        self, parsed: ParsedRequest[None], query: DocumentQuery
+    ) -> DocumentFacts:
+        """Delete a document.
+
+        Deletes the version named in `If-Match`; `*` matches any version.
+        """
+        key = _key_named(parsed, query)
+        with _as_api_errors():
+            expected = await self._expected(parsed.request.headers, key)
+            head = await self._writer.remove(key, expected=expected)
+        if head is None:
+            raise _no_document(key)
+        _record_change("document.removed", parsed, head)
+        return DocumentFacts.of(head)
+
+    @operation(
+        "GET",
+        RIGHTS_PATH,
+        responses=document_responses(DocumentRights, "The document's access rights.", 404),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def get_document_rights(
+        self, parsed: ParsedRequest[None], query: DocumentQuery
+    ) -> Response:
+        """Show who may read a document."""
+        key = _key_named(parsed, query)
+        with _as_api_errors():
+            head = await self._writer.head(key)
+        if head is None:
+            raise _no_document(key)
+        return _rights_response(parsed, head)
+
+    @operation(
+        "PUT",
+        RIGHTS_PATH,
+        responses=document_responses(
+            DocumentRights, "The new access rights.", 404, 409, 412, 413, 428
+        ),
+        headers=CHANGE_HEADERS,
+        examples=_RIGHTS_EXAMPLES,
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def put_document_rights(
+        self, parsed: ParsedRequest[RightsChange], query: DocumentQuery
+    ) -> Response:
+        """Set who may read a document.
+
+        Replaces the access rights: only the named users and roles can read the document, on all
+        replicas within a second. `If-Match` takes the `ETag` of the access rights, not that of the
+        document.
+        """
+        key = _key_named(parsed, query)
+        readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
+        with _as_api_errors():
+            old = await self._writer.head(key)
+            if old is None:
+                raise _no_document(key)
+            expected = _matching(parsed.request.headers, rights_tag(old.readers))
+            head = await self._writer.set_readers(key, readers, expected=expected)
+        _record_change("document.rights_changed", parsed, head)
+        return _rights_response(parsed, head)
+
+    async def _expected(self, headers: Headers, key: Key) -> Expected | str:
+        """Return what the request expects to be there. Raises VersionRequired, VersionMismatch."""
+        head = await self._writer.head(key)
+        if headers.get("if-none-match", "").strip() == "*":
+            if head is not None:
+                raise VersionConflict(head)
+            return Expected.NOTHING
+        return _matching(headers, None if head is None else head.version)
+
+
+@contextmanager
+def _as_api_errors() -> Iterator[None]:
+    """Convert what a store or an import raises to errors of the API."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except (
+        VersionConflict,
+        NoSuchDocument,
+        ReadOnlyDocuments,
+        WriteFailed,
+        InvalidDocument,
+        ImportFailed,
+        ImporterBusy,
+        ImportUnavailable,
+        DocumentsUnavailable,
+    ) as error:
+        raise _api_error(error) from error
+
+
+def _api_error(error: Exception) -> ProxyError:
+    match error:
+        case VersionConflict(head=head):
+            return _mismatch(None if head is None else head.version)
+        case NoSuchDocument():
+            return NoSuchDocumentHere("the document no longer exists")
+        case ReadOnlyDocuments(reason=reason):
+            return DocumentsReadOnly(
+                "the documents cannot be changed here: the folder or the database is read-only",
+                reason=reason,
+            )
+        case WriteFailed(reason=reason) | ImportUnavailable(reason=reason):
+            return StoreUnavailable(
+                "the document could not be stored, and nothing was changed; try again later, or "
+                "tell an operator",
+                reason=reason,
+            )
+        case InvalidDocument(reason=reason) | ImportFailed(reason=reason):
+            return InvalidRequest(f"body: {reason}", details={"field": "body"})
+        case ImporterBusy(reason=reason):
+            return ImportBusy(reason, retry_after_s=IMPORT_RETRY_S)
+        case DocumentsUnavailable(message=message, reason=why):
+            return StoreUnavailable(message, reason=why)
+    raise error
+
+
+def _with_readers(document: Document, readers: Readers | None) -> Document:
+    return document if readers is None else dataclasses.replace(document, readers=readers)
+
+
+def _matching(headers: Headers, current: str | None) -> str:
+    """Return the version that is there, if ``If-Match`` names it.
+
+    Raises VersionRequired, VersionMismatch.
+    """
+    wanted = headers.get("if-match")
+    if wanted is None:
+        raise VersionRequired(
+            "the request names no version; send If-Match with the ETag of the version that you "
+            "read, or If-None-Match: * for a new document"
+        )
+    if current is not None and (wanted.strip() == "*" or current in _STRONG_TAG.findall(wanted)):
+        return current
+    raise _mismatch(current)
+
+
+def _mismatch(current: str | None) -> VersionMismatch:
+    return VersionMismatch(
+        "the current version does not match If-Match or If-None-Match; read the document again "
+        "and repeat the change",
+        details=None if current is None else {"version": current},
+    )
+
+
+def _cursor_of(head: DocumentHead) -> str:
+    return base64.urlsafe_b64encode(json.dumps([head.tenant_id, head.doc_id]).encode()).decode()
+
+
+def _key_of(cursor: str) -> Key:
+    try:
+        tenant_id, doc_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, TypeError, RecursionError):  # 3,000 brackets were an internal error
+        raise InvalidRequest(
+            "cursor: is not valid; leave it out to start over",
+            details={"field": "cursor"},
+        ) from None
+    return str(tenant_id), str(doc_id)
+
+
+def _rights_response(parsed: ParsedRequest[object], head: DocumentHead) -> Response:
+    rights = DocumentRights(
+        tenant_id=head.tenant_id, doc_id=head.doc_id, readers=DocumentReaders.of(head.readers)
+    )
+    return response_of(rights, parsed, headers=_etag(rights_tag(head.readers)))
+
+
+def _etag(tag: str) -> dict[str, str]:
+    return {"ETag": f'"{tag}"'}
+
+
+def _key_named(parsed: ParsedRequest[object], query: DocumentQuery) -> Key:
+    """Return the document that the query names, which the record of the operation names too."""
+    add_to_operation(parsed.request.scope, doc_id=query.doc_id)
+    return query.tenant_id, query.doc_id
+
+
+def _no_document(key: Key) -> NoSuchDocumentHere:
+    return NoSuchDocumentHere(
+        f"tenant {quote(key[0])} has no document {quote(key[1])}; GET /internal/documents lists "
+        "its documents"
+    )
+
+
+def _record_change(event: str, parsed: ParsedRequest[object], head: DocumentHead) -> None:
+    add_to_operation(parsed.request.scope, event, version=head.version)

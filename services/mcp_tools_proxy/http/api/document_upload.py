@@ -1,0 +1,248 @@
+"""Takes uploads: to a temporary file within their limit, imported, and read one at a time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from fastapi import Request
+from starlette.datastructures import Headers
+
+from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
+from mcp_tools_proxy.documents.folder.file_scan import largest_file
+from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import (
+    ImportBusy,
+    InvalidRequest,
+    PayloadTooLarge,
+    StoreUnavailable,
+    UnsupportedFormat,
+)
+from mcp_tools_proxy.http.api.document_models import UploadQuery
+from mcp_tools_proxy.http.body import cancel_on_disconnect, discard
+from mcp_tools_proxy.http.responses import JSON
+from mcp_tools_proxy.storage.files import open_temporary, write_all
+from mcp_tools_proxy.wire.strict_json import BODY
+
+MAX_UPLOADS = 32
+"""Uploads at once; each is a file on disk, of at most ``max_document_bytes``."""
+
+MAX_UPLOADS_OF_TENANT = 24
+"""Of these, so that slow uploads of one tenant leave places to the others."""
+
+LARGE_BYTES = 1_000_000
+"""Documents over this size are read and written one at a time: it takes three times their size."""
+
+IMPORT_RETRY_S = 5
+
+_ANY = "application/octet-stream"
+_SUFFIXES = {
+    "application/pdf": ".pdf",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "text/html": ".html",
+    "text/csv": ".csv",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+}
+
+_PDF_KINDS = ("application/pdf", _ANY)
+
+FILES: Mapping[str, str] = {
+    JSON: "The document in the format of document files (DocumentContent).",
+    _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. With this type, PDFs "
+    "are detected by their first bytes; other files are read as text.",
+}
+"""What OpenAPI says of an upload, by media type: generators of clients know no others."""
+
+
+def media_type(headers: Headers) -> str:
+    """Return the type of the body. Raises UnsupportedFormat."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (*FILES, *_SUFFIXES):
+        known = ", ".join((JSON, *_SUFFIXES, _ANY))
+        raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
+    return kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploaded:
+    """A document, and the PDF that it was imported from, where that is to be kept."""
+
+    document: Document
+    original: bytes | None
+
+
+class Uploads:
+    """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
+
+    def __init__(
+        self,
+        *,
+        max_document_bytes: int,
+        keep_originals: bool,
+        ocr_languages: tuple[str, ...],
+        ocr_timeout_s: float,
+    ) -> None:
+        self._importer = Importer(
+            max_document_bytes=largest_file(max_document_bytes), ocr_timeout_s=ocr_timeout_s
+        )
+        self._ocr_languages = ocr_languages
+        self._max_document_bytes = max_document_bytes
+        self._keep_originals = keep_originals
+        self._running: Counter[str] = Counter()
+        """By tenant."""
+        self._large = asyncio.Lock()
+        """Held while a large document is in memory."""
+        self._reader = ThreadPoolExecutor(1, "upload")
+        """One thread, for each keeps the memory of what it has read: 8 kept 180 MB."""
+
+    def __repr__(self) -> str:
+        return f"<Uploads: {self._running.total()} running>"
+
+    @asynccontextmanager
+    async def document(
+        self, request: Request, kind: str, query: UploadQuery
+    ) -> AsyncIterator["Uploaded"]:
+        """Receive the body of a request; yield the document that it holds, or is imported to.
+
+        If that is large, no other is in memory while the block runs. Raises ImportBusy,
+        PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and what an import
+        raises.
+        """
+        with self._place(query.tenant_id):
+            async with (
+                _spooled(request, self._max_document_bytes) as file,
+                self._readable(request, file, kind, query) as sent,
+                self._large if self._memory_bytes(sent, file) > LARGE_BYTES else nullcontext(),
+            ):
+                loop = asyncio.get_running_loop()
+                document = await loop.run_in_executor(self._reader, sent.document)
+                original = None
+                if self._keep_originals and kind in _PDF_KINDS:
+                    original = await loop.run_in_executor(self._reader, _pdf_in, file)
+                yield Uploaded(document=document, original=original)
+
+    def _memory_bytes(self, sent: "_JsonForm | Imported", file: FileIO) -> int:
+        """Return how many bytes are in memory at least once a document was read."""
+        return max(sent.size, file.tell() if self._keep_originals else 0)
+
+    @contextmanager
+    def _place(self, tenant_id: str) -> Iterator[None]:
+        if (
+            self._running.total() >= MAX_UPLOADS
+            or self._running[tenant_id] >= MAX_UPLOADS_OF_TENANT
+        ):
+            raise ImportBusy(
+                f"{MAX_UPLOADS} uploads are already in progress, or {MAX_UPLOADS_OF_TENANT} of "
+                "this tenant; try again later",
+                retry_after_s=IMPORT_RETRY_S,
+            )
+        self._running[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._running[tenant_id] -= 1
+            if not self._running[tenant_id]:
+                del self._running[tenant_id]
+
+    @asynccontextmanager
+    async def _readable(
+        self, request: Request, file: FileIO, kind: str, query: UploadQuery
+    ) -> AsyncIterator["_JsonForm | Imported"]:
+        """Import an upload, unless it is the JSON form already.
+
+        An import ends when its client disconnects: another tenant waited 50 s for its place.
+        """
+        if kind == JSON:
+            yield _JsonForm(file, query)
+            return
+        options = ImportOptions(
+            tenant_id=query.tenant_id,
+            doc_id=query.doc_id,
+            stem=query.doc_id,
+            title=query.title,
+            tags=tuple(one_line(tag) for tag in query.tag or ()),
+            language=query.language,
+            ocr_languages=self._ocr_languages,
+        )
+        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
+        async with AsyncExitStack() as stack:
+            importing = stack.enter_async_context(self._importer.imported(file, suffix, options))
+            yield await cancel_on_disconnect(request.receive, importing)
+
+
+class _JsonForm:
+    """An upload that is a document's JSON form."""
+
+    def __init__(self, file: FileIO, query: UploadQuery) -> None:
+        self.size = file.tell()
+        self._file = file
+        self._query = query
+
+    def document(self) -> Document:
+        """Return the document. Raises InvalidRequest. Blocks."""
+        try:
+            self._file.seek(0)
+            content = self._file.read()
+            document = parse_document(Path("body"), content, is_foreign=True)
+        except BrokenFile as error:
+            details = {"field": error.field or BODY}
+            raise InvalidRequest(f"{BODY}: {error.reason}", details=details) from error
+        if (document.tenant_id, document.doc_id) != (self._query.tenant_id, self._query.doc_id):
+            raise InvalidRequest(
+                "doc_id: the tenant_id or doc_id in the document differs from the query",
+                details={"field": "doc_id"},
+            )
+        return document
+
+
+def _pdf_in(file: FileIO) -> bytes | None:
+    """Return the content of a file that is a PDF."""
+    if _suffix_of(file) != ".pdf":
+        return None
+    file.seek(0)
+    return file.read()
+
+
+def _suffix_of(file: FileIO) -> str:
+    """Return the kind of a file that came without its type."""
+    file.seek(0)
+    return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
+
+
+@asynccontextmanager
+async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
+    """Write the body to a temporary file. Raises PayloadTooLarge, StoreUnavailable."""
+    with _as_store_unavailable():
+        file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
+    with file:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > max_bytes:
+                await discard(request.receive, size)
+                raise PayloadTooLarge(
+                    f"the document is over {max_bytes} bytes; split it into several documents",
+                    details={"max_document_bytes": max_bytes},
+                )
+            with _as_store_unavailable():
+                await asyncio.to_thread(write_all, file, piece)
+        yield file
+
+
+@contextmanager
+def _as_store_unavailable() -> Iterator[None]:
+    """Convert an error of the temporary folder, which may be full of files, or gone."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            "not enough disk space for the upload; try again later, or tell an operator",
+            reason=str(error.strerror),
+        ) from error

@@ -1,0 +1,1 @@
+"""MCP: ``server`` serves MCP clients, ``connector`` carries sessions to a remote backend."""

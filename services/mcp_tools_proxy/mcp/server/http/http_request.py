@@ -1,0 +1,198 @@
+"""A request of streamable HTTP: who sends it, what its headers say, and where its response goes.
+
+Some headers of a stateless request repeat what routes it, and arguments: proxies route by
+``x-mcp-header`` of the input schema, so a call whose headers and arguments differ is refused.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import Self
+
+from pydantic_core import to_json
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.list_options import ListOptions
+from mcp_tools_proxy.mcp.server.request import NO_HEADERS
+from mcp_tools_proxy.mcp.server.stateless import StatelessRequest
+from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import X_MCP_HEADER
+
+_ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
+_KNOWN = {name.encode(): name for name in ("accept", "content-type", *_ROUTING)}
+_PARAMETER = b"mcp-param-"
+
+MAX_CACHED_CHARS = 256
+"""A longer ``Accept`` header is read each time: a cache of headers of 64 kB took 32 MB."""
+
+
+CallerCheck = Callable[[], Awaitable[None]]
+"""Raises ProxyError if the caller may no longer have the stream."""
+
+
+class HttpRequest:
+    """One authenticated request and where its response is sent.
+
+    ``check`` is repeated while the response is a stream.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        caller: Caller,
+        options: ListOptions,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self.scope = scope
+        self.caller = caller
+        self.options = options
+        self.check = check
+        self.receive = receive
+        self.send = send
+
+    @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        method: str = self.scope["method"]
+        return method
+
+    @property
+    def path(self) -> str:
+        """The path, without a slash at its end."""
+        path: str = self.scope["path"]
+        return path.rstrip("/")
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, of a repeated one all."""
+        return Headers(scope=self.scope)
+
+    @cached_property
+    def first_headers(self) -> Mapping[bytes, bytes]:
+        """The headers, of a repeated one the first."""
+        return dict(reversed(self.scope["headers"]))
+
+    @cached_property
+    def accept(self) -> str:
+        """The media types of the response that the client names."""
+        values = [value for name, value in self.scope["headers"] if name == b"accept"]
+        return b",".join(values).decode("latin-1")
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the response may be an event stream."""
+        return accepts_events(self.accept)
+
+    async def respond(self, response: Response) -> None:
+        """Send a response that is not of JSON-RPC."""
+        await response(self.scope, self.receive, self.send)
+
+    async def refuse_method(self, *allowed: str) -> None:
+        """Send the response to a method of HTTP that is not served here."""
+        await self.respond(Response(status_code=405, headers={"Allow": ", ".join(allowed)}))
+
+
+@dataclass(frozen=True, slots=True)
+class PostHeaders:
+    """The headers of one POST; white space around values is removed, see RFC 9110 §5.5."""
+
+    values: Mapping[str, str]
+    """Routing and media types, by name; of a repeated header the first."""
+    repeated: str | None
+    """The routing header that came twice, None if none did."""
+    parameters: Headers
+    """The ``Mcp-Param-`` headers, see HeaderParameters."""
+
+    @classmethod
+    def read(cls, raw: Iterable[tuple[bytes, bytes]]) -> Self:
+        """Read the headers of an ASGI scope."""
+        values: dict[str, str] = {}
+        repeated: str | None = None
+        parameters: list[tuple[bytes, bytes]] = []
+        for key, value in raw:
+            name = _KNOWN.get(key)
+            if name is None:
+                if key.startswith(_PARAMETER):
+                    parameters.append((key, value.strip(b" \t")))
+            elif name not in values:
+                values[name] = value.strip(b" \t").decode("latin-1")
+            elif repeated is None and name in _ROUTING:
+                repeated = name
+        return cls(values, repeated, Headers(raw=parameters) if parameters else NO_HEADERS)
+
+
+def accepts_json(accept: str) -> bool:
+    """Return whether an ``Accept`` header allows JSON."""
+    return _accepts(accept, ("*/*", "application/*", "application/json"))
+
+
+def accepts_events(accept: str) -> bool:
+    """Return whether an ``Accept`` header allows an event stream."""
+    return _accepts(accept, ("*/*", "text/*", "text/event-stream"))
+
+
+def _accepts(accept: str, wanted: tuple[str, ...]) -> bool:
+    read = _names_any if len(accept) <= MAX_CACHED_CHARS else _names_any.__wrapped__
+    return read(accept, wanted)
+
+
+@lru_cache(maxsize=256)
+def _names_any(accept: str, wanted: tuple[str, ...]) -> bool:
+    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
+    return not kinds.isdisjoint(wanted)
+
+
+_KEYWORD = to_json(X_MCP_HEADER)
+
+
+class HeaderParameters:
+    """Finds the tools that have header parameters, once for each tool of a registry.
+
+    Most tools have none, and a walk through the schema at each call would be in vain.
+    """
+
+    def __init__(self, registry: RegistryHolder) -> None:
+        self._holder = registry
+        self._registry = registry.current
+        self._has_parameters: dict[int, bool] = {}
+        """By ``id()`` of the schemas, which are unique while their registry lives."""
+
+    def check(self, request: StatelessRequest, caller: Caller, headers: Mapping[str, str]) -> None:
+        """Raise JsonRpcError if the ``Mcp-Param-`` headers of a tools/call differ from arguments.
+
+        Nothing is checked for a tool that ``caller`` may not use: its schema must not be revealed.
+        """
+        name, arguments = request.params.get("name"), request.params.get("arguments")
+        if request.method != "tools/call" or not isinstance(name, str):
+            return
+        if not isinstance(arguments, dict | None) or not (arguments or headers):
+            return
+        schema = self._schema(name, caller)
+        if schema is None:
+            return
+        # the SDK, which such a tool's server has imported
+        from mcp.shared.inbound import validate_mcp_param_headers  # noqa: PLC0415
+
+        rejection = validate_mcp_param_headers(schema, arguments or {}, headers)
+        if rejection is not None:
+            raise JsonRpcError(rejection.code, rejection.message, rejection.data)
+
+    def _schema(self, tool: str, caller: Caller) -> JsonObject | None:
+        """Return the input schema of a tool with header parameters, else None."""
+        registry = self._holder.current
+        schema = registry.input_schema(tool, caller)
+        if schema is None:
+            return None
+        if registry is not self._registry:
+            self._registry, self._has_parameters = registry, {}
+        found = self._has_parameters.get(id(schema))
+        if found is None:
+            self._has_parameters[id(schema)] = found = _KEYWORD in to_json(schema)
+        return schema if found else None

@@ -1,0 +1,230 @@
+"""Legacy HTTP+SSE (2024-11-05): a GET stream for the server's messages, a POST for each client's.
+
+It is served at ``/mcp/sse``, and at ``/mcp`` for clients of the original service.
+
+The stream's first event is the address to post to, the stream's own with a ``sessionId`` (F-02);
+a message without one is answered 400, with an unknown one 404 (F-03).
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote
+from uuid import UUID, uuid4
+
+from starlette.responses import Response
+from starlette.types import Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.list_options import ListOptions
+from mcp_tools_proxy.http.body import BodyLimits, disconnected, parse_body, read_body
+from mcp_tools_proxy.http.list_query import query_of
+from mcp_tools_proxy.mcp.server.http.event_streams import EventStream, event_frame
+from mcp_tools_proxy.mcp.server.http.http_request import HttpRequest
+from mcp_tools_proxy.mcp.server.message_session import MessageSession
+from mcp_tools_proxy.mcp.server.server import GatewayMcpServer
+from mcp_tools_proxy.wire.json_rpc import RequestId, check_message, request_id_of
+
+MAX_UNREAD = 64
+"""Unread messages of one session; beyond it the session's requests are refused."""
+
+MAX_WAITING_BYTES = 1024 * 1024
+"""Bytes that wait for one session: while so many do, its requests are refused.
+
+An answer repeats its request's id, which may be as long as a body: 64 such answers took 400 MB.
+"""
+
+LEAST_BYTES = 1024
+"""What the smallest message counts: so 1,024 requests may be open, which all got a task."""
+
+
+class UnreadMessages:
+    """The messages of one session that wait, in number and bytes.
+
+    The bytes of a request count from its POST until the client reads the answer, so that requests
+    which arrive together are bounded as well.
+    """
+
+    def __init__(self) -> None:
+        self._unread = 0
+        """Number of messages that wait for the client."""
+        self._waiting_bytes = 0
+        """Bytes of these, and of requests until then."""
+        self._unanswered: dict[str, int] = {}
+        """Bytes of the requests without an answer, by id."""
+
+    def add_request(self, id_: RequestId, size_bytes: int) -> None:
+        """Count a request that the client has posted. Raises CapacityExceeded."""
+        if self._unread >= MAX_UNREAD:
+            raise CapacityExceeded(
+                f"{MAX_UNREAD} messages on the stream are not read yet, which is the limit; read "
+                "them first"
+            )
+        if self._waiting_bytes >= MAX_WAITING_BYTES:
+            raise CapacityExceeded(
+                f"{self._waiting_bytes} bytes on the stream are not read yet, the limit is "
+                f"{MAX_WAITING_BYTES}; read them first, and wait for answers before you send more"
+            )
+        self._unanswered[str(id_)] = max(size_bytes, LEAST_BYTES)
+        self._waiting_bytes += max(size_bytes, LEAST_BYTES)
+
+    def end_request(self, id_: object) -> int:
+        """Count a request no longer, if it has no answer yet; return its size in bytes, else 0."""
+        size_bytes = self._unanswered.pop(str(id_), 0)
+        self._waiting_bytes -= size_bytes
+        return size_bytes
+
+    @contextmanager
+    def sending(self, message: Mapping[str, object], size_bytes: int) -> Iterator[None]:
+        """Count a message to the client while open; an answer in place of its request."""
+        if "method" not in message:
+            size_bytes += self.end_request(message["id"])  # its request is still in memory
+        self._unread += 1
+        self._waiting_bytes += size_bytes
+        try:
+            yield
+        finally:
+            self._unread -= 1
+            self._waiting_bytes -= size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _SseSession:
+    caller: Caller
+    options: ListOptions
+    messages: MessageSession
+    unread: UnreadMessages
+
+    def is_of(self, caller: Caller, options: ListOptions) -> bool:
+        """Return whether a message of ``caller`` with these list options is of this session."""
+        return self.caller == caller and options.agree_with(self.options)
+
+
+class LegacySse:
+    """Serves each stream as a session of its own.
+
+    When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
+    """
+
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        *,
+        on_shutdown: Callable[[], Awaitable[None]],
+        limits: BodyLimits,
+    ) -> None:
+        self._server = server
+        self._on_shutdown = on_shutdown
+        self._limits = limits
+        self._sessions: dict[str, _SseSession] = {}
+
+    async def stream(self, request: HttpRequest, send: Send) -> None:
+        """Serve one session for as long as its stream is open."""
+        caller, options = request.caller, request.options
+        events, unread, session_id = EventStream(send), UnreadMessages(), uuid4().hex
+
+        async def send_message(message: Mapping[str, object]) -> None:
+            frame = event_frame(message)
+            with unread.sending(message, len(frame)):
+                await events.send_frame(frame)
+
+        address = f"{quote(request.scope['path'])}?sessionId={session_id}"
+        address += query_of(options)
+        async with events.pings(), asyncio.TaskGroup() as tasks:
+            # its open requests are bounded by what waits, see UnreadMessages
+            session = MessageSession(
+                self._server,
+                caller,
+                send_message,
+                tasks,
+                max_open_requests=math.inf,
+                options=options,
+            )
+            self._sessions[session_id] = _SseSession(caller, options, session, unread)
+            enders = [
+                tasks.create_task(end)
+                for end in (
+                    disconnected(request.receive, session.close),
+                    self._end_on_shutdown(session),
+                )
+            ]
+            try:
+                await events.send_frame(b"event: endpoint\r\ndata: %b\r\n\r\n" % address.encode())
+                await session.run()
+            finally:
+                del self._sessions[session_id]
+                for ender in enders:
+                    ender.cancel()
+        await events.end()
+
+    def has_session(self, request: HttpRequest) -> bool:
+        """Return whether a message belongs to an open stream of its caller."""
+        try:
+            return self._session_of(request) is not None
+        except ValueError:
+            return False
+
+    async def post(self, request: HttpRequest) -> None:
+        """Receive one message of a session; in another style of names than its own it is unknown.
+
+        Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded while too much of
+        the session waits.
+        """
+        body = await read_body(request.receive, self._limits.max_bytes)
+        message = check_message(await parse_body(body, self._limits))
+        try:
+            session = self._session_of(request)
+        except ValueError as error:
+            response = Response(str(error), status_code=400)
+        else:
+            response = await self._receive(session, message, request.caller, len(body))
+        await request.respond(response)
+
+    def _session_of(self, request: HttpRequest) -> _SseSession | None:
+        """Return the session that a message names. Raises ValueError if it names none."""
+        session = self._sessions.get(_session_id_of(request.scope["query_string"]))
+        if session is None or not session.is_of(request.caller, request.options):
+            return None
+        return session
+
+    async def _receive(
+        self,
+        session: _SseSession | None,
+        message: Mapping[str, object],
+        caller: Caller,
+        size_bytes: int,
+    ) -> Response:
+        if session is None:
+            return Response("Could not find session", status_code=404)
+        id_ = request_id_of(message)
+        if id_ is not None:
+            session.messages.check_id(id_)
+            session.unread.add_request(id_, size_bytes)
+        await session.messages.receive(message, caller)
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": cancelled}}:
+                session.unread.end_request(cancelled)
+        return Response("Accepted", status_code=202)
+
+    async def _end_on_shutdown(self, session: MessageSession) -> None:
+        await self._on_shutdown()
+        await session.wait_until_answered()
+        session.close()
+
+
+def _session_id_of(query_string: bytes) -> str:
+    """Return the session id in the query of a POST, in any spelling of a UUID.
+
+    Raises ValueError without one.
+    """
+    query = parse_qsl(query_string.decode("latin-1"))
+    *_, given = "", *(value for key, value in query if key in ("sessionId", "session_id"))
+    if not given:
+        raise ValueError("session_id is required")
+    try:
+        return UUID(hex=given).hex
+    except ValueError:
+        raise ValueError("Invalid session ID") from None

@@ -1,0 +1,411 @@
+"""The sessions of the older eras of which this process holds something, such as an open stream.
+
+Of a session that nobody uses now only its id exists, which its client has, and a small record. A
+client opens a stream for what no request of its has caused.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from operator import sub
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import Receive, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.list_options import ListOptions
+from mcp_tools_proxy.http.body import disconnected
+from mcp_tools_proxy.mcp.server.handshake_session import (
+    CANCELLED,
+    HandshakeSession,
+    cancelled,
+    replica_of,
+)
+from mcp_tools_proxy.mcp.server.http.event_streams import EventStream
+from mcp_tools_proxy.mcp.server.http.session_ids import SessionClaims, SessionName
+from mcp_tools_proxy.mcp.server.http.session_records import SessionRecord, SessionRecords
+from mcp_tools_proxy.mcp.server.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.mcp.server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp.server.subscriptions import SessionSubscriptions
+from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.mcp.server.http.shared_sessions import Notice, SharedSessions
+
+
+CHECK_S = 30.0
+"""The longest pause between two checks for sessions that nobody uses, in seconds; other replicas
+know after it which are in use."""
+
+MAX_CANCELLED_ID_CHARS = 256
+"""A cancellation of a request that has a longer id is not passed on to other replicas."""
+
+
+class LiveSession:
+    """What this process holds of one session: requests, a stream, and what its client has set."""
+
+    __slots__ = ("_is_shared", "caller", "handshake", "name", "record", "stream")
+
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        claims: SessionClaims,
+        record: SessionRecord,
+        caller: Caller,
+        *,
+        is_shared: bool,
+    ) -> None:
+        self.name = claims.name
+        self.handshake = HandshakeSession(server, claims.declared, self._send)
+        self.record = record
+        self.caller = caller
+        self.stream: SessionStream | None = None
+        """The stream for what no request has caused, while the client holds one open."""
+        self._is_shared = is_shared
+
+    @property
+    def is_held(self) -> bool:
+        """Whether something is kept when no request is being served.
+
+        Where replicas share sessions, what a client has set is in Redis.
+        """
+        return self.stream is not None or (self.handshake.holds_state and not self._is_shared)
+
+    def end(self) -> None:
+        """Cancel the requests, end the stream, and forget what the client has set."""
+        self.handshake.end()
+        if self.stream is not None:
+            self.stream.close()
+
+    async def serve_stream(
+        self,
+        lists: ListChangeMonitor,
+        options: ListOptions,
+        receive: Receive,
+        send: Send,
+        *,
+        seen: str | None,
+        primed: bool,
+        is_alone: bool,
+    ) -> None:
+        """Serve the session's stream, see ``SessionStream``; there must be none yet."""
+        self.stream = SessionStream(send, lists, self.caller, options, is_alone=is_alone)
+        try:
+            await self.stream.serve(
+                self.handshake.subscriptions,
+                receive,
+                seen=seen,
+                primed=primed,
+                restore=self._restore,
+            )
+        finally:
+            self.stream = None
+
+    async def _restore(self) -> None:
+        """Follow the resources that the client subscribed to at other replicas."""
+        if self._is_shared:
+            await self.handshake.follow(self.record.uris, self.caller, notify=True)
+
+    async def _send(self, message: Mapping[str, object]) -> None:
+        """Send a message by the stream; without one it is dropped."""
+        if self.stream is not None:
+            await self.stream.send(message)
+
+
+class LiveSessions:
+    """The sessions that hold something here: at most ``max_held`` beyond their requests.
+
+    One that has to make space ends as a whole: a client that lost its subscriptions only would wait
+    for updates that never come. ``others`` counts what else takes such a place: the sessions of
+    legacy HTTP+SSE.
+    """
+
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        records: SessionRecords,
+        *,
+        shared: "SharedSessions | None",
+        max_held: int,
+        idle_s: float,
+        others: Callable[[], Counter[str]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._shared = shared
+        self._max_held = max_held
+        self._idle_s = idle_s
+        self._others = others
+        self._clock = clock
+        self._live: dict[SessionName, LiveSession] = {}
+
+    def __len__(self) -> int:
+        """Number of sessions that hold something, those of legacy HTTP+SSE included."""
+        return self._held_tenants.total()
+
+    @contextmanager
+    def use(
+        self, claims: SessionClaims, record: SessionRecord, caller: Caller
+    ) -> Iterator[LiveSession]:
+        """Yield a session for a request of its client."""
+        live = self._live.get(claims.name)
+        if live is None:
+            is_shared = self._shared is not None
+            live = LiveSession(self._server, claims, record, caller, is_shared=is_shared)
+            self._live[claims.name] = live
+        live.record = record
+        if self._shared is not None:
+            live.handshake.log_level = record.log_level
+            live.handshake.subscriptions.known_uris = record.uris
+        record.users += 1
+        try:
+            yield live
+        finally:
+            self._records.leave(claims.name, record)
+            if not record.users and not live.is_held and self._live.get(claims.name) is live:
+                del self._live[claims.name]
+                live.handshake.subscriptions.cancel_all()
+
+    def make_space(self, caller: Caller) -> None:
+        """End an unused session that holds something if one more of ``caller`` would be too many.
+
+        Raises CapacityExceeded if no session may be ended for it. The caller takes the space before
+        it waits for anything, else another one may.
+        """
+        tenants = self._held_tenants
+        while tenants.total() >= self._max_held:
+            unused = [
+                IdleSession(name, live.caller.tenant_id, live.record.used + self._idle_s)
+                for name, live in self._live.items()
+                if not live.record.users
+            ]
+            name = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
+            self._end_here(name)
+            tenants = self._held_tenants
+
+    def make_space_for(self, live: LiveSession, *, opens_stream: bool = False) -> None:
+        """Evict an unused session if one more will hold something. Raises CapacityExceeded."""
+        if not live.is_held and (opens_stream or self._shared is None):
+            self.make_space(live.caller)
+
+    async def receive(self, live: LiveSession, message: Mapping[str, Any]) -> None:
+        """Receive a notification or response of a client, here or where it is waited for."""
+        if live.handshake.receive(message) or self._shared is None:
+            return
+        match message:
+            case {"method": method, "params": {"requestId": int() | str() as id_}} if (
+                method == CANCELLED and len(str(id_)) <= MAX_CANCELLED_ID_CHARS
+            ):
+                await self._shared.send(live.name, cancelled(id_))
+            case {"id": str(id_)} if replica := replica_of(id_):
+                await self._shared.send(live.name, message, replica)
+
+    async def share(self, live: LiveSession, message: Mapping[str, Any]) -> None:
+        """Publish what a client has set by a request that has succeeded."""
+        if self._shared is None:
+            return
+        name, record = live.name, live.record
+        too_many: Sequence[SessionName] = ()
+        match message:
+            case {"method": "logging/setLevel"}:
+                record.log_level = live.handshake.log_level
+                too_many = await self._shared.set_log_level(name, record.log_level)
+            case {"method": "resources/subscribe", "params": {"uri": str(uri)}}:
+                record.uris |= {uri}
+                too_many = await self._shared.subscribe(name, uri)
+                if live.stream is not None:  # another replica's news may have undone it meanwhile
+                    await live.handshake.follow(record.uris, live.caller)
+            case {"method": "resources/unsubscribe", "params": {"uri": str(uri)}}:
+                record.uris -= {uri}
+                await self._shared.unsubscribe(name, uri)
+        for unused in too_many:
+            await self.end(unused)
+
+    async def end(self, name: SessionName) -> None:
+        """End a session, at all replicas: its client has to begin a new one."""
+        self._end_here(name)
+        if self._shared is not None:
+            await self._shared.end(name)
+
+    async def run(self) -> None:
+        """End the sessions that hold something and were not used for long, until cancelled.
+
+        Meanwhile other replicas are told which sessions are in use here, and are listened to.
+        """
+        shared = self._shared
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._check_all(shared, tasks))
+                if shared is not None:
+                    async for notice in shared.notices():
+                        await self._receive_notice(notice, shared, tasks)
+        finally:
+            if shared is not None:
+                await shared.close()
+
+    async def _check_all(self, shared: "SharedSessions | None", tasks: asyncio.TaskGroup) -> None:
+        """From time to time, end what is unused, and publish which sessions are in use.
+
+        Their state is read as well: a notice may be lost.
+        """
+        while True:
+            since = self._clock()
+            await asyncio.sleep(min(self._idle_s / 4, CHECK_S))
+            for name, live in tuple(self._live.items()):
+                if self._records.is_unused(live.record):
+                    self._end_here(name)
+            if shared is not None:
+                await self._reload(self._records.used_since(since), shared, tasks)
+
+    async def _receive_notice(
+        self, notice: "Notice", shared: "SharedSessions", tasks: asyncio.TaskGroup
+    ) -> None:
+        live = self._live.get(notice.name)
+        if notice.message is None:
+            if self._records.is_known(notice.name):
+                await self._reload([notice.name], shared, tasks)
+        elif live is not None:
+            live.handshake.receive(notice.message)
+
+    async def _reload(
+        self, names: Sequence[SessionName], shared: "SharedSessions", tasks: asyncio.TaskGroup
+    ) -> None:
+        """Apply what other replicas have published of sessions that are in use here."""
+        for name, state in zip(names, await shared.load(names) or (), strict=False):
+            record = self._records.update(name, state)
+            live = self._live.get(name)
+            if live is None:
+                continue
+            if record is None:
+                self._end_here(name)
+            elif live.stream is not None:
+                tasks.create_task(live.handshake.follow(record.uris, live.caller))
+
+    def _end_here(self, name: SessionName) -> None:
+        self._records.end(name)
+        live = self._live.pop(name, None)
+        if live is not None:
+            live.end()
+
+    @property
+    def _held_tenants(self) -> Counter[str]:
+        """Number of sessions of each tenant that hold something."""
+        held = Counter(live.caller.tenant_id for live in self._live.values() if live.is_held)
+        return held + self._others()
+
+
+FIRST_STREAM_S = 10.0
+"""A stream that is opened later than this after the handshake is taken for one that is reopened."""
+
+REPEATED_AFTER_S = (2.0, 10.0, 60.0, 300.0)
+"""When a change of a list is notified again, in seconds after it, where replicas share sessions.
+
+They take it up one after the other: a client that is notified by one and lists at one that is
+behind gets the old list. A roll-out or a ConfigMap takes minutes to reach all of them.
+"""
+
+_CHANGED = {kind.changed_method for kind in ListKind}
+
+
+class SessionStream:
+    """One open stream: list changes and updates of resources, while its client reads it.
+
+    A client that loses its stream and opens another one, on any replica, may have missed a change
+    of a list. The id of an event is a digest of the lists at its time, so a client that names its
+    last event is told again only if they differ now. Where there may be other replicas, which
+    ``is_alone`` rules out, a change is notified again at REPEATED_AFTER_S.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        lists: ListChangeMonitor,
+        caller: Caller,
+        options: ListOptions,
+        *,
+        is_alone: bool,
+    ) -> None:
+        self._events = EventStream(send)
+        self._lists = lists
+        self._caller = caller
+        self._options = options
+        self._is_alone = is_alone
+        self._closed = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._to_repeat: set[str] = set()
+        """Notifications of the changes that other replicas may not have taken up."""
+
+    async def serve(
+        self,
+        subscriptions: SessionSubscriptions,
+        receive: Receive,
+        *,
+        seen: str | None,
+        primed: bool,
+        restore: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Serve until the client leaves, or ``close``; ``restore`` subscribes to its resources.
+
+        ``seen`` is the digest of the lists that the client knows; None if that is unknown, and it
+        is told that all may have changed. ``primed`` clients get an event id at once, which older
+        ones would take for a message.
+        """
+        versions = await self._lists.snapshot_or_empty(self._caller, self._options)
+        digest = versions.digest.hex()
+        await self._events.begin(digest if primed else None)
+        subscriptions.subscribe_to_lists(self._caller, versions)
+        try:
+            if seen != digest:
+                for kind in ListKind:
+                    await self.send({"jsonrpc": "2.0", "method": kind.changed_method})
+            async with self._events.pings(), asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(disconnected(receive, self.close))
+                restoring = tasks.create_task(restore())
+                repeating = tasks.create_task(self._repeat_changes())
+                await self._closed.wait()
+                watching.cancel()
+                restoring.cancel()
+                repeating.cancel()
+        finally:
+            subscriptions.unsubscribe_from_lists()
+        await self._events.end()
+
+    async def send(self, message: Mapping[str, object]) -> None:
+        """Send a message; that a list has changed has an event id."""
+        method = str(message["method"])
+        if method in _CHANGED:
+            self._to_repeat.add(method)
+            self._changed.set()
+            await self._notify_change(method)
+        else:
+            await self._events.notify(message)
+
+    def close(self) -> None:
+        """End the stream."""
+        self._closed.set()
+
+    async def _notify_change(self, method: str) -> None:
+        digest = (await self._lists.snapshot_or_empty(self._caller, self._options)).digest
+        await self._events.notify({"jsonrpc": "2.0", "method": method}, id_=digest.hex())
+
+    async def _repeat_changes(self) -> None:
+        """Notify each change again at REPEATED_AFTER_S, counted anew from the last one."""
+        while not self._is_alone:
+            await self._changed.wait()
+            self._changed.clear()
+            if await self._repeat_until_next_change():
+                self._to_repeat.clear()
+
+    async def _repeat_until_next_change(self) -> bool:
+        """Return whether all was repeated before another change."""
+        for pause_s in map(sub, REPEATED_AFTER_S, (0.0, *REPEATED_AFTER_S)):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._changed.wait()
+                    return False
+            for method in sorted(self._to_repeat):
+                await self._notify_change(method)
+        return True

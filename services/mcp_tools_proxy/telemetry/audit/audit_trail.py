@@ -1,0 +1,433 @@
+"""The one place that audit records go through: to the log, and to the audit file or to memory.
+
+Of records that cost their senders no budget the first of a minute have a line each, and the others
+are counted. A reader of the records as they come may be slow.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import structlog
+
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, SETTINGS, Entry, RuleSource
+from mcp_tools_proxy.domain.errors import AuditUnavailable
+from mcp_tools_proxy.telemetry.audit.audit_file import AuditFile
+from mcp_tools_proxy.telemetry.audit.record_search import Record, RecordFilter, parse_record
+from mcp_tools_proxy.telemetry.log_lines import RenderedLine, line_of, timestamp, to_ascii_json
+from mcp_tools_proxy.telemetry.recorder import DONE_SUMMARY, REFUSED_SUMMARY, Bound
+from mcp_tools_proxy.wire.uris import group_of
+
+RECORDS_ARE_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_AUDIT_REQUIRED")
+
+MAX_RECENT = 1000
+"""Records that are kept in memory where there is no audit file."""
+
+
+MOST_RECORDED = {Bound.UNAUTHENTICATED: 20, Bound.REFUSED: 60, Bound.DONE: 300}
+"""Records that one sender has one by one in a minute, of those that cost no budget."""
+
+SUMMARY_S = 5.0
+"""Seconds between two summaries: ``kill -9`` loses what was counted since the last ones."""
+
+_SENDER_FIELDS = (
+    *("tenant_id", "user_id", "agent", "token_id", "issuer", "subject", "entry", "peer"),
+)
+
+
+Fields = Mapping[str, object]
+"""What a record says of its sender."""
+
+
+@dataclass(slots=True)
+class RecordSummary:
+    """Records that are not written one by one; ``fields`` are those in which all of them agree."""
+
+    fields: Fields
+    first: str
+    last: str
+    requests: int = 0
+    senders: int = 1
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class LostRecords(NamedTuple):
+    """How many records the reader has lost in this place."""
+
+    records: int
+
+
+class RecordFeed:
+    """The records that match, in their order; for the event loop that records.
+
+    What finds the queue full is lost, and so is what comes until the reader has taken all of it: so
+    the loss has one place among the records.
+    """
+
+    def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
+        """``reader_tenant`` is the tenant of whoever reads, None for an operator of all."""
+        self.reader_tenant = reader_tenant
+        self.lost = 0
+        """All records that were lost."""
+        self._wanted = wanted
+        self._waiting: deque[str] = deque()
+        self._lost_here = 0
+        self._changed = asyncio.Event()
+
+    def offer(self, record: Record, line: str) -> None:
+        """Queue a record, of which ``line`` is the JSON, if it matches. Never blocks."""
+        if not self._wanted.matches(record):
+            return
+        if self._lost_here or len(self._waiting) >= MAX_WAITING:
+            self._lost_here += 1
+            self.lost += 1
+        else:
+            self._waiting.append(line)
+        self._changed.set()
+
+    async def next(self) -> str | LostRecords:
+        """Wait for the next record, as JSON; or for how many were lost."""
+        while True:
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._lost_here:
+                lost, self._lost_here = LostRecords(self._lost_here), 0
+                return lost
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class AuditTrail:
+    """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
+
+    Records that cost their sender no budget are bounded, and beyond that summed up: one valid token
+    rotated the history away by 700 malformed requests a second.
+
+    Without a file the newest MAX_RECENT records of this process are kept in memory. Records of
+    unauthenticated requests have a place of their own, ``unauthenticated_file`` or as many records
+    in memory: a flood without a token rotated ten files away in six minutes.
+    """
+
+    def __init__(
+        self, file: AuditFile | None = None, unauthenticated_file: AuditFile | None = None
+    ) -> None:
+        self.file = file
+        self.unauthenticated_file = unauthenticated_file or file
+        self._recent = {False: _RecentRecords(), True: _RecentRecords()}
+        self._counts = {bound: RecordCounts(most) for bound, most in MOST_RECORDED.items()}
+        self._summary_timer: asyncio.TimerHandle | None = None
+        self._feeds: list[RecordFeed] = []
+        self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
+
+    def open(self) -> None:
+        """Open the file, if there is one and it is not open. Blocks. Raises AuditFileUnusable."""
+        for file in self._files:
+            file.open()
+
+    def close(self) -> None:
+        """Write what is queued for the file, and close it. Blocks."""
+        for file in self._files:
+            file.close()
+
+    @property
+    def lost(self) -> int:
+        """Records that were lost because the queue of their file was full."""
+        return sum(file.lost for file in self._files)
+
+    @property
+    def failure(self) -> str | None:
+        """Why a file cannot be written now; None while all can."""
+        return next((it.failure for it in self._files if it.failure is not None), None)
+
+    @property
+    def _files(self) -> list[AuditFile]:
+        files = dict.fromkeys((self.file, self.unauthenticated_file))
+        return [file for file in files if file is not None]
+
+    def reserve(self) -> bool:
+        """Reserve the place of a call's record; return whether its record has a place of its own.
+
+        Raises AuditUnavailable where records are required and this one could not be kept.
+        """
+        file = self.file
+        if file is None or not file.required:
+            return False
+        if file.reserve():
+            return True
+        raise _unavailable(file)
+
+    def check_available(self) -> None:
+        """Raise AuditUnavailable if ``reserve`` would."""
+        file = self.file
+        if file is not None and file.required and not file.has_place:
+            raise _unavailable(file)
+
+    def record(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Mapping[str, object],
+        *,
+        reserved: bool = False,
+        bound: Bound | None = None,
+    ) -> float | None:
+        """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said.
+
+        Returns None; of a record that is only counted in a summary the seconds until its sender has
+        records one by one again.
+        """
+        if bound is not None:
+            wait_s = self._count(bound, event, payload)
+            if wait_s is not None:
+                if reserved and self.file is not None:
+                    self.file.release()
+                return wait_s
+        is_apart = bound is Bound.UNAUTHENTICATED
+        self._write(level, event, trace_id, payload, reserved=reserved, is_apart=is_apart)
+        return None
+
+    def sum_up(self) -> None:
+        """Record the summaries of what was counted since the last ones."""
+        self._summary_timer = None
+        for bound, counts in self._counts.items():
+            is_apart = bound is Bound.UNAUTHENTICATED
+            for summary in counts.take_summaries():
+                self._write(*_summary(bound, summary), is_apart=is_apart)
+
+    def _count(self, bound: Bound, event: str, payload: Fields) -> float | None:
+        """Count a record; return None if it is recorded by itself, otherwise the seconds to wait.
+
+        Where callers need no token their records are not bounded: nothing tells them apart.
+        """
+        is_apart = bound is Bound.UNAUTHENTICATED
+        fields = {name: payload[name] for name in _SENDER_FIELDS if name in payload}
+        if is_apart:
+            sender = fields["peer"] = group_of(str(payload.get("peer")))
+        elif "token_id" in fields or "subject" in fields:
+            sender = " ".join(str(fields.get(it)) for it in ("token_id", "issuer", "subject"))
+        elif fields.get("entry") == Entry.CONNECTOR:
+            sender = Entry.CONNECTOR
+        else:
+            return None
+        counted = event if bound is Bound.DONE else str(payload.get("code"))
+        wait_s = self._counts[bound].add(sender, fields, counted, timestamp())
+        if wait_s is not None and self._summary_timer is None:
+            loop = asyncio.get_running_loop()
+            self._summary_timer = loop.call_later(SUMMARY_S, self.sum_up)
+        return wait_s
+
+    def _write(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Fields,
+        *,
+        reserved: bool = False,
+        is_apart: bool,
+    ) -> None:
+        line = line_of(timestamp(), level, event, payload, trace_id)
+        text = RenderedLine(to_ascii_json(line))
+        getattr(self._log, level)(text)
+        file = self.unauthenticated_file if is_apart else self.file
+        if file is None:
+            self._recent[is_apart].add(text)
+        else:
+            file.put(line, reserved=reserved)
+        if self._feeds:
+            for feed in self._feeds:
+                feed.offer(line, text)
+
+    @property
+    def followers(self) -> int:
+        """How many feeds get records now."""
+        return len(self._feeds)
+
+    def followers_of(self, tenant_id: str) -> int:
+        """Return how many of them operators of one tenant read."""
+        return sum(feed.reader_tenant == tenant_id for feed in self._feeds)
+
+    @contextmanager
+    def following(self, feed: RecordFeed) -> Iterator[None]:
+        """Offer each record to ``feed`` inside the block, before it has a number or a signature.
+
+        The file's own records, of what happened to it, are not offered.
+        """
+        self._feeds.append(feed)
+        try:
+            yield
+        finally:
+            self._feeds.remove(feed)
+
+    def recent(self, *, unauthenticated: bool = False) -> list[dict[str, object]]:
+        """Return the records in memory, the oldest first, each with its number under ``seq``."""
+        return self._recent[unauthenticated].numbered()
+
+
+class _RecentRecords:
+    """The newest records of one kind, as JSON: dicts would occupy the collector."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MAX_RECENT)
+        self._added = 0
+
+    def add(self, line: str) -> None:
+        """Add a record; the oldest one may go for it."""
+        self._added += 1
+        self._lines.append(line)
+
+    def numbered(self) -> list[dict[str, object]]:
+        """Return the records, the oldest first, each with its number under ``seq``."""
+        first = self._added - len(self._lines) + 1
+        records = ((seq, parse_record(line)) for seq, line in enumerate(self._lines, first))
+        return [{**record, "seq": seq} for seq, record in records if record is not None]
+
+
+def _summary(bound: Bound, summary: RecordSummary) -> tuple[str, str, None, Fields]:
+    """Return level, event, trace id and payload of the record of a summary."""
+    fields = {
+        "requests": summary.requests,
+        "first": summary.first,
+        "last": summary.last,
+        "senders": summary.senders,
+        **summary.fields,
+    }
+    if bound is Bound.DONE:
+        return "info", DONE_SUMMARY, None, {"code": "OK", "events": dict(summary.counts), **fields}
+    ((code, _),) = summary.counts.most_common(1)
+    decided = {"code": code, "check": CHECK_OF_CODE[code], "codes": dict(summary.counts)}
+    return "warning", REFUSED_SUMMARY, None, {**decided, **fields}
+
+
+def _unavailable(file: AuditFile) -> AuditUnavailable:
+    error = AuditUnavailable(
+        "the audit record of this call cannot be written now, and unrecorded calls are not "
+        "allowed; try again later",
+        reason=file.failure or "the queue of the audit file is full",
+    )
+    error.rule = RECORDS_ARE_REQUIRED
+    return error
+
+
+MAX_WAITING = 256
+"""Records that wait for a reader; those that come then are lost to it."""
+
+
+WINDOW_S = 60.0
+
+MAX_SENDERS = 10_000
+"""Senders that are counted in a window: a gateway on the internet sees any number of addresses.
+Records of further ones are counted together."""
+
+MAX_SUMMARIES = 100
+"""Senders that have a summary of their own, those with the most records."""
+
+TENANT_SENDERS = 5
+"""All senders of a tenant have as many records one by one as this many senders: a tenant may have a
+thousand tokens."""
+
+
+@dataclass(slots=True)
+class _Sender:
+    recorded: int = 0
+    rest: RecordSummary | None = None
+
+
+class RecordCounts:
+    """The records of the present window, in bounded memory; ``clock`` is monotonic, in seconds.
+
+    ``most_recorded`` of one sender are recorded one by one, and of all senders of a tenant
+    TENANT_SENDERS times as many.
+    """
+
+    def __init__(self, most_recorded: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most_recorded = most_recorded
+        self._clock = clock
+        self._senders: dict[str, _Sender] = {}
+        self._tenants: Counter[object] = Counter()
+        self._others: RecordSummary | None = None
+        self._ends_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._senders)
+
+    def add(self, sender: str, fields: Fields, kind: str, timestamp: str) -> float | None:
+        """Count one record; return None if it is recorded by itself.
+
+        Otherwise return the seconds until records of its sender are recorded one by one again.
+        """
+        now = self._clock()
+        if now >= self._ends_at:
+            self._begin_window(now)
+        tenant = fields.get("tenant_id")
+        counted = self._senders.get(sender)
+        if counted is None and len(self._senders) < MAX_SENDERS:
+            counted = self._senders[sender] = _Sender()
+        if counted is None:
+            self._others = _counted(self._others, fields, kind, timestamp)
+        elif counted.recorded < self._most_recorded and self._has_place(tenant):
+            counted.recorded += 1
+            return None
+        else:
+            counted.rest = _counted(counted.rest, fields, kind, timestamp)
+        return self._ends_at - now
+
+    def take_summaries(self) -> Sequence[RecordSummary]:
+        """Return the summaries of what was counted since they were taken last."""
+        rest = [it.rest for it in self._senders.values() if it.rest is not None]
+        rest.sort(key=lambda it: it.requests, reverse=True)
+        others = self._others
+        for summary in rest[MAX_SUMMARIES:]:
+            others = summary if others is None else _merged(others, summary)
+        for counted in self._senders.values():
+            counted.rest = None
+        self._others = None
+        return [*rest[:MAX_SUMMARIES], *([] if others is None else [others])]
+
+    def _has_place(self, tenant: object) -> bool:
+        """Use a place of a tenant; return whether there was one."""
+        if tenant is None:
+            return True
+        self._tenants[tenant] += 1
+        return self._tenants[tenant] <= TENANT_SENDERS * self._most_recorded
+
+    def _begin_window(self, now: float) -> None:
+        """Count from zero; senders whose summary was not taken yet stay until it is."""
+        self._senders = {
+            name: _Sender(rest=it.rest) for name, it in self._senders.items() if it.rest is not None
+        }
+        self._tenants.clear()
+        self._ends_at = now + WINDOW_S
+
+
+def _counted(
+    summary: RecordSummary | None, fields: Fields, kind: str, timestamp: str
+) -> RecordSummary:
+    if summary is None:
+        summary = RecordSummary(fields, timestamp, timestamp)
+    elif summary.fields != fields:
+        summary.fields = _in_common(summary.fields, fields)
+    summary.requests += 1
+    summary.counts[kind] += 1
+    summary.last = timestamp
+    return summary
+
+
+def _merged(others: RecordSummary, one: RecordSummary) -> RecordSummary:
+    return RecordSummary(
+        _in_common(others.fields, one.fields),
+        min(others.first, one.first),
+        max(others.last, one.last),
+        others.requests + one.requests,
+        others.senders + one.senders,
+        others.counts + one.counts,
+    )
+
+
+def _in_common(one: Fields, other: Fields) -> Fields:
+    return {name: value for name, value in one.items() if other.get(name) == value}
