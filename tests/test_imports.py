@@ -62,7 +62,7 @@ async def main():
 asyncio.run(main())
 """
 DOWNSTREAM = "mcp_tools_proxy.downstream"
-MODULES = [f"{DOWNSTREAM}.mcp_client.dialer", f"{DOWNSTREAM}.oauth.oauth_access"]
+MODULES = [f"{DOWNSTREAM}.mcp_client.dialer", f"{DOWNSTREAM}.oauth.session_tokens"]
 
 
 @pytest.mark.parametrize("names", [MODULES, MODULES[::-1]])

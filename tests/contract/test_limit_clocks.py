@@ -8,7 +8,7 @@ from redis import Redis
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX

@@ -8,7 +8,7 @@ from redis import Redis
 
 from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from mcp_tools_proxy.downstream.isolated_sessions import MAX_SESSIONS_OF_USER
-from mcp_tools_proxy.downstream.oauth.oauth_access import now
-from mcp_tools_proxy.downstream.oauth.server_access import MAX_TOKENS_OF_USER
+from mcp_tools_proxy.downstream.oauth.server_tokens import MAX_TOKENS_OF_USER
+from mcp_tools_proxy.downstream.oauth.session_tokens import now
 from tests.downstream.oauth_calls import code, jwt_of, jwt_settings, sent_token
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import BOTH, Served, serving

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.login_renewal import StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.server_access import RETRY_S, OwnerTokens
-from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
+from mcp_tools_proxy.downstream.oauth.server_tokens import RETRY_S, OwnerTokens
+from mcp_tools_proxy.downstream.oauth.session_tokens import now
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.downstream.caller_gateway import TOOLS, serving_entry

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.session_tokens import now
 from tests.downstream.caller_gateway import TOOLS, serving_entry, user
 from tests.downstream.oauth_calls import (
     call,

@@ -14,13 +14,13 @@ from mcp_tools_proxy.domain.logins import Login
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered
 from mcp_tools_proxy.downstream.oauth.login_flow import DeviceCode, LoginRequest, request_device
+from mcp_tools_proxy.downstream.oauth.login_renewal import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
     IssuerUnavailable,
     OAuthRefused,
     OAuthWeb,
 )
-from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     MAX_LIFE_S,
     AccessToken,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.logins import LoginBinding
+from mcp_tools_proxy.downstream.oauth.login_renewal import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
-from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.storage.logins.login_store import sealed_with

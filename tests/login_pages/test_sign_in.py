@@ -9,7 +9,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.server import LoginFor
-from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.session_tokens import now
 from mcp_tools_proxy.storage.logins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (
     LOGINS,

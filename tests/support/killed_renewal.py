@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
+from mcp_tools_proxy.downstream.oauth.login_renewal import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
-from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.killed_login_writer import attempts
 from tests.support.renewed_logins import CLIENT, discovered_at, login_at

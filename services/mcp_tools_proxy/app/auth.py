@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.authenticator import AdminToken, Authenticator, OperatorTokens
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
+from mcp_tools_proxy.auth.operator_tokens import AdminToken, OperatorTokens
 from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.identity import TokenVerifier

@@ -62,7 +62,7 @@ from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, chosen_tools, is_turned_off
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings

@@ -13,7 +13,7 @@ from mcp_tools_proxy.settings.types import variable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
-    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+    from mcp_tools_proxy.downstream.oauth.session_tokens import OAuthAccess
     from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.storage.logins.login_store import LoginStore
     from mcp_tools_proxy.storage.logins.postgres_sign_ins import PostgresSignIns

@@ -13,8 +13,8 @@ from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.logins import LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.server import LoginFor, ServerAuth, ServerConfig
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
-from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
+from mcp_tools_proxy.downstream.oauth.server_tokens import OAuthParts
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote

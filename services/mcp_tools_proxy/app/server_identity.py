@@ -13,7 +13,7 @@ from mcp_tools_proxy.telemetry.request_events import LoginChanges
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.auth.signing_keys import SigningKeyFile
-    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+    from mcp_tools_proxy.downstream.oauth.session_tokens import OAuthAccess
 
 
 def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
@@ -46,7 +46,7 @@ def build_oauth(
     """Build what has the tokens for servers; ``changes`` records those of logins."""
 
     def build() -> "OAuthAccess":
-        from mcp_tools_proxy.downstream.oauth.oauth_access import open_oauth  # noqa: PLC0415 - slow
+        from mcp_tools_proxy.downstream.oauth.session_tokens import open_oauth  # noqa: PLC0415 - slow
 
         network = network_support(settings)
         return open_oauth(

@@ -15,8 +15,8 @@ from mcp_tools_proxy.http.login_pages import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
     from mcp_tools_proxy.downstream.oauth.page_flow import OwnClient
+    from mcp_tools_proxy.downstream.oauth.session_tokens import OAuthAccess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +48,11 @@ def build_user_sign_ins(
     from mcp_tools_proxy.downstream.oauth.login_flow import (  # noqa: PLC0415
         client_metadata,
     )
-    from mcp_tools_proxy.downstream.oauth.oauth_access import now  # noqa: PLC0415
     from mcp_tools_proxy.downstream.oauth.page_flow import (  # noqa: PLC0415
         PageFlow,
         PageOffers,
     )
+    from mcp_tools_proxy.downstream.oauth.session_tokens import now  # noqa: PLC0415
     from mcp_tools_proxy.downstream.oauth.sign_in_records import (  # noqa: PLC0415
         SignInRecords,
     )

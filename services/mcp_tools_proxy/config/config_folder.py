@@ -1,10 +1,10 @@
 """The configuration folder: its files are read, watched, and written to when a default is saved.
 
-A preset is first chosen (``preset_choice``), then active once its file can be loaded. Each load
-reads the chosen preset again. While that fails, the previous preset stays active (at the start: the
-empty one) and follows its own file; as soon as the chosen preset can be loaded, it is active. In
-the same way the last good mcp.json, agents.json and limits.json outlive their files, and the last
-good entry of a server an invalid one.
+A preset is first chosen (``preset_files.choose_preset``), then active once its file can be loaded.
+Each load reads the chosen preset again. While that fails, the previous preset stays active (at the
+start: the empty one) and follows its own file; as soon as the chosen preset can be loaded, it is
+active. In the same way the last good mcp.json, agents.json and limits.json outlive their files, and
+the last good entry of a server an invalid one.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ from mcp_tools_proxy.config.preset_files import (
     PresetListing,
     PresetMissing,
     check_preset_id,
+    choose_preset,
     inactive_preset_problems,
     list_presets,
     load_preset,
@@ -47,38 +48,6 @@ from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.storage.file_watch import Sleep, changes, state_of
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import quote
-
-
-def choose_preset(
-    configuration: Configuration | None,
-    before: Configuration | None,
-    chosen: str | None,
-    *,
-    pinned: str | None,
-    list_presets: Callable[[], PresetListing],
-) -> str | None:
-    """Return the id of the preset that should be active now, None if none is chosen.
-
-    ``configuration`` is mcp.json as last read, ``before`` the version before that; None is one that
-    could never be read. ``chosen`` is the choice so far, ``pinned`` the preset of the environment.
-    """
-    if pinned:
-        return pinned
-    if configuration is None:
-        return chosen
-    default = configuration.default_preset_id
-    if default is not None and (before is None or default != before.default_preset_id):
-        return default
-    if before is None and chosen is None:
-        return _only_preset(list_presets())
-    return chosen
-
-
-def _only_preset(listing: PresetListing) -> str | None:
-    broken = {problem.file for problem in listing.problems}
-    ids = [preset.preset_id for preset in listing.presets]
-    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
-    return ids[0] if len(ids) == 1 else None
 
 
 def set_default_preset(

@@ -8,7 +8,7 @@ from itertools import islice
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.policy.token_limits import excess_of
+from mcp_tools_proxy.policy.token_rights import excess_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter, search_files, search_memory

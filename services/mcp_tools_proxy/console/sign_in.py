@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.auth.authenticator import LocalTokens
+from mcp_tools_proxy.auth.operator_tokens import LocalTokens
 from mcp_tools_proxy.console.navigation import parts_for, wanted_page
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import (

@@ -43,7 +43,7 @@ from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from mcp_tools_proxy.wire.tracing import CALLER_KEY
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+    from mcp_tools_proxy.downstream.oauth.session_tokens import OAuthAccess
 
 
 POLL_S = 0.5

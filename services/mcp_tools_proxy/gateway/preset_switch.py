@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class PresetSwitch:
-    """Activates the preset that a caller chooses; what files choose is in ``preset_choice``."""
+    """Activates the preset that a caller chooses; ``config.preset_files`` has what files choose."""
 
     def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
         self._files = files

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.audit import SETTINGS
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.ratelimit.budgets import Budget, BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.budget_rules import Budget, BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
 from mcp_tools_proxy.ratelimit.storage import (
     Attempt,

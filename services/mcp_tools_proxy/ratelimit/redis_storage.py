@@ -11,7 +11,7 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.ratelimit.budgets import Budget
+from mcp_tools_proxy.ratelimit.budget_rules import Budget
 from mcp_tools_proxy.ratelimit.storage import (
     Attempt,
     CounterReading,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from limits.aio.storage import Storage
 
-from mcp_tools_proxy.ratelimit.budgets import Budget
+from mcp_tools_proxy.ratelimit.budget_rules import Budget
 
 MAX_KEYS = 250_000
 """Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""

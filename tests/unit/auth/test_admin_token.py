@@ -1,10 +1,10 @@
 import pytest
 
-from mcp_tools_proxy.auth.authenticator import (
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.operator_tokens import (
     MAX_LOCAL_TOKENS,
     OPERATOR,
     AdminToken,
-    Authenticator,
     LocalTokens,
     OperatorTokens,
 )

@@ -16,7 +16,7 @@ from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, Path
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics

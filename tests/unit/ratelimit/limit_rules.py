@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.virtual_time import ManualClock

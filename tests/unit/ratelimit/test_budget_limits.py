@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.budget import ChargedCall
-from mcp_tools_proxy.ratelimit.budgets import Budget, BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.budget_rules import Budget, BudgetLimits, CallBudgets
 
 # Identifiers made of what separators are made of collide first.
 IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)

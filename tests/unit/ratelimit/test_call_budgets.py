@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
-from mcp_tools_proxy.ratelimit.budgets import MAX_CACHED, BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.budget_rules import MAX_CACHED, BudgetLimits, CallBudgets
 from tests.unit.ratelimit.limit_rules import UNLIMITED, rule
 
 CALL = ChargedCall("acme", "ann", "reader", "tickets", "tickets:find", "doc")

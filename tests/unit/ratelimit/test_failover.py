@@ -8,7 +8,7 @@ from limits.errors import StorageError
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.storage import (

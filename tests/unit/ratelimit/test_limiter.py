@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.storage import CounterReading, CountingStorage, MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.budget import ChargedCall
-from mcp_tools_proxy.ratelimit.budgets import BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from tests.support.virtual_time import ManualClock
 

@@ -6,7 +6,7 @@ from mcp_tools_proxy.console.api_client import LIMITS, OVERVIEW, ApiRefused, pro
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView, Routes
 from mcp_tools_proxy.http.api.limit_routes import LimitAnswer
 from mcp_tools_proxy.http.api.overview_routes import TightBudgetAnswer
-from mcp_tools_proxy.ratelimit.budgets import VARIABLES
+from mcp_tools_proxy.ratelimit.budget_rules import VARIABLES
 
 PATH = "/console/limits"
 FIELDS = ("user_id", "agent", "tool", "doc_id")

@@ -22,7 +22,7 @@ from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.console.pages.tool_calls import PLACEHOLDER_URL
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.http.api.token_routes import NewToken, TokenItem
-from mcp_tools_proxy.policy.token_limits import may_name_any_user
+from mcp_tools_proxy.policy.token_rights import may_name_any_user
 
 EXPIRIES: Sequence[tuple[str, str]] = (
     ("1d", "In 1 day"),

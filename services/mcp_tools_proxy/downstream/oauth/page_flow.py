@@ -47,10 +47,10 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
     check_answer,
     exchange_code,
 )
-from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
-from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
+from mcp_tools_proxy.downstream.oauth.server_tokens import OAuthParts
+from mcp_tools_proxy.downstream.oauth.session_tokens import OAuthAccess
 from mcp_tools_proxy.downstream.oauth.sign_in_records import (
     BrowserSecret,
     BrowserStep,

@@ -30,9 +30,9 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
     request_device,
     scopes_to_request,
 )
+from mcp_tools_proxy.downstream.oauth.login_renewal import WantedScopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
-from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
-from mcp_tools_proxy.downstream.oauth.stored_logins import WantedScopes
+from mcp_tools_proxy.downstream.oauth.server_tokens import OAuthParts
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 
 

@@ -12,9 +12,9 @@ from mcp_tools_proxy.domain.components import ToolNameStyle, ToolSpec
 from mcp_tools_proxy.domain.list_options import ALIASES
 from mcp_tools_proxy.policy.aliases import MODEL_NAME_PATTERN
 from mcp_tools_proxy.registry.mcp_lists import NameStyles
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, OPENAI, allows_arrays
 from mcp_tools_proxy.wire.json_schema.keywords import DEFINITION, Node
 from mcp_tools_proxy.wire.json_schema.listed_schemas import nodes_of
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC, OPENAI, allows_arrays
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN = '?schemas=plain in the client\'s URL, or "schemas": "plain" in the profile of its agent'

@@ -44,7 +44,7 @@ from mcp_tools_proxy.http.api.openapi import (
 from mcp_tools_proxy.http.api.operator_gate import OperatorGate
 from mcp_tools_proxy.http.api.route_builder import Feature, operation, response_of
 from mcp_tools_proxy.http.request_refusals import add_to_operation
-from mcp_tools_proxy.policy.token_limits import excess_of
+from mcp_tools_proxy.policy.token_rights import excess_of
 from mcp_tools_proxy.wire.identifiers import CONTROL_CHARACTERS, MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.text import quote
 

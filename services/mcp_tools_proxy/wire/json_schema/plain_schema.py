@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
-from mcp_tools_proxy.wire.json_schema.argument_names import Aliases
-from mcp_tools_proxy.wire.json_schema.keywords import DEFINITION
-from mcp_tools_proxy.wire.json_schema.schema_adapter import adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import (
+from mcp_tools_proxy.wire.json_schema.api_rules import (
     PLAIN,
     PLAIN_RESULT,
     SchemaRules,
 )
+from mcp_tools_proxy.wire.json_schema.argument_names import Aliases
+from mcp_tools_proxy.wire.json_schema.keywords import DEFINITION
+from mcp_tools_proxy.wire.json_schema.schema_adapter import adapt_schema
 
 MAX_DEPTH = 24
 MAX_NODES = 10_000

@@ -14,6 +14,12 @@ from itertools import chain
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.wire.json_schema.api_rules import (
+    Schema,
+    SchemaRules,
+    SubschemaConverter,
+    allows_arrays,
+)
 from mcp_tools_proxy.wire.json_schema.argument_names import (
     Aliases,
     aliases_of,
@@ -32,12 +38,6 @@ from mcp_tools_proxy.wire.json_schema.keywords import (
     TABLES,
     Node,
     draft_of,
-)
-from mcp_tools_proxy.wire.json_schema.subschema_converter import (
-    Schema,
-    SchemaRules,
-    SubschemaConverter,
-    allows_arrays,
 )
 from mcp_tools_proxy.wire.problem_texts import first_of
 

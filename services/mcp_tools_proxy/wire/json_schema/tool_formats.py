@@ -14,10 +14,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, GEMINI, OPENAI
 from mcp_tools_proxy.wire.json_schema.argument_names import Aliases, rename_properties
 from mcp_tools_proxy.wire.json_schema.plain_schema import REJECT_ALL, plain_schema
 from mcp_tools_proxy.wire.json_schema.schema_adapter import AdaptedSchema, adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC, GEMINI, OPENAI
 
 OPENAI_MAX_TOOLS = 128
 """Tools in one request to OpenAI's Chat Completions; it refuses a longer list."""

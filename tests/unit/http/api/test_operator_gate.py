@@ -6,7 +6,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_tools_proxy.auth.authenticator import AdminToken, Authenticator, OperatorTokens
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.operator_tokens import AdminToken, OperatorTokens
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, SchemaRules
 from mcp_tools_proxy.wire.json_schema.schema_adapter import adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]
 

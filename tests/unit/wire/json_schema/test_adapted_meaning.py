@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationError, Validator, meta, validator_for
 
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, OPENAI, SchemaRules
 from mcp_tools_proxy.wire.json_schema.schema_adapter import AdaptedSchema, adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC, OPENAI, SchemaRules
 from tests.support.examples import at_most
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import validator_for
 
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC
 from mcp_tools_proxy.wire.json_schema.schema_adapter import adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC
 from tests.support.examples import at_most
 
 Schema = dict[str, Any]

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.wire.json_schema.schema_adapter import MAX_WARNINGS, adapt_schema
-from mcp_tools_proxy.wire.json_schema.subschema_converter import (
+from mcp_tools_proxy.wire.json_schema.api_rules import (
     ANTHROPIC,
     MAX_DEPTH,
     OPENAI,
     SchemaRules,
 )
+from mcp_tools_proxy.wire.json_schema.schema_adapter import MAX_WARNINGS, adapt_schema
 from tests.support.tables import each_row
 from tests.unit.wire.json_schema.adapted_schema import (
     DRAFT_4,

@@ -1,7 +1,7 @@
 """The top level as one plain object."""
 
+from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, OPENAI
 from mcp_tools_proxy.wire.json_schema.schema_adapter import MAX_SIZE
-from mcp_tools_proxy.wire.json_schema.subschema_converter import ANTHROPIC, OPENAI
 from tests.support.tables import each_row
 from tests.unit.wire.json_schema.adapted_schema import (
     Schema,

@@ -42,8 +42,8 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
     http_url,
     origins_of,
 )
+from mcp_tools_proxy.downstream.oauth.login_renewal import NO_LOGIN, LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.stored_logins import NO_LOGIN, LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     MARGIN_S,
     AccessToken,

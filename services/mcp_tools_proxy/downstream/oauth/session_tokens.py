@@ -11,8 +11,9 @@ from mcp_tools_proxy.domain.networks import ANY_NETWORK, NO_PROXIES, Proxies, Se
 from mcp_tools_proxy.domain.server import LoginFor, ServerAuth, ServerConfig
 from mcp_tools_proxy.downstream.connection import AUTHORIZATION, AccessRefused, SessionAccess
 from mcp_tools_proxy.downstream.oauth.discovery import read_challenge
+from mcp_tools_proxy.downstream.oauth.login_renewal import NoticeLogin, StoredLogins
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
-from mcp_tools_proxy.downstream.oauth.server_access import (
+from mcp_tools_proxy.downstream.oauth.server_tokens import (
     BEARER,
     FillTexts,
     OAuthParts,
@@ -20,7 +21,6 @@ from mcp_tools_proxy.downstream.oauth.server_access import (
     insufficient,
     of_operator,
 )
-from mcp_tools_proxy.downstream.oauth.stored_logins import NoticeLogin, StoredLogins
 from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.storage.logins.login_store import LoginStore
 
