@@ -148,7 +148,7 @@ def as_template(listed: JsonObject) -> JsonObject:
 
 def _read_tool(tool: JsonObject) -> Item:
     """Check a tool. It is used without an ``outputSchema`` that clients cannot compile."""
-    from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - see uri_templates.py
+    from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - slow
 
     key = _text(tool, "name", MAX_NAME_CHARS)
     tool = _with_clean_schemas(tool)

@@ -190,7 +190,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._data = b""
 
     def _ignore_upgrade(self, end: int) -> None:
-        """Parse the bytes behind ``end``, the end of a head, as HTTP: see upgrade_header.py."""
+        """Parse the bytes behind ``end``, the end of a head, as HTTP."""
         data, self._data = self._data, self._data[:end]
         self._count_unfinished_block()
         self.parser, head = parser_behind_head(self, self.scope["headers"], self.parser)

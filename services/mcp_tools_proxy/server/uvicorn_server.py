@@ -108,7 +108,7 @@ class GracefulServer(uvicorn.Server):
         self._drain_s = drain_s
         self._stop_by: float | None = None
         self._copies: list[socket.socket] = []
-        """Copies of the listeners: see listener_copies.py."""
+        """Copies of the listeners, see ``copies_of``."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application and log the address."""

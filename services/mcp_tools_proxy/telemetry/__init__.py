@@ -2,5 +2,5 @@
 
 Other packages log with ``structlog.get_logger()`` and count on the ``Metrics`` they receive. No
 label has unbounded values: no tenant, user or document, ever. In names of events, which are
-interfaces, "facade" is the MCP server (``mcp_server``) or the gateway as a whole.
+interfaces, "facade" is the MCP server (``mcp``) or the gateway as a whole.
 """
