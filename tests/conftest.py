@@ -1,4 +1,4 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that tests of several packages share."""
 
 import gc
 import itertools
