@@ -120,7 +120,7 @@ async def test_nothing_of_a_token_is_in_the_database(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
     await logins.put(ANA, BINDING, SEALER.seal(make_login()))
-    (row,) = await owner.fetch("SELECT * FROM mcp_tools_proxy.storage.logins")
+    (row,) = await owner.fetch("SELECT * FROM mcp_tools_proxy.logins")
     values = " ".join(map(repr, row.values()))
     assert "gateway" in values  # the client, in the clear
     assert [it for it in ("access-1", "refresh-1", "secret-1", "ana@example") if it in values] == []
@@ -175,7 +175,7 @@ async def test_a_lease_is_of_thirty_seconds_and_no_transaction_is_open_meanwhile
     before = await owner.fetchval("SELECT clock_timestamp()")
     async with logins.lease(ANA):
         until, after = await owner.fetchrow(
-            "SELECT leased_until, clock_timestamp() FROM mcp_tools_proxy.storage.logins"
+            "SELECT leased_until, clock_timestamp() FROM mcp_tools_proxy.logins"
         ) or (None, None)
         open_ones = await owner.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
@@ -193,7 +193,7 @@ async def test_a_late_holder_does_not_end_the_lease_of_the_next(
     await logins.put(ANA, BINDING, b"one")
     async with logins.lease(ANA):
         await owner.execute("UPDATE mcp_tools_proxy.logins SET lease_holder = 'next'")
-    assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.storage.logins") == "next"
+    assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") == "next"
 
 
 async def test_a_new_sign_in_leaves_the_lease(
@@ -203,10 +203,10 @@ async def test_a_new_sign_in_leaves_the_lease(
     async with logins.lease(ANA):
         await logins.put(ANA, BINDING, b"two")
         assert (
-            await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.storage.logins")
+            await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins")
             is not None
         )
-    assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.storage.logins") is None
+    assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") is None
 
 
 async def test_a_database_that_is_away_is_an_error_that_may_pass(
@@ -233,4 +233,4 @@ async def test_a_row_of_a_newer_release_is_an_error_and_stays(
     with pytest.raises(LoginsUnavailable) as refused:
         await attempt
     assert "damaged, or was written by a newer release" in str(refused.value.reason)
-    assert await owner.fetchval("SELECT count(*) FROM mcp_tools_proxy.storage.logins") == 1
+    assert await owner.fetchval("SELECT count(*) FROM mcp_tools_proxy.logins") == 1
