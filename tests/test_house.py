@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings
 
 from docs.settings_table import spelt, written
 from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.domain.audit import CHECK_OF_CODE
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.http.responses import STATUS_OF_CODE
@@ -154,6 +155,10 @@ def error_codes() -> set[str]:
 def test_the_page_of_errors_has_a_row_for_every_code() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)`", REFERENCE["errors"], re.MULTILINE)
     assert sorted(rows) == sorted({*error_codes(), CapacityExceeded.code})
+
+
+def test_every_code_belongs_to_a_check() -> None:
+    assert error_codes() - CHECK_OF_CODE.keys() == set()
 
 
 def test_only_known_codes_have_a_status() -> None:

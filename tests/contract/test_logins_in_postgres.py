@@ -202,10 +202,7 @@ async def test_a_new_sign_in_leaves_the_lease(
     await logins.put(ANA, BINDING, b"one")
     async with logins.lease(ANA):
         await logins.put(ANA, BINDING, b"two")
-        assert (
-            await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins")
-            is not None
-        )
+        assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") is not None
     assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") is None
 
 
