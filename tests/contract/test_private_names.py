@@ -132,7 +132,7 @@ LEANS = [
             *("response_complete", "response_started"),
         )
     ),
-    Lean("fastapi", "APIRoute.app", "web/fast_routes.py", sets(APIRoute, "app")),
+    Lean("fastapi", "APIRoute.app", "http/fast_routes.py", sets(APIRoute, "app")),
     Lean(
         "aiohttp",
         "http_exceptions",
