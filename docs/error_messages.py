@@ -36,7 +36,7 @@ ERRORS: Mapping[str, Sequence[str]] = {
 
 PROBLEMS: Mapping[str, Sequence[str]] = {
     "json": ("wire/strict_json.py",),
-    "values": ("wire/identifiers.py", "tools", "api/models.py"),
+    "values": ("wire/identifiers.py", "documents/tools", "http/api/models.py"),
 }
 """The files whose ValueErrors are put into messages, by the list that shows them."""
 
