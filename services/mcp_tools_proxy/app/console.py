@@ -24,6 +24,7 @@ from mcp_tools_proxy.console.templates import Assets, Templates
 from mcp_tools_proxy.http.api.operator_gate import OperatorGate
 from mcp_tools_proxy.http.request_refusals import RequestRefusals
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import secret_keys
 from mcp_tools_proxy.storage.cache_folder import default_folder
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from mcp_tools_proxy.wire.identifiers import is_loopback
@@ -110,7 +111,7 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
     # the libraries of OAuth and MCP are 36 MB
     from mcp_tools_proxy.downstream.oauth.page_flow import ConsoleFlow  # noqa: PLC0415
 
-    keys = [key.get_secret_value().encode() for key in settings.credentials_key]
+    keys = secret_keys(settings.credentials_key)
     return ConsoleFlow(
         own_client(settings),
         gateway.oauth.open,

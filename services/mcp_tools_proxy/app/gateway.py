@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from pydantic import SecretStr
 
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.configuration import open_config_folder
@@ -66,6 +65,7 @@ from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.storage import cache_folder
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
@@ -120,7 +120,7 @@ class Gateway:
         self.documents = build_documents(
             folder=settings.documents_path,
             cache_dir=settings.cache_dir,
-            url=_secret(settings.documents_url),
+            url=secret_text(settings.documents_url),
             timeout_s=settings.documents_timeout,
             stale_s=settings.documents_stale_s,
             keep_versions=settings.documents_keep_versions,
@@ -145,7 +145,7 @@ class Gateway:
             self.repository,
             cache_dir=settings.cache_dir,
             folder=settings.documents_path,
-            url=_secret(settings.documents_url),
+            url=secret_text(settings.documents_url),
         )
         self.tenant_search = TenantSearch(self.repository, self.search_indexes)
         self.retrieval = build_retrieval_client(settings, self.metrics, retrieval_transport)
@@ -154,7 +154,7 @@ class Gateway:
         """Build what keeps budgets, idempotency records, keys and logins."""
         self.limiter = build_limiter(
             _budget_limits(settings),
-            storage_url=_secret(settings.rate_limit_storage_url),
+            storage_url=secret_text(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
         self.records = build_record_store(settings)
@@ -418,10 +418,6 @@ def _take_records(
             taker(record)
 
     return take
-
-
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:

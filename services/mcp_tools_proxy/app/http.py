@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from pydantic import SecretStr
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
@@ -62,6 +61,7 @@ from mcp_tools_proxy.mcp.server.http.endpoints import (
 )
 from mcp_tools_proxy.mcp.server.http.protected_resource import ProtectedResource, SignInChallenge
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import secret_keys, secret_text
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
@@ -257,7 +257,7 @@ def _api_routes(
             health,
             gateway.metrics,
             OperatorCheck(authenticator),
-            metrics_token=_secret_of(settings.metrics_token),
+            metrics_token=secret_text(settings.metrics_token),
             published_keys=_published_keys(gateway),
         ),
     )
@@ -271,10 +271,6 @@ def _uploads(settings: Settings) -> Uploads:
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
     )
-
-
-def _secret_of(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
 
 
 def _tokens_file(gateway: Gateway) -> TokenFileVerifier | None:
@@ -348,7 +344,7 @@ def _mcp_endpoints(
             max_batch_calls=settings.max_batch_calls,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
-            session_keys=[key.get_secret_value().encode() for key in settings.session_keys],
+            session_keys=secret_keys(settings.session_keys),
         ),
         shared_sessions=_shared_sessions(settings, server.replica),
         protected_resource=protected_resource,

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import LoginFor
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.settings.types import secret_keys, variable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
@@ -83,7 +83,7 @@ class OpenLogins:
             return None
         from mcp_tools_proxy.storage.logins.login_sealer import LoginSealer  # noqa: PLC0415 - see above
 
-        keys = [key.get_secret_value().encode() for key in self._settings.credentials_key]
+        keys = secret_keys(self._settings.credentials_key)
         return self._store(), LoginSealer(keys)
 
     async def aclose(self) -> None:

@@ -18,7 +18,7 @@ from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.settings.types import secret_keys, secret_text, variable
 from mcp_tools_proxy.storage.idempotency.records import (
     MemoryRecordStore,
     RecordStore,
@@ -155,7 +155,7 @@ def build_retrieval_client(
     settings: Settings, metrics: Metrics, transport: "AsyncBaseTransport | None"
 ) -> "RetrievalClient | None":
     """Build the client of the Retrieval Service; None where none is configured."""
-    url, token = settings.retrieval_window_url, settings.retrieval_token
+    url = settings.retrieval_window_url
     if url is None or settings.windows_are_local:
         return None
     from mcp_tools_proxy.documents.retrieval_client import (  # noqa: PLC0415
@@ -164,7 +164,7 @@ def build_retrieval_client(
 
     return RetrievalClient(
         url=url,
-        token=None if token is None else token.get_secret_value(),
+        token=secret_text(settings.retrieval_token),
         timeout_s=settings.retrieval_timeout,
         metrics=metrics,
         hide_foreign_documents=settings.hide_foreign_documents,
@@ -215,10 +215,9 @@ def build_embeddings_client(
         from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415
             EmbeddingsClient,
         )
-    key = settings.embeddings_api_key
     return EmbeddingsClient(
         url=url,
-        api_key=None if key is None else key.get_secret_value(),
+        api_key=secret_text(settings.embeddings_api_key),
         model=model,
         batch=settings.embeddings_batch,
         timeout_s=settings.embeddings_timeout,
@@ -250,7 +249,7 @@ def build_record_store(settings: Settings) -> RecordStore:
     name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
     return redis_store.RedisRecordStore(
         open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS, variable=name),
-        RecordCipher([key.get_secret_value().encode() for key in settings.state_key]),
+        RecordCipher(secret_keys(settings.state_key)),
         variable=name,
         ttl_s=ttl_s,
         max_bytes=max_bytes,

@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.logins import SignInOffers
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.http.login_pages import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import secret_keys, secret_text
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.page_flow import OwnClient
@@ -62,7 +63,7 @@ def build_user_sign_ins(
         return configuration().servers.get(server_id)
 
     store = open_sign_in_store(settings, logins)
-    keys = [key.get_secret_value().encode() for key in settings.credentials_key]
+    keys = secret_keys(settings.credentials_key)
     records = SignInRecords(store, RecordSealer(keys), now)
     redirect_uri, metadata_url = f"{pages_url}/oauth/callback", f"{pages_url}/oauth/client.json"
     flow = PageFlow(
@@ -90,13 +91,12 @@ def own_client(settings: Settings) -> "OwnClient":
     """Return the gateway as a client of the issuer of callers' tokens."""
     from mcp_tools_proxy.downstream.oauth.page_flow import OwnClient  # noqa: PLC0415 - slow
 
-    secret = settings.signin_client_secret
     audience = next(iter(settings.jwt_audience), "")
     resource = settings.mcp_resource or (audience if urlsplit(audience).scheme else "")
     return OwnClient(
         issuer=settings.jwt_issuer or "",
         client_id=settings.signin_client_id or "",
-        client_secret=None if secret is None else secret.get_secret_value(),
+        client_secret=secret_text(settings.signin_client_secret),
         scopes=settings.signin_scopes,
         resource=resource,
     )

@@ -9,7 +9,7 @@ import structlog
 
 from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.settings.types import secret_text, variable
 from mcp_tools_proxy.system.confinement import missing_for
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
@@ -21,12 +21,12 @@ def check_start(settings: Settings, *, listens: bool = True) -> None:
 
     Blocks, in a thread without an event loop. Raises ValueError.
     """
-    url, owner_url = settings.documents_url, settings.documents_owner_url
+    url = settings.documents_url
     if url is not None:
         asyncio.run(
             prepare_documents(
                 url.get_secret_value(),
-                None if owner_url is None else owner_url.get_secret_value(),
+                secret_text(settings.documents_owner_url),
                 timeout_s=settings.documents_timeout,
             )
         )

@@ -12,6 +12,7 @@ from mcp_tools_proxy.cli.output import fail
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import ClientSettings
+from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.system.failure_reasons import connection_reason
 from mcp_tools_proxy.wire.text import printable
 
@@ -49,10 +50,9 @@ class GatewayClient:
         cls, settings: ClientSettings, url: str | None, *, timeout_s: float = CALL_S
     ) -> "GatewayClient":
         """Build the client of the settings; ``url`` wins over theirs."""
-        token = settings.client_token
         return cls(
             url or settings.client_url or f"http://127.0.0.1:{settings.port}",
-            None if token is None else token.get_secret_value(),
+            secret_text(settings.client_token),
             timeout_s=timeout_s,
         )
 

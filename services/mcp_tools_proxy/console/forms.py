@@ -30,8 +30,6 @@ MAX_AT_ONCE_BYTES = 64 * 1024
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 
-FILE_FORM_TYPE = "multipart/form-data"
-
 _UNREADABLE = "the form could not be read; go back and submit it again"
 
 _CUT_SHORT = "the upload was incomplete; upload the file again"

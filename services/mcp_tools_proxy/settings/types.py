@@ -1,7 +1,7 @@
 """Base class, field types and parsers of the settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -107,6 +107,16 @@ def nearest_values(
 def variable(name: str) -> str:
     """Return the environment variable of a setting."""
     return f"{ENV_PREFIX}{name.upper()}"
+
+
+def secret_text(secret: SecretStr | None) -> str | None:
+    """Return the text of a secret; None if it is not set."""
+    return None if secret is None else secret.get_secret_value()
+
+
+def secret_keys(secrets: Sequence[SecretStr]) -> list[bytes]:
+    """Return the bytes of keys, in their order."""
+    return [secret.get_secret_value().encode() for secret in secrets]
 
 
 def empty_is_unset(value: object) -> object:

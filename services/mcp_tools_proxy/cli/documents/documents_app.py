@@ -39,6 +39,7 @@ from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.wire.text import file_name_text
 
 AT_ONCE = 8
@@ -244,11 +245,10 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
                 "database with the role of its owner"
             )
         owner_url = settings.documents_owner_url.get_secret_value()
-        url = settings.documents_url
         # asyncpg is slow to import
         from mcp_tools_proxy.documents.postgres import schema as migration  # noqa: PLC0415
 
-        gateway_url = None if url is None else url.get_secret_value()
+        gateway_url = secret_text(settings.documents_url)
         done = run_command(migration.migrate(owner_url, gateway_url))
         if as_json:
             print_json(dataclasses.asdict(done))

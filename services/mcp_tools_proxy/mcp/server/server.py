@@ -34,6 +34,7 @@ from mcp_tools_proxy.mcp.server.subscriptions import (
     SessionSubscriptions,
     SubscriptionFilter,
 )
+from mcp_tools_proxy.registry.mcp_lists import McpLists
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.telemetry.spans import METHOD, NO_SPAN, TRACE_ID, Span, Tracer
@@ -322,25 +323,26 @@ class Methods:
 
     async def _list_prompts(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.PROMPT)
-        permissions = registry.access_rules.permissions_of(request.caller)
-        listed = await registry.listings.prompts.list_for(permissions)
-        result = self._answer(request, registry, "prompts", listed.definitions, listed.etag)
+        result = await self._list(request, registry, "prompts", registry.listings.prompts)
         return _with_pending(result, pending)
 
     async def _list_resources(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.RESOURCE)
-        permissions = registry.access_rules.permissions_of(request.caller)
-        listed = await registry.listings.resources.list_for(permissions)
-        result = self._answer(request, registry, "resources", listed.definitions, listed.etag)
+        result = await self._list(request, registry, "resources", registry.listings.resources)
         return _with_pending(result, pending)
 
     async def _list_templates(self, request: McpRequest) -> Json:
         registry, pending = await self._current(request, Kind.RESOURCE)
-        permissions = registry.access_rules.permissions_of(request.caller)
-        listed = await registry.listings.templates.list_for(permissions)
-        key, templates = "resourceTemplates", listed.definitions
-        result = self._answer(request, registry, key, templates, listed.etag)
+        lists = registry.listings.templates
+        result = await self._list(request, registry, "resourceTemplates", lists)
         return _with_pending(result, pending)
+
+    async def _list(
+        self, request: McpRequest, registry: Registry, key: str, lists: McpLists[Any]
+    ) -> Json:
+        """Return the items of ``lists`` that the caller may use, as ``key`` of the result."""
+        listed = await lists.list_for(registry.access_rules.permissions_of(request.caller))
+        return self._answer(request, registry, key, listed.definitions, listed.etag)
 
     def _answer(
         self, request: McpRequest, registry: Registry, key: str, listed: EncodedList, etag: str
