@@ -1,5 +1,5 @@
-"""Documents: the repository, its search, the files behind it, and the Retrieval Service.
+"""Documents: repository, search, importers, stores and the Retrieval Service client.
 
-``tenant_id`` is part of every call. Errors of files, engines and HTTP become domain errors here;
-nothing here knows HTTP routes or tools.
+Every call has a ``tenant_id``. Errors of files, engines and HTTP become domain errors here; this
+package does not know HTTP routes.
 """

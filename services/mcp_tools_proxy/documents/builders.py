@@ -1,4 +1,4 @@
-"""Builds what is made of whole documents, and searches: neither blocks other calls."""
+"""Threads for builds from whole documents and for searches, so neither blocks other calls."""
 
 import asyncio
 import math
@@ -12,16 +12,16 @@ from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 
 BUILDER_MAX_CHARS = (200_000, 5_000_000, math.inf)
-"""Largest document, in characters of text, for each of the building threads. A small one does not
-wait behind a large one, which may be another tenant's."""
+"""Largest document, in characters, of each builder thread. A small document does not wait for a
+large one, possibly of another tenant."""
 
 T = TypeVar("T")
 
 
 class Builders:
-    """Threads that build from documents, each one thing at a time; for one event loop.
+    """Threads that build from documents, one build at a time each; for one event loop.
 
-    There is one for each of BUILDER_MAX_CHARS: more would only take the GIL from the loop.
+    One thread per entry of BUILDER_MAX_CHARS: more would only take the GIL from the loop.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Builders:
         self._closed = False
 
     def start(self, document: Document, build: Callable[[Document], T]) -> asyncio.Future[T]:
-        """Begin to build from a document. Raises ShuttingDown once closed."""
+        """Start a build from a document. Raises ShuttingDown once closed."""
         if self._closed:
             raise shutting_down()
         size = sum(map(len, document.pages))
@@ -39,16 +39,16 @@ class Builders:
         return asyncio.get_running_loop().run_in_executor(thread, build, document)
 
     def close(self) -> None:
-        """Refuse further builds and cancel those not begun; both get ShuttingDown."""
+        """Refuse further builds and cancel queued ones; both raise ShuttingDown."""
         self._closed = True
         for thread in self._threads:
             thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def built(build: asyncio.Future[T]) -> T:
-    """Wait for a build, for which others may wait: a cancelled caller does not cancel it.
+    """Wait for a shared build; a cancelled caller does not cancel it.
 
-    Raises ShuttingDown where it was cancelled, and the build's exceptions.
+    Raises ShuttingDown if the build was cancelled, and the build's exceptions.
     """
     try:
         return await asyncio.shield(build)
@@ -61,15 +61,15 @@ async def built(build: asyncio.Future[T]) -> T:
 class Searcher:
     """Runs searches; for one event loop.
 
-    Quick ones run on the loop, where each saves 0.07 to 0.2 ms of CPU; one in each of its
-    iterations, for with several other calls took 29 ms instead of 1.1 (p50, 16 callers). Slower
-    ones run in one thread; more threads would only take the GIL from the loop.
+    Quick searches run on the loop, which saves 0.07 to 0.2 ms of CPU each, but only one per loop
+    iteration: with several, other calls took 29 ms instead of 1.1 (p50, 16 callers). Slower
+    searches share one thread; more threads would only take the GIL from the loop.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
-        """Held by the quick search whose turn it is."""
+        """Serializes the quick searches."""
         self._searched = False
         """Whether a quick search has run in this iteration of the event loop."""
         self._closed = False
@@ -96,7 +96,7 @@ class Searcher:
         self._thread.shutdown(wait=False)
 
     async def _search_here(self, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
-        """Search on the event loop, once in each iteration, so that other ready tasks run."""
+        """Search on the event loop, once per iteration, so that other ready tasks run."""
         async with self._turn:
             if self._searched:
                 await asyncio.sleep(0)
@@ -114,5 +114,5 @@ class Searcher:
 
 
 def shutting_down() -> ShuttingDown:
-    """Build the refusal of a call while the process stops."""
+    """Return the error for a call while the process stops."""
     return ShuttingDown("this replica is stopping; send the call again")

@@ -1,6 +1,6 @@
-"""Chunk windows: what a caller wants, who reads it, and the reader of this process (T-03).
+"""Chunk windows: request, source interface and the in-process source (T-03).
 
-The reader of this process serves ``retrieval_window_url=local``.
+The in-process source serves ``retrieval_window_url=local``.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.document import Chunk, DocumentHead, RetrievedChunk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedWindow:
-    """The window that a caller wants: the anchor, with the number of chunks on each side."""
+    """A requested window: the anchor and the number of chunks on each side."""
 
     caller: Caller
     doc_id: str
@@ -29,7 +29,7 @@ class Retrieval(Protocol):
     """A source of chunk windows."""
 
     async def window(self, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
-        """Return the window in reading order, anchor included; shorter at a document's edges.
+        """Return the window in reading order, with the anchor; shorter at a document's edges.
 
         Raises ChunkNotFound, AccessDenied and the other errors of T-03.
         """
@@ -39,7 +39,7 @@ class Retrieval(Protocol):
 class LocalRetrieval:
     """Reads chunk windows from a repository; also the core of the reference Retrieval Service.
 
-    With ``for_any_reader`` the asking gateway is trusted to have checked a document's readers.
+    ``for_any_reader`` trusts the requesting gateway to have checked the document's readers.
     """
 
     def __init__(self, repository: DocumentRepository, *, for_any_reader: bool = False) -> None:
@@ -78,10 +78,10 @@ def _retrieved(chunk: Chunk, pages: Sequence[str], head: DocumentHead) -> Retrie
 def place_of_anchor(
     chunks: Sequence[RetrievedChunk], doc_id: str, anchor_chunk_id: str
 ) -> int | None:
-    """Return the index of the anchor in a window, None if it is not there.
+    """Return the index of the anchor in a window, or None.
 
-    Its id may be ``doc_id:anchor`` on either side: some Retrieval Services store chunks under it,
-    and name them without the document elsewhere.
+    Either id can have the form ``doc_id:anchor``: some Retrieval Services store chunks under that
+    id and omit the document elsewhere.
     """
     prefix = f"{doc_id}:"
     ids = [chunk.chunk_id for chunk in chunks]

@@ -1,4 +1,4 @@
-"""Keeps what was read of documents, and what was built from it, the most recently used first."""
+"""LRU cache of documents and of the indexes built from them."""
 
 import sys
 from asyncio import Future
@@ -17,23 +17,23 @@ if TYPE_CHECKING:  # numpy is an extra
     from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
 
 ENTRY_BYTES = 1_500
-"""Counted for a document besides its texts: its head, and the entry itself."""
+"""Size of the entry and the head, without texts."""
 
 SECTION_BYTES = 350
 CHUNK_BYTES = 300
-"""Counted for a section, and for a chunk besides its text."""
+"""Size of a section, and of a chunk without its text."""
 
 _UNCHECKED = -1
 
 EntryKey = tuple[str, ...]
-"""A document's Key; that of an older version has the version as well."""
+"""A document's Key, followed by the version for an older version."""
 
 
 class CachedDocument:
-    """What is in memory of one version of a document: its head, and the parts that were read.
+    """The cached head and parts of one version of a document.
 
-    ``index``, ``chunks`` and ``quotable`` are made of the whole ``document``; ``vectors`` are those
-    of its chunks, if there are any.
+    ``index``, ``chunks`` and ``quotable`` are built from the whole ``document``; ``vectors`` are
+    those of its chunks, if any.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -46,9 +46,9 @@ class CachedDocument:
         self.vectors: DocumentVectors | None = None
         self.size_bytes = ENTRY_BYTES
         self.generation = _UNCHECKED
-        """The generation of the cache in which the head was read last."""
+        """Cache generation in which the head was last read."""
         self.kept_as: EntryKey | None = None
-        """Its key in the cache; None for one that was not kept there."""
+        """Key in the cache; None if not cached."""
         self._pages: dict[int, str] = {}
         self.add(reading)
 
@@ -56,7 +56,7 @@ class CachedDocument:
         return f"<CachedDocument {self.head.doc_id!r}: {self.size_bytes} bytes>"
 
     def add(self, reading: Reading) -> None:
-        """Add what was read of the same version, which may have other readers now."""
+        """Add parts of the same version; the readers can have changed."""
         self.head = reading.head
         document = reading.document
         if document is not None and self.document is None:
@@ -77,7 +77,7 @@ class CachedDocument:
             self._add_sections(reading.sections)
 
     def has(self, wanted: Wanted) -> bool:
-        """Return whether all wanted parts are here."""
+        """Return whether all wanted parts are cached."""
         if self.document is not None:
             return True
         needs_sections = wanted.sections or wanted.section_id is not None
@@ -87,7 +87,7 @@ class CachedDocument:
         return all(map(self._pages.__contains__, numbers))
 
     def pages(self, first: int, last: int) -> tuple[str, ...]:
-        """Return the text of pages that are here (1-based, ``last`` included)."""
+        """Return the text of cached pages (1-based, ``last`` included)."""
         if self.document is not None:
             return self.document.pages[first - 1 : last]
         return tuple(map(self._pages.__getitem__, range(first, last + 1)))
@@ -100,9 +100,10 @@ class CachedDocument:
 class DocumentCache:
     """CachedDocuments by tenant and doc_id within ``max_bytes``; for one event loop.
 
-    The document used last stays, whatever its size. One whose head may be outdated stays as well,
-    for its texts may be those of the present version. Older versions go as soon as their document
-    may have changed: it may be removed, or they may.
+    The least recently used are evicted first; the last one used always stays. After a possible
+    change, the current version stays with its head marked as unchecked, because its texts may still
+    be valid, and older versions are dropped, because they may have been removed. A head is checked
+    if it was read in the cache's current generation; ``mark_all`` starts a new one.
     """
 
     def __init__(self, *, max_bytes: int, metrics: Metrics) -> None:
@@ -110,7 +111,7 @@ class DocumentCache:
         self._metrics = metrics
         self._entries: OrderedDict[EntryKey, CachedDocument] = OrderedDict()
         self._older: dict[Key, set[EntryKey]] = {}
-        """The entries that are older versions of a document."""
+        """Keys of the cached older versions of each document."""
         self._bytes = 0
         self._generation = 0
 
@@ -121,18 +122,18 @@ class DocumentCache:
         )
 
     def get(self, key: EntryKey) -> CachedDocument | None:
-        """Return what is in memory of a document or a version, which is the one used last then."""
+        """Return a cached document or version and mark it as the most recently used."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
         return entry
 
     def is_checked(self, entry: CachedDocument) -> bool:
-        """Return whether nothing has been told of the document since its head was read."""
+        """Return whether no change was reported since the entry's head was read."""
         return entry.generation == self._generation
 
     def keep(self, key: Key, reading: Reading) -> CachedDocument:
-        """Add what was read: to what is here of the same version, or in place of another one."""
+        """Merge a reading into the entry of the same version, or replace another version."""
         entry = self._entries.get(key)
         if entry is None or entry.head.version != reading.head.version:
             self.drop(key)
@@ -158,27 +159,27 @@ class DocumentCache:
         return entry
 
     def grow(self, entry: CachedDocument, by: int) -> None:
-        """Count what was built from a document, unless it is no longer here."""
+        """Add the size of a structure built from a document, if still cached."""
         if entry.kept_as is not None and self._entries.get(entry.kept_as) is entry:
             entry.size_bytes += by
             self._count(by)
             self._evict()
 
     def mark(self, key: Key) -> None:
-        """Mark a document that may have changed."""
+        """Mark a document as possibly changed."""
         self._drop_older(key)
         entry = self._entries.get(key)
         if entry is not None:
             entry.generation = _UNCHECKED
 
     def mark_all(self) -> None:
-        """Mark every document: each may have changed."""
+        """Mark all documents as possibly changed."""
         for key in list(self._older):
             self._drop_older(key)
         self._generation += 1
 
     def drop(self, key: Key) -> None:
-        """Remove a document with its older versions; whoever uses one may go on."""
+        """Remove a document and its older versions; references in use stay valid."""
         self._drop_older(key)
         self._remove(key)
 
@@ -213,5 +214,5 @@ class DocumentCache:
 
 
 def _text_bytes(text: str) -> int:
-    """Return what a text takes: one that is not ASCII keeps its UTF-8 form, too, once answered."""
+    """Return the size of a text; a non-ASCII one also caches its UTF-8 form once sent."""
     return sys.getsizeof(text) if text.isascii() else 2 * sys.getsizeof(text)

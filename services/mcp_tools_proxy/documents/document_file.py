@@ -1,6 +1,6 @@
-"""Reads and writes one document as one JSON file, and knows its path in a folder (contract §5).
+"""Document file format: one document as one JSON file, and its path (contract §5).
 
-This is the only module that knows the file format.
+Only this module knows the format.
 """
 
 import os
@@ -33,21 +33,21 @@ from mcp_tools_proxy.wire.text import quote as quoted
 READERS = "readers"
 
 MAX_FOREIGN_ITEMS = 200_000
-"""JSON values of a document that is uploaded or imported. 8,000 pages with 24,000 chunks, which are
-64 MiB, have 104,000; 16 MB of zeros in place of pages took 7 GB and a minute."""
+"""Limit for the JSON values of an uploaded or imported document. 8,000 pages with 24,000 chunks (64
+MiB) have 104,000; 16 MB of zeros in place of pages took 7 GB and a minute."""
 
 MAX_FOREIGN_TEXT_BYTES = 1024 * 1024
-"""Bytes of a page, a section, a chunk or another value of such a document, as JSON: comparing a
-quote with a page of 4 MiB stopped the event loop for 0.15 s."""
+"""Limit for one page, section, chunk or other value of such a document, as JSON: comparing a quote
+with a page of 4 MiB stopped the event loop for 0.15 s."""
 
 MAX_NAME_BYTES = 255
-"""The longest file name that common file systems allow, in bytes."""
+"""Longest file name, in bytes, of common file systems."""
 
 
 class BrokenFile(Exception):
     """A file without a valid document; ``reason`` is one line without the file's content.
 
-    ``field`` is the path of the first problem in the document, "" for the document as a whole.
+    ``field`` is the path of the first problem, or "" for the whole document.
     """
 
     def __init__(self, path: Path, reason: str, *, field: str = "") -> None:
@@ -58,7 +58,7 @@ class BrokenFile(Exception):
 
 
 class InvalidDocument(Exception):
-    """A document that cannot be written as a file; ``reason`` is one line."""
+    """A document cannot be written as a file; ``reason`` is one line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class InvalidDocument(Exception):
 
 
 class DocumentExists(Exception):
-    """A file exists at ``path``, and the caller did not allow replacing it."""
+    """A file exists at ``path`` and may not be replaced."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} exists")
@@ -74,7 +74,7 @@ class DocumentExists(Exception):
 
 
 def read_document(path: Path) -> Document:
-    """Read one document file. Raises BrokenFile when it cannot be read, and as parse_document."""
+    """Read a document file. Raises BrokenFile."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -83,11 +83,11 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(path: Path, content: bytes, *, is_foreign: bool = False) -> Document:
-    """Parse the content of a document's file; ``path`` names it in errors.
+    """Parse the content of a document file; ``path`` is named in errors.
 
-    Unknown keys are ignored. ``is_foreign`` sets the limits above. Pauses often, so that other
-    threads run. Raises BrokenFile when it is not strict JSON (UTF-8, no NaN, no lone surrogates, no
-    key twice in an object), or breaks a rule of contract §5.
+    Unknown keys are ignored. ``is_foreign`` applies the limits above. Pauses often for other
+    threads. Raises BrokenFile if the content is not strict JSON (UTF-8, no NaN, no lone surrogates,
+    no repeated keys) or breaks a rule of contract §5.
     """
     try:
         parsed = parse_paced(
@@ -109,19 +109,19 @@ def parse_document(path: Path, content: bytes, *, is_foreign: bool = False) -> D
 
 
 def dump_document(document: Document) -> bytes:
-    """Render a document as the JSON of its file. Raises InvalidDocument."""
+    """Return the JSON of a document's file. Raises InvalidDocument."""
     return b"".join(DocumentDump(document))
 
 
 class DocumentDump:
-    """The JSON of a document's file in pieces, for a large one would be in memory once more.
+    """The JSON of a document file in pieces, to avoid a second copy in memory.
 
-    Iterate it once. Making and iterating it raise InvalidDocument.
+    Iterate once. Construction and iteration raise InvalidDocument.
     """
 
     def __init__(self, document: Document) -> None:
         self.spans = array("Q")
-        """Begin and end in bytes of each page that was yielded, as ``page_spans`` finds them."""
+        """Start and end byte of each page yielded so far, as in ``page_spans``."""
         self._file = _file_of(document)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -134,11 +134,11 @@ class DocumentDump:
                     self.spans.append(position + len(piece))
                 position += len(piece)
                 yield piece
-        except ValueError as error:  # a lone surrogate has no UTF-8
+        except ValueError as error:  # lone surrogates have no UTF-8
             raise InvalidDocument(f"cannot be written as JSON: {error}") from error
 
     def _pieces(self) -> Iterator[tuple[bytes, bool]]:
-        """Yield each piece, and whether it is the text of a page."""
+        """Yield pairs of a piece and whether it is a page's text."""
         file = self._file
         facts = (file.doc_id, file.tenant_id, file.title, file.tags)
         names = b'{\n "doc_id": %b,\n "tenant_id": %b,\n "title": %b,\n "tags": %b'
@@ -174,7 +174,7 @@ class DocumentDump:
 
 
 def _file_of(document: Document) -> "_DocumentFile":
-    """Return what the document's file holds. Raises InvalidDocument."""
+    """Return the file model of a document. Raises InvalidDocument."""
     content: dict[str, object] = {
         "doc_id": document.doc_id,
         "tenant_id": document.tenant_id,
@@ -202,25 +202,25 @@ def _file_of(document: Document) -> "_DocumentFile":
 
 
 def dump_readers(readers: Readers) -> dict[str, list[str]]:
-    """Return readers as a document's file spells them."""
+    """Return readers in the format of a document file."""
     return {"users": sorted(readers.users), "roles": sorted(readers.roles)}
 
 
 def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
     """Return the canonical path of a document: ``<tenant>/<doc_id>.json`` below ``root``.
 
-    Both names are percent-encoded UTF-8, a leading dot included, so unquoting restores the id and
-    no id leaves ``root`` (contract §5). If a name is then over 255 bytes, letters and digits of any
-    script stay unencoded. Raises InvalidDocument when it is still too long.
+    Both names are percent-encoded UTF-8, including a leading dot, so unquoting restores the id and
+    no id escapes ``root`` (contract §5). If that exceeds 255 bytes, letters and digits of any
+    script stay unencoded. Raises InvalidDocument if the name is still too long.
     """
     return root / _file_name("tenant_id", tenant_id) / _file_name("doc_id", doc_id, ".json")
 
 
 def tenant_of_folder(root: Path, path: Path) -> str | None:
-    """Return the tenant whose folder holds a file: the first folder below ``root``, decoded.
+    """Return the tenant of a file: the first folder below ``root``, decoded.
 
-    None for a file in ``root`` itself, which only the operator can write. A name that is not UTF-8
-    is returned undecoded, and so matches no tenant.
+    Returns None for a file in ``root`` itself, where only the operator can write. A name that is
+    not UTF-8 is returned undecoded and matches no tenant.
     """
     first, *rest = path.relative_to(root).parts
     if not rest:
@@ -233,7 +233,7 @@ def tenant_of_folder(root: Path, path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A document's file as it was written: its status, and where its pages stand."""
+    """A written document file: its status and the positions of its pages."""
 
     path: Path
     status: os.stat_result
@@ -241,10 +241,9 @@ class WrittenFile:
 
 
 def write_document(root: Path, document: Document, *, replace: bool) -> WrittenFile:
-    """Write a document to its canonical path.
+    """Write a document to its canonical path, atomically.
 
-    Atomic: a reader sees the old file or the whole new one. Raises DocumentExists (unless
-    ``replace``), InvalidDocument, OSError.
+    Raises DocumentExists (unless ``replace``), InvalidDocument, OSError.
     """
     dump = DocumentDump(document)
     path = document_path(root, document.tenant_id, document.doc_id)
@@ -274,7 +273,7 @@ def _file_name(field: str, identifier: str, suffix: str = "") -> str:
 class _InvalidFile(Exception):
     """A file breaks a rule of contract §5; ``field`` is the path of its first problem.
 
-    ``before`` is the place of the value that was validated, and the number of items before it.
+    ``before`` is the field of a validated slice and the number of items before the slice.
     """
 
     def __init__(self, error: ValidationError, before: tuple[str, int] | None = None) -> None:
@@ -336,7 +335,7 @@ class _ChunkEntry(BaseModel):
 
 
 class _ReadersEntry(BaseModel):
-    """Who may read the document. An unknown key is refused: it may be a misspelt one."""
+    """Readers of the document. Unknown keys are refused because they can be misspelt."""
 
     model_config = _STRICT | ConfigDict(extra="forbid")
 
@@ -364,7 +363,7 @@ class _DocumentFile(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_readers(cls, content: object) -> object:
-        """Refuse what would open the document to the tenant: a misspelt key, or null."""
+        """Refuse a misspelt or null ``readers``, which would open the document to the tenant."""
         if not isinstance(content, dict):
             return content
         for key in content.keys() - cls.model_fields.keys():
@@ -391,7 +390,6 @@ class _DocumentFile(BaseModel):
         return self
 
     def to_document(self) -> Document:
-        """Return the document."""
         chunks = None
         if self.chunks is not None:
             chunks = tuple(
@@ -428,11 +426,11 @@ _ENTRIES: Mapping[str, TypeAdapter[list[Any]]] = {
     "chunks": TypeAdapter(Annotated[list[_ChunkEntry], _FAIL_FAST], config=_LATER),
 }
 _ENTRIES_AT_ONCE = 1_000
-"""Validated in one call: 190,000 sections stopped the event loop for 0.6 s."""
+"""Entries validated per call: 190,000 sections stopped the event loop for 0.6 s."""
 
 
 def _valid_file(content: object) -> _DocumentFile:
-    """Validate what a document's file holds. Raises _InvalidFile."""
+    """Validate the parsed content of a document file. Raises _InvalidFile."""
     if isinstance(content, dict):
         content = content | {
             name: _valid_entries(name, content[name])
@@ -458,7 +456,7 @@ def _valid_entries(name: str, entries: list[object]) -> list[BaseModel]:
 
 
 def _is_near_readers(key: str) -> bool:
-    """Return whether a key may be a misspelt ``readers``; ``headers`` is another word."""
+    """Return whether a key resembles ``readers``; ``headers`` does not count."""
     folded = key.strip().lower()
     return folded.startswith("r") and closest_match(folded, (READERS,), least=0.75) is not None
 

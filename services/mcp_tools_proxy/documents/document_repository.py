@@ -1,4 +1,4 @@
-"""The documents as tools see them: checked for the caller, read in parts, kept while in use."""
+"""Document access for tools: permission checks, partial reads and caching."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # numpy is an extra
 
 
 READERS = RuleSource(DOCUMENT, "$.readers")
-"""The rule by which a document of the tenant is refused to some of its users."""
+"""Audit rule for documents whose readers do not include the user."""
 
 NOT_A_READER = "the tenant has the document, and its readers do not include this user or its roles"
 
@@ -60,13 +60,13 @@ OF_ANOTHER = f"{NOT_THERE}; another tenant has one"
 
 
 def because_of_readers(refusal: DocumentRefused) -> DocumentRefused:
-    """Add to a refusal, for operators, that the document's readers decided."""
+    """Add the operator-only reason "not a reader" to a refusal."""
     refusal.reason, refusal.rule = NOT_A_READER, READERS
     return refusal
 
 
 def access_denied(doc_id: str) -> AccessDenied:
-    """Return the refusal of a document that is another's."""
+    """Return the error for a document of another tenant."""
     return AccessDenied(
         f"the user has no access to document {quote(doc_id)}; do not try again: use a "
         "doc_id that belongs to the user, or tell the user",
@@ -75,7 +75,7 @@ def access_denied(doc_id: str) -> AccessDenied:
 
 
 def not_found(doc_id: str) -> DocumentNotFound:
-    """Return the refusal of a document that is not there."""
+    """Return the error for an unknown document."""
     return DocumentNotFound(
         f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
         "one you were given, or ask the user which document is meant",
@@ -84,7 +84,7 @@ def not_found(doc_id: str) -> DocumentNotFound:
 
 
 def not_bound(refusal: DocumentRefused) -> DocumentRefused:
-    """Add to a refusal, for operators, that the caller is bound to other documents."""
+    """Add the operator-only reason "bound to other documents" to a refusal."""
     refusal.reason, refusal.is_unbound = NOT_BOUND, True
     return refusal
 
@@ -94,20 +94,25 @@ T = TypeVar("T")
 WHOLE = Wanted(whole=True)
 
 CANDIDATES = 5
-"""Hits around which the passage is sought that is most like a quote."""
+"""Search hits around which the closest passage to a quote is sought."""
 
 ATTEMPTS = 3
-"""How often a document is read that is replaced meanwhile."""
+"""Reads of a document that keeps being replaced."""
 
 
 class DocumentRepository:
     """Documents by tenant and doc_id, for use on one event loop.
 
-    Nothing of another tenant, or of a document that the caller is no reader of, is ever returned,
-    in results, errors or ranking (contract §2): whatever is asked for goes through ``find``. Each
-    method raises AccessDenied when there is a document of that id that the caller may not read, of
-    another tenant or of this one; DocumentNotFound when no tenant has one, or
-    ``hide_foreign_documents`` is set; DocumentsUnavailable while the store cannot be read.
+    Results, errors and rankings never contain data of another tenant or of a document that the
+    caller cannot read (contract §2): every request goes through ``find``. Each method raises
+    AccessDenied if a document with that id exists but the caller cannot read it, in any tenant;
+    DocumentNotFound if no tenant has one or ``hide_foreign_documents`` is set; DocumentsUnavailable
+    while the store cannot be read.
+
+    A cached document is served without a store request while the store reports all changes and none
+    was reported for the document. Otherwise its head is read again, and its cached texts are reused
+    if the version is the same. A change reported during a read marks the result as outdated: it is
+    returned but not cached.
     """
 
     def __init__(
@@ -121,9 +126,9 @@ class DocumentRepository:
         build_index: Callable[[Document], SearchIndex] = build_index,
         meaning: "MeaningSearch | None" = None,
     ) -> None:
-        """``on_changed`` is called with each document that the store says has changed.
+        """``on_changed`` is called with the key of each changed document.
 
-        Searches are by words alone without ``meaning``.
+        Without ``meaning``, searches match words only.
         """
         self._meaning = meaning
         self._store = store
@@ -141,7 +146,7 @@ class DocumentRepository:
         self._held: dict[Key, CachedDocument] = {}
         self._held_since = datetime.now(UTC)
         self._only_held: set[Key] = set()
-        """Of the held documents those that the store is known to have none of."""
+        """Held documents that the store is known not to have."""
         self._reads: dict[Key, set[_Read]] = {}
         self._listeners: list[ChangeListener] = []
         store.listen(self)
@@ -150,20 +155,20 @@ class DocumentRepository:
         return f"<DocumentRepository over {self._store!r}: {self._cache!r}>"
 
     def hold(self, document: Document) -> None:
-        """Serve a document that is in memory only, unless the store has one of the same id."""
+        """Serve an in-memory document unless the store has one with the same id."""
         key = (document.tenant_id, document.doc_id)
         self._held[key] = CachedDocument(Reading(head=head_of(document), document=document))
 
     def held(self, tenant_id: str) -> Mapping[str, CachedDocument]:
-        """Return a tenant's documents that are in memory only, by doc_id."""
+        """Return a tenant's in-memory documents by doc_id."""
         return {doc_id: it for (tenant, doc_id), it in self._held.items() if tenant == tenant_id}
 
     def listen(self, listener: ChangeListener) -> None:
-        """Send the store's changes to ``listener`` as well from now on."""
+        """Forward the store's changes to ``listener``."""
         self._listeners.append(listener)
 
     def changed(self, key: Key) -> None:
-        """Ask the store again before this document is served: it may have changed."""
+        """Invalidate a document that may have changed."""
         self._on_changed(key)
         self._changes += 1
         for listener in self._listeners:
@@ -174,7 +179,7 @@ class DocumentRepository:
             read.is_outdated = True
 
     def all_changed(self) -> None:
-        """Ask the store again before any document is served."""
+        """Invalidate all documents."""
         self._changes += 1
         for listener in self._listeners:
             listener.all_changed()
@@ -185,7 +190,7 @@ class DocumentRepository:
                 read.is_outdated = True
 
     async def find(self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY) -> CachedDocument:
-        """Return a document that the caller may read, with the wanted parts at least."""
+        """Return a document that the caller can read, with at least the wanted parts."""
         if caller.documents is not None:
             self.check_bound(caller.documents, doc_id)
         key = (caller.tenant_id, doc_id)
@@ -203,13 +208,13 @@ class DocumentRepository:
     async def find_version(
         self, caller: Caller, doc_id: str, version: str, wanted: Wanted
     ) -> CachedDocument:
-        """Return a version of a document: the present one, or an older one that is kept, whole.
+        """Return the current version of a document, or a kept older one (whole).
 
-        Who may read it is who may read the document now. Raises VersionNotKept as well.
+        The readers of the current version apply to all versions. Also raises VersionNotKept.
         """
         present = await self.find(caller, doc_id)
         if present.head.version == version:
-            present = await self.find(caller, doc_id, wanted)  # it may be replaced meanwhile
+            present = await self.find(caller, doc_id, wanted)  # the document may have been replaced
         if present.head.version == version:
             return present
         async with in_time(self._store):
@@ -218,7 +223,7 @@ class DocumentRepository:
     async def _find_older(self, present: DocumentHead, version: str) -> CachedDocument:
         """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
 
-        Who may read ``present`` was checked; an older version has no readers of its own.
+        The caller checks the readers of ``present``; older versions have no readers.
         """
         key = (present.tenant_id, present.doc_id)
         if self._store.is_current and (found := self._cache.get((*key, version))):
@@ -228,14 +233,14 @@ class DocumentRepository:
             reading = await self._store.read_older(key, version)
         if reading is None:
             raise _not_kept(key, version, present.version)
-        if changes != self._changes:  # the document may be removed: nothing of it is kept
+        if changes != self._changes:  # the document may have been removed: do not cache it
             return CachedDocument(reading)
         return self._cache.keep_older(key, reading)
 
     def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
         """Check that a document is one of those that a caller is bound to.
 
-        The store is not asked: the refusal is the same whether or not there is the document.
+        The store is not read, so the error does not reveal whether the document exists.
         """
         if doc_id not in documents:
             hides = self._hide_foreign_documents and documents
@@ -244,7 +249,7 @@ class DocumentRepository:
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
     ) -> CachedDocument:
-        """Return a document of the caller's tenant, for a gateway that checked its readers."""
+        """Return a document of the caller's tenant if another gateway has checked its readers."""
         key = (caller.tenant_id, doc_id)
         async with in_time(self._store):
             found = self._from_memory(key, wanted) or await self._find(key, wanted)
@@ -253,7 +258,7 @@ class DocumentRepository:
             return found
 
     async def list_readable(self, query: CatalogQuery) -> CatalogPage:
-        """List documents that the caller of a query may read, ordered by doc_id."""
+        """List the documents that the query's caller can read, ordered by doc_id."""
         tenant_id = query.caller.tenant_id
         async with in_time(self._store):
             with child_span("document.list"):
@@ -268,7 +273,7 @@ class DocumentRepository:
         )
 
     async def has_readers(self, tenant_id: str) -> bool:
-        """Return whether any document of a tenant is, or may be, for some of its users only."""
+        """Return whether any document of a tenant is, or could be, limited to some users."""
         held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)
         if any(head.readers is not None for head in held):
             return True
@@ -278,10 +283,10 @@ class DocumentRepository:
     async def search(
         self, found: CachedDocument, query: str, *, max_results: int
     ) -> tuple[Hit, ...]:
-        """Rank the places of a document, found WHOLE, that match ``query``, best first (T-07).
+        """Return the places in a document, found WHOLE, that match ``query``, best first (T-07).
 
-        Accepts any query text; returns () without a match. The first search in a document waits
-        for its index. Raises ShuttingDown after ``close`` as well.
+        Accepts any query text; returns () without a match. The first search in a document waits for
+        its index. Raises ShuttingDown after ``close``.
         """
         index = await self._index_of(found)
         similar: Mapping[int, float] = {}
@@ -291,9 +296,9 @@ class DocumentRepository:
             return await self._searcher.search(index, query, max_results, similar)
 
     async def check_quote(self, found: CachedDocument, quote: str) -> QuoteCheck:
-        """Return whether a document, found WHOLE, has a quote word for word, or what is like it.
+        """Find a quote word for word in a document, found WHOLE, or the closest passage.
 
-        What is like it is sought around the best hits of a search for the quote.
+        The closest passage is sought around the best hits of a search for the quote.
         """
         if found.quotable is None or _failed(found.quotable):
             found.quotable = self._start(found, QuotableDocument, self._count_quotable)
@@ -318,12 +323,12 @@ class DocumentRepository:
         return await built(found.chunks)
 
     def close(self) -> None:
-        """Stop the search; documents can still be read."""
+        """Stop searches; documents can still be read."""
         self._builders.close()
         self._searcher.close()
 
     def _held_entries(self, query: CatalogQuery) -> Iterator[CatalogEntry]:
-        """Yield the documents in memory that a query admits."""
+        """Yield the in-memory documents that a query admits."""
         for (tenant_id, doc_id), entry in self._held.items():
             if tenant_id == query.caller.tenant_id and doc_id > query.after:
                 names = folded_names(entry.head)
@@ -331,12 +336,12 @@ class DocumentRepository:
                     yield CatalogEntry(head=entry.head, updated=self._held_since)
 
     async def _is_stored(self, entry: CatalogEntry) -> bool:
-        """Return whether the store has a document of the same id, which is served instead."""
+        """Return whether the store has a document with the same id, which takes precedence."""
         key = (entry.head.tenant_id, entry.head.doc_id)
         return await self._store.read(key, HEAD_ONLY) is not None
 
     def _from_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
-        """Return a document if the store need not be asked for it; count whether that is so."""
+        """Return a document that needs no store request; count the cache hit or miss."""
         found = self._in_memory(key, wanted)
         if found is None:
             self._misses += 1
@@ -345,7 +350,7 @@ class DocumentRepository:
         return found
 
     def _in_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
-        """Return a document if the store need not be asked for it."""
+        """Return a document that needs no store request, or None."""
         if not self._store.is_current:
             return None
         entry = self._cache.get(key)
@@ -354,7 +359,7 @@ class DocumentRepository:
         return self._held.get(key) if key in self._only_held else None
 
     async def _find(self, key: Key, wanted: Wanted) -> CachedDocument | None:
-        """Return a document with the wanted parts, of one version; None when there is none."""
+        """Return a document with the wanted parts of one version, or None."""
         for _ in range(ATTEMPTS):
             if found := self._in_memory(key, wanted):
                 return found
@@ -370,10 +375,10 @@ class DocumentRepository:
         )
 
     async def _read(self, key: Key, wanted: Wanted) -> CachedDocument | None:
-        """Ask the store, and keep what it answers unless a change was told meanwhile."""
+        """Read from the store; cache the result unless the document changed during the read."""
         with self._noted(key) as read, child_span("document.read") as span:
             reading = await self._store.read(key, wanted)
-            if reading is not None:  # else it may be no id at all
+            if reading is not None:  # an id without a document could be any text
                 span.set({"mcp_proxy.document_id": key[1][:QUOTE_CHARS]})
         if reading is not None:
             return CachedDocument(reading) if read.is_outdated else self._cache.keep(key, reading)
@@ -384,7 +389,7 @@ class DocumentRepository:
 
     @contextmanager
     def _noted(self, key: Key) -> Iterator["_Read"]:
-        """Note that a document is being read, so that a change marks what is read as outdated."""
+        """Register a read so that a change marks its result as outdated."""
         read = _Read()
         reads = self._reads.setdefault(key, set())
         reads.add(read)
@@ -396,7 +401,7 @@ class DocumentRepository:
                 del self._reads[key]
 
     async def _refusal(self, doc_id: str) -> DocumentRefused:
-        """Return the refusal of a document that is not there for the caller."""
+        """Return the error for a document that the caller cannot read."""
         if not self._hide_foreign_documents and (
             any(doc_id == held for _, held in self._held) or await self._store.has_doc_id(doc_id)
         ):
@@ -409,7 +414,7 @@ class DocumentRepository:
         build: Callable[[Document], T],
         count: Callable[[CachedDocument, T], None],
     ) -> asyncio.Future[T]:
-        """Begin to build from a whole document; ``count`` is called when it was built."""
+        """Start a build from a whole document; ``count`` is called when it succeeds."""
         if found.document is None:
             raise RuntimeError("only of a document that was found whole")
         started = self._builders.start(found.document, build)
@@ -435,8 +440,6 @@ class DocumentRepository:
 
 
 class _Read:
-    """One reading that is under way."""
-
     def __init__(self) -> None:
         self.is_outdated = False
 

@@ -1,7 +1,7 @@
-"""The store behind the repository: documents are read from it in parts, listed, and have vectors.
+"""Store interface: partial reads of documents, lists and vectors.
 
-A store knows no callers, but for lists, which it filters. ``documents.document_repository`` decides
-who may read, and keeps what was read.
+A store does not check callers, except in lists. ``documents.document_repository`` checks access and
+caches documents.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The parts of a document that a call needs, besides its head.
+    """Parts of a document that a call needs besides its head.
 
-    ``pages`` are the first and the last page (1-based); those past the end are not there.
-    ``section_id`` asks for the pages of that section, and for all sections' places.
+    ``pages`` are the first and the last page (1-based); pages past the end are ignored.
+    ``section_id`` requests that section's pages and the positions of all sections.
     """
 
     pages: tuple[int, int] | None = None
@@ -35,11 +35,11 @@ class Wanted:
 
     @property
     def is_head_only(self) -> bool:
-        """Whether no part is wanted besides the head."""
+        """Whether only the head is wanted."""
         return not (self.pages or self.sections or self.section_id is not None or self.whole)
 
     def page_numbers(self, sections: Mapping[str, Section], page_count: int) -> range:
-        """Return the pages that are wanted and there: of the section, if one is asked for."""
+        """Return the existing wanted pages; those of the section if ``section_id`` is set."""
         span = self.pages
         if self.section_id is not None:
             section = sections.get(self.section_id)
@@ -52,9 +52,9 @@ HEAD_ONLY = Wanted()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a store read of one version of a document: at least the parts that were wanted.
+    """The result of reading one version of a document: at least the wanted parts.
 
-    ``sections`` is keyed by section_id, in reading order; ``document`` is the whole of it.
+    ``sections`` is keyed by section_id, in reading order; ``document`` is the whole document.
     """
 
     head: DocumentHead
@@ -64,22 +64,22 @@ class Reading:
 
 
 NAME_CHARS = 1_000
-"""Characters of a title or a tag that a query is compared with."""
+"""Characters of a title or tag that queries are compared with."""
 
 TAGS_COUNTED = 100
-"""How many tags of a document lists and searches know. With 600,000 in each of ten documents, the
-index had none of them after 20 s, and the event loop waited for 0.3 s."""
+"""Tags per document in lists and searches. With 600,000 in each of ten documents, the index had
+none of them after 20 s, and the event loop waited for 0.3 s."""
 
 SEPARATOR = "\n"
-"""Stands between the names of a document where they are one text; no word of a query has it."""
+"""Joins the names of a document into one text; query words do not contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogQuery:
-    """The documents that ``caller`` may read and is bound to, behind ``after`` by doc_id.
+    """A query for documents after ``after`` (by doc_id) that ``caller`` can read and is bound to.
 
-    ``words`` all occur in the title, the id or a tag, ``tag`` is one of the tags, and the id begins
-    with ``id_prefix``; these three are folded (``fold``).
+    Every word of ``words`` occurs in the title, the id or a tag; ``tag`` is one of the tags; the id
+    starts with ``id_prefix``. All three are folded (``fold``).
     """
 
     caller: Caller
@@ -90,7 +90,7 @@ class CatalogQuery:
     limit: int
 
     def admits(self, head: DocumentHead, names: Sequence[str], text: str) -> bool:
-        """Return whether a document is listed; ``names`` are ``folded_names``, ``text`` joined."""
+        """Return whether a document matches; ``names`` are ``folded_names``, joined as ``text``."""
         documents, readers = self.caller.documents, head.readers
         if documents is not None and head.doc_id not in documents:
             return False
@@ -109,7 +109,7 @@ class CatalogQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """One document of a list; ``updated`` is when its content was last written."""
+    """One document of a list; ``updated`` is the time of its last content change."""
 
     head: DocumentHead
     updated: datetime
@@ -117,10 +117,9 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPage:
-    """Some documents of a list, by doc_id.
+    """A page of a document list, ordered by doc_id.
 
-    With ``has_more`` there are others behind the last one; while ``is_pending`` some are not known
-    yet.
+    ``has_more``: more documents follow; ``is_pending``: the store has not listed all documents yet.
     """
 
     entries: Sequence[CatalogEntry]
@@ -129,35 +128,35 @@ class CatalogPage:
 
 
 class ChangeListener(Protocol):
-    """Is told what may have changed in a store; called on the event loop, so it must be quick."""
+    """Receives changes of a store, on the event loop; must be quick."""
 
     def changed(self, key: Key) -> None:
-        """Receive that a document was added, replaced, removed, or has other readers."""
+        """Receive that a document was added, replaced or removed, or that its readers changed."""
         ...
 
     def all_changed(self) -> None:
-        """Receive that changes may have been missed: anything may have changed."""
+        """Receive that changes may have been missed, so any document can differ."""
         ...
 
 
 class DocumentStore(Protocol):
-    """Documents by tenant and doc_id; two tenants may use the same doc_id.
+    """Documents by tenant and doc_id; two tenants can use the same doc_id.
 
-    Implementers never mix two versions of a document in one reading, and never block the event
-    loop. Each method raises DocumentsUnavailable while the store cannot be read.
+    Implementations never mix two versions in one reading and never block the event loop. Each
+    method raises DocumentsUnavailable while the store cannot be read.
     """
 
     @property
     def is_current(self) -> bool:
-        """Whether the listener has been told of all changes up to a moment ago.
+        """Whether the listener has received all changes up to a moment ago.
 
-        While it is not, what was read before is not served without asking the store again.
+        If not, cached documents are not served without asking the store.
         """
         ...
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that one call may wait for the store in all; None without a limit."""
+        """Seconds that one call can wait for the store in total; None is no limit."""
         ...
 
     def listen(self, listener: ChangeListener) -> None:
@@ -165,25 +164,22 @@ class DocumentStore(Protocol):
         ...
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
-        """Read the wanted parts of a document, of one version; None when there is none."""
+        """Read the wanted parts of one version of a document; None if it does not exist."""
         ...
 
     async def read_older(self, key: Key, version: str) -> Reading | None:
-        """Read an older version of a document, whole; None when it is not kept.
+        """Read an older version, whole; None if it is not kept.
 
-        Its head names no readers: those of the document itself count.
+        The head has no readers: those of the current document apply.
         """
         ...
 
     async def original_tag(self, key: Key, version: str) -> str | None:
-        """Return a tag of the PDF that is kept of a version, another one for another file.
-
-        None when none is kept.
-        """
+        """Return a tag that identifies the kept PDF of a version; None without a PDF."""
         ...
 
     async def read_original(self, key: Key, version: str) -> bytes | None:
-        """Read the PDF that is kept of a version; None when none is kept."""
+        """Read the kept PDF of a version; None without a PDF."""
         ...
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
@@ -191,33 +187,35 @@ class DocumentStore(Protocol):
         ...
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
-        """Return the first documents of a tenant behind an id, ordered by it: those that nobody
-        may read as well. For no caller.
+        """Return a tenant's first documents after an id, including those without readers.
+
+        Access is not checked.
         """
         ...
 
     def is_pending(self, tenant_id: str) -> bool:
-        """Return whether some of the tenant's documents may not be in lists yet."""
+        """Return whether lists may still miss some of the tenant's documents."""
         ...
 
     async def has_doc_id(self, doc_id: str) -> bool:
-        """Return whether any tenant has a document of that id."""
+        """Return whether any tenant has a document with that id."""
         ...
 
     async def has_readers(self, tenant_id: str) -> bool:
-        """Return whether any document of a tenant is, or may be, for some of its users only."""
+        """Return whether any document of a tenant is, or could be, limited to some users."""
         ...
 
 
 NUMBER_BYTES = 2
-"""A number is a half float (IEEE 754), little-endian."""
+"""Size of a number: a half float (IEEE 754), little-endian."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVectors:
     """The vectors of a document's first chunks, in reading order, as bytes.
 
-    ``version`` is that of the document, ``model`` what made them; ``dimension`` numbers for each.
+    ``version`` is the document's version, ``model`` the embedding model; each vector has
+    ``dimension`` numbers.
     """
 
     version: str
@@ -227,29 +225,29 @@ class StoredVectors:
 
     @property
     def count(self) -> int:
-        """How many vectors there are."""
+        """Number of vectors."""
         return len(self.data) // (self.dimension * NUMBER_BYTES)
 
 
 class VectorStore(Protocol):
-    """Keeps vectors; they are removed with their document, and can always be made anew.
+    """Stores vectors; they are removed with their document and can be computed again.
 
-    Implementers never block the event loop. Each method raises DocumentsUnavailable while the
-    store cannot be reached.
+    Implementations never block the event loop. Each method raises DocumentsUnavailable while the
+    store is unreachable.
     """
 
     async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
-        """Read the vectors of one version by one model; None when there are none."""
+        """Return the vectors of a version by a model, or None."""
         ...
 
     async def write(self, key: Key, vectors: StoredVectors) -> None:
-        """Keep vectors in place of older ones; not if the document has another version now."""
+        """Replace stored vectors unless the document has another version."""
         ...
 
 
 @asynccontextmanager
 async def in_time(store: DocumentStore) -> AsyncIterator[None]:
-    """Limit what one call waits for a store in all. Raises DocumentsUnavailable."""
+    """Limit the total wait of one call for a store. Raises DocumentsUnavailable."""
     limit = asyncio.timeout(store.timeout_s)
     try:
         async with limit:
@@ -263,17 +261,17 @@ async def in_time(store: DocumentStore) -> AsyncIterator[None]:
 
 
 def fold(text: str) -> str:
-    """Return the form in which names are compared: compatible characters, without case."""
+    """Return a name for comparison: NFKC, case-folded, at most NAME_CHARS."""
     return normalize("NFKC", text[:NAME_CHARS]).casefold()
 
 
 def folded_names(head: DocumentHead) -> tuple[str, ...]:
-    """Return the title, the id and the first tags of a document, folded."""
+    """Return the folded title, id and first tags of a document."""
     return fold_names(head.title, head.doc_id, head.tags)
 
 
 def fold_names(title: str, doc_id: str, tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a document folded: of its tags the first TAGS_COUNTED."""
+    """Fold the title, the id and the first TAGS_COUNTED tags."""
     return tuple(map(fold, (title, doc_id, *tags[:TAGS_COUNTED])))
 
 
@@ -283,8 +281,8 @@ def words_of(query: str, *, limit: int) -> tuple[str, ...]:
 
 
 class DatabaseProblem(Exception):
-    """The database cannot be used as it is; one line that says what to do."""
+    """The database is unusable; the message is one line that says what to do."""
 
 
 class WrongRole(DatabaseProblem):
-    """The role of the gateway may more than it should, or less than it needs."""
+    """The gateway's role has too many or too few privileges."""

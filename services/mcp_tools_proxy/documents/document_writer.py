@@ -1,6 +1,6 @@
-"""What changes documents: one interface for import, operator's routes and command line.
+"""Write interface of the document store, used by the import, the operator routes and the CLI.
 
-A tenant's documents have a quota, and so have their facts, which are kept in memory.
+A tenant has a quota for its documents and for their facts, which stay in memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,20 +15,19 @@ from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.quota import Quota, Usage
 
 KEEP_VERSIONS = 2
-"""Versions of a document that are kept where no setting says more: the present one, and the one
-before."""
+"""Versions of a document to keep by default: the current one and the previous one."""
 
 
 class Expected(Enum):
-    """What a change expects to find, where that is not one version."""
+    """Expectations of a change other than a specific version."""
 
     ANYTHING = "anything"
     NOTHING = "nothing"
-    """No document of that id: the change makes a new one."""
+    """No document has the id; the change creates one."""
 
 
 class VersionConflict(Exception):
-    """The document is not what the change expected; ``head`` is what there is, None if nothing."""
+    """The document differs from the expected one; ``head`` is the current head, or None."""
 
     def __init__(self, head: DocumentHead | None) -> None:
         super().__init__("the document is not the expected version")
@@ -38,7 +37,7 @@ class VersionConflict(Exception):
 def check_expected(
     found: DocumentHead | None, expected: Expected | str, version: str | None
 ) -> None:
-    """Raise VersionConflict unless what was found, and its version, are what was expected."""
+    """Raise VersionConflict unless the document and its version match ``expected``."""
     if expected is Expected.ANYTHING:
         return
     if found is not None if expected is Expected.NOTHING else version != expected:
@@ -46,15 +45,15 @@ def check_expected(
 
 
 class NoSuchDocument(Exception):
-    """The tenant has no document of that id."""
+    """The tenant has no document with that id."""
 
 
 class TenantNeeded(Exception):
-    """The store lists the documents of one tenant only: this process may not see all."""
+    """The store requires a tenant: this process cannot read the documents of all tenants."""
 
 
 class ReadOnlyDocuments(Exception):
-    """The store cannot be written; ``reason`` is one line for an operator."""
+    """The store is read-only; ``reason`` is one line for an operator."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -62,7 +61,7 @@ class ReadOnlyDocuments(Exception):
 
 
 class WriteFailed(Exception):
-    """A change could not be written, and nothing was changed; ``reason`` is one line."""
+    """A write failed without effect; ``reason`` is one line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -70,55 +69,54 @@ class WriteFailed(Exception):
 
 
 class DocumentWriter(Protocol):
-    """Changes documents, and reads them for whoever looks after them: no readers are checked.
+    """Reads and changes documents for operators, without checking readers.
 
-    A change is made whole or not at all, and is atomic with the check of what it expects, also
-    across processes. Those that change raise ReadOnlyDocuments and WriteFailed; each raises
-    DocumentsUnavailable while the store cannot be reached.
+    A change is atomic, including the check of ``expected``, also across processes. Changes raise
+    ReadOnlyDocuments and WriteFailed; every method raises DocumentsUnavailable while the store is
+    unreachable.
     """
 
     @property
     def name(self) -> str:
-        """Where documents are kept, for a person."""
+        """Human-readable location of the documents."""
         ...
 
     @property
     def vectors(self) -> VectorStore:
-        """What keeps the vectors of the documents."""
+        """Store of the documents' vectors."""
         ...
 
     def place(self, key: Key) -> str:
-        """Return where a document is kept, for a person."""
+        """Return the human-readable location of a document."""
         ...
 
     async def problems_of(self, key: Key) -> Mapping[str, str]:
-        """Return what is there of a document and cannot be used: place → reason, one line each."""
+        """Return the unusable parts of a document: location → reason, one line each."""
         ...
 
     async def list_heads(
         self, tenant_id: str | None, *, after: Key | None = None, limit: int
     ) -> tuple[DocumentHead, ...]:
-        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
+        """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id.
 
-        Without ``tenant_id`` those of all tenants. Raises TenantNeeded where the store does not
-        let this process see them.
+        Without ``tenant_id``, list all tenants; raises TenantNeeded if the store forbids that.
         """
         ...
 
     async def problems(self) -> Mapping[str, str]:
-        """Return what is there and not in use: name → reason, one line each."""
+        """Return the stored items that are not in use: name → reason, one line each."""
         ...
 
     async def head(self, key: Key) -> DocumentHead | None:
-        """Return the head of a document; None when there is none."""
+        """Return the head of a document, or None."""
         ...
 
     async def document(self, key: Key) -> Document | None:
-        """Return a whole document; None when there is none."""
+        """Return a whole document, or None."""
         ...
 
     async def older_versions(self, key: Key) -> Sequence[str]:
-        """Return the older versions of a document that are kept, the newest first."""
+        """Return the kept older versions of a document, newest first."""
         ...
 
     async def put(
@@ -129,47 +127,48 @@ class DocumentWriter(Protocol):
         keep_readers: bool,
         original: bytes | None = None,
     ) -> DocumentHead:
-        """Write a document as a new version; ``expected`` is a version, or an Expected.
+        """Write a document as a new version; ``expected`` is a version or an Expected.
 
-        The version that it replaces is kept, and as many older ones as the writer was told to.
-        With ``keep_readers`` a document that is replaced keeps its readers, read with it in one
-        step, and those of ``document`` are for a new one only. ``original`` is the PDF that it was
-        made of, which is kept with this version only. Raises VersionConflict, InvalidDocument;
-        QuotaExceeded where the writer has a quota.
+        The replaced version is kept, within the configured number of versions. With
+        ``keep_readers``, a replaced document keeps its readers, read in the same atomic step; the
+        readers of ``document`` then apply to a new document only. ``original`` is the source PDF,
+        kept with this version. Raises VersionConflict, InvalidDocument, and QuotaExceeded if the
+        writer has a quota.
         """
         ...
 
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
     ) -> DocumentHead:
-        """Change who may read a document; ``expected`` is a tag of rights (``rights_tag``).
+        """Change the readers of a document; ``expected`` is its ``rights_tag``.
 
-        Raises VersionConflict, NoSuchDocument, and as ``put`` where the writer has a quota.
+        Raises VersionConflict, NoSuchDocument, and the quota errors of ``put``.
         """
         ...
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
-        """Remove a document, broken or not, with its older versions.
+        """Remove a document, valid or invalid, with its older versions.
 
-        Returns what it was, None for a broken one. Raises VersionConflict, NoSuchDocument.
+        Returns the removed head, or None for an invalid document. Raises VersionConflict,
+        NoSuchDocument.
         """
         ...
 
     async def close(self) -> None:
-        """Close what it has opened."""
+        """Close the writer's resources."""
         ...
 
 
 MAX_FACTS_BYTES = 65_536
-"""Bytes of one document's facts. They are kept in memory, where a tag of 8 characters takes seven
-times its bytes: 86 MB of tags took 600 MB, and as much again when the tenant searched."""
+"""Limit for the facts of one document. Facts stay in memory, where a tag of 8 characters takes
+seven times its bytes: 86 MB of tags took 600 MB, and as much again when the tenant searched."""
 
 FACTS_BYTES_EACH = 1024
-"""Bytes of facts for each document of the quota: what a tenant may have in all."""
+"""Facts quota of a tenant, per document of its document quota."""
 
 
 class DocumentUsage(NamedTuple):
-    """Stored documents: their number, their bytes, and the bytes of their facts."""
+    """Number and bytes of stored documents, and the bytes of their facts."""
 
     entries: int = 0
     bytes: int = 0
@@ -177,12 +176,12 @@ class DocumentUsage(NamedTuple):
 
     @property
     def stored(self) -> Usage:
-        """The number and the bytes."""
+        """Number and bytes, without the facts."""
         return Usage(self.entries, self.bytes)
 
 
 def facts_bytes(head: DocumentHead) -> int:
-    """Return the bytes of a document's facts: its title, tags, readers and OCR values as JSON."""
+    """Return the size of a document's facts (title, tags, readers, OCR values) as JSON."""
     readers = None if head.readers is None else dump_readers(head.readers)
     return len(to_json([head.title, head.tags, readers, head.ocr]))
 
@@ -190,7 +189,7 @@ def facts_bytes(head: DocumentHead) -> int:
 def check_quota(
     quota: Quota, *, others: DocumentUsage, old: DocumentUsage, new: DocumentUsage
 ) -> None:
-    """Check a write of ``new`` in place of ``old``. Raises QuotaExceeded, InvalidDocument."""
+    """Check the replacement of ``old`` by ``new``. Raises QuotaExceeded, InvalidDocument."""
     if new.facts_bytes > max(old.facts_bytes, MAX_FACTS_BYTES):
         raise InvalidDocument(
             f"title, tags, readers and ocr are {new.facts_bytes} bytes together, and the limit is "

@@ -1,4 +1,4 @@
-"""Places for costly work, at most one for each tenant; other tenants wait in a queue."""
+"""Limited places for costly work, one per tenant; other tenants wait in a queue."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class Refusal(Enum):
-    """Why there is no place, or no longer."""
+    """Reason for refusing or ending a place."""
 
     OWN_WORK = auto()
     """Work of the same tenant waits or runs."""
@@ -17,11 +17,11 @@ class Refusal(Enum):
     """Too many tenants wait."""
     WAITED_TOO_LONG = auto()
     SHARE_IS_OVER = auto()
-    """The work took its share of seconds, and another tenant waited."""
+    """The work exceeded its share while another tenant waited."""
 
 
 class NoPlace(Exception):
-    """There is no place now, or no longer. ``share_s`` is the share of this kind of work."""
+    """No place is available, or it was withdrawn; ``share_s`` is the share of this kind."""
 
     def __init__(self, refusal: Refusal, share_s: float) -> None:
         super().__init__(refusal.name)
@@ -47,8 +47,10 @@ class _WaitingWork:
 class FairPlaces:
     """Places for work of several kinds; for one event loop.
 
-    ``shares_s`` has for each kind the seconds after which work ends while another tenant waits for
-    its place.
+    Each tenant holds or waits for at most one place. Free places go to the tenant that has waited
+    longest, if its kind has a free place. Work that holds a place is limited to ``timeout_s``, or
+    to ``shares_s`` seconds (by kind) while a waiting tenant could use its place; the deadlines are
+    recomputed whenever work starts to run, to wait or stops waiting.
     """
 
     def __init__(
@@ -66,11 +68,11 @@ class FairPlaces:
         self._wait_s = wait_s
         self._shares_s = shares_s
         self._taken: Counter[str] = Counter()
-        """By kind; work that was admitted and has not begun is included."""
+        """Places taken, by kind, including work that is admitted but has not started."""
 
         self._running: dict[str, _RunningWork] = {}
         self._waiting: dict[str, _WaitingWork] = {}
-        """By tenant, in the order of their arrival."""
+        """Waiting work by tenant, in order of arrival."""
 
         self._tenants: set[str] = set()
         """Tenants that wait or have a place."""
@@ -80,19 +82,19 @@ class FairPlaces:
 
     @property
     def running(self) -> int:
-        """How much work runs."""
+        """Number of running blocks."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many tenants wait."""
+        """Number of waiting tenants."""
         return len(self._waiting)
 
     @asynccontextmanager
     async def place(self, tenant_id: str, *, kind: str, timeout_s: float) -> AsyncIterator[None]:
-        """Wait for a place, and hold it during the block, which has ``timeout_s`` seconds.
+        """Wait for a place and hold it during the block, for up to ``timeout_s`` seconds.
 
-        While another tenant waits for the place, the block has its share of seconds only. Raises
+        While a waiting tenant could use the place, the limit is the share of this kind. Raises
         NoPlace, TimeoutError.
         """
         if tenant_id in self._tenants:
@@ -123,7 +125,7 @@ class FairPlaces:
             async with asyncio.timeout(self._wait_s):
                 await admitted
         except BaseException as error:
-            if admitted.done() and not admitted.cancelled():  # in the very turn of the time-out
+            if admitted.done() and not admitted.cancelled():  # admitted during the timeout
                 self._taken[kind] -= 1
                 self._admit()
             if isinstance(error, TimeoutError):
@@ -137,7 +139,7 @@ class FairPlaces:
         return self._taken.total() < self._most_at_once and self._taken[kind] < self._most_of_a_kind
 
     def _admit(self) -> None:
-        """Admit those that have waited longest to free places."""
+        """Admit waiting work to free places, longest wait first."""
         for waiting in self._waiting.values():
             if not waiting.admitted.done() and self._fits(kind=waiting.kind):
                 self._taken[waiting.kind] += 1
@@ -165,7 +167,7 @@ class FairPlaces:
             raise NoPlace(Refusal.SHARE_IS_OVER, share_s) from None
 
     def _limit_shares(self) -> None:
-        """Set the end of all work: its share while another waits for its place, or its time."""
+        """Set the deadline of running work: its share if waiting work could use the place."""
         kinds = {it.kind for it in self._waiting.values() if not it.admitted.done()}
         is_full = self._taken.total() >= self._most_at_once
         for it in self._running.values():

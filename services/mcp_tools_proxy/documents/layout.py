@@ -1,6 +1,6 @@
-"""Cuts a document's pages into chunks, and finds its sections and chunks by place (contract §5).
+"""Chunking of pages, and lookup of sections and chunks by position (contract §5).
 
-The gateway and the reference Retrieval Service both cut chunks here, so their chunk ids agree.
+The gateway and the reference Retrieval Service share this module, so their chunk ids agree.
 """
 
 import re
@@ -13,26 +13,26 @@ from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.wire.text import quote
 
 CHUNK_CHARS = 1000
-"""A chunk's largest length in characters."""
+"""Maximum length of a chunk in characters."""
 
 _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
-"""Better edges first: paragraph, sentence, word."""
+"""Where chunks end, best first: paragraph, sentence, word."""
 
 
 def chunks_of(document: Document) -> tuple[Chunk, ...]:
-    """Return the document's chunks in reading order: its own, else ``p{page}-c{n}``, n from 1."""
+    """Return a document's chunks in reading order: its own, or ``p{page}-c{n}``, n from 1."""
     return tuple(each_chunk(document))
 
 
 def each_chunk(document: Document) -> Iterable[Chunk]:
-    """Yield the chunks of ``chunks_of`` one by one; chunks of pages are cut lazily."""
+    """Yield the chunks of ``chunks_of``; chunks of pages are cut lazily."""
     return _cut(document.pages) if document.own_chunks is None else document.own_chunks
 
 
 def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
-    """Return where a chunk stands on its page; None where it has no text of that page.
+    """Return a chunk's position on its page; None if the page does not contain its text.
 
-    ``pages`` are the document's; a chunk that came with it may name another page.
+    ``pages`` are the document's; a chunk from the file can name a page that does not exist.
     """
     if not 1 <= chunk.page <= len(pages):
         return None
@@ -84,14 +84,14 @@ def _edge(text: str, start: int) -> int:
 
 
 def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """Return sections ordered by their begin; of those that begin together, parents stay first."""
+    """Return sections ordered by start; parents precede children with the same start."""
     return tuple(sorted(sections, key=_begin))
 
 
 def section_at(ordered: Sequence[Section], page: int, char: int) -> Section | None:
-    """Find the innermost section at a place: of those that contain it, the one that begins last.
+    """Find the innermost section at a position: of those that contain it, the last to start.
 
-    ``ordered`` comes from ``by_begin``; ``char`` counts in the text of ``page`` (1-based).
+    ``ordered`` comes from ``by_begin``; ``char`` is an offset in the text of ``page`` (1-based).
     """
     for place in range(bisect_right(ordered, (page, char), key=_begin) - 1, -1, -1):
         section = ordered[place]
@@ -108,14 +108,14 @@ def _begin(section: Section) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkTable:
-    """A document's chunks in reading order, and each chunk_id's place among them."""
+    """A document's chunks in reading order, and each chunk_id's index."""
 
     chunks: tuple[Chunk, ...]
     places: Mapping[str, int]
 
 
 def build_table(document: Document) -> ChunkTable:
-    """Return the table of the document's chunks; takes about 20 ms for each MB of text."""
+    """Build the chunk table of a document; takes about 20 ms per MB of text."""
     chunks = chunks_of(document)
     return ChunkTable(
         chunks=chunks, places={chunk.chunk_id: place for place, chunk in enumerate(chunks)}

@@ -1,8 +1,8 @@
-"""Levels text for comparison, with a map back to the text as it was.
+"""Text normalization for comparisons, with a map back to the original text.
 
-White space is one space, and none beside Chinese, Japanese and the like. Quotation marks, dashes
-and ligatures have one spelling, accents are composed. A hyphen within a word is left out: whether
-it stands there is compared apart, for at the end of a line it may be one of the word, or not.
+White space becomes one space, or nothing next to scripts without spaces (Chinese, Japanese …).
+Quotation marks, dashes and ligatures get one form; accents are composed. Hyphens within words are
+removed and recorded separately, because a hyphen at the end of a line may not belong to the word.
 """
 
 import re
@@ -35,12 +35,13 @@ _SAME_READING = (
     "<final>",
     "<isolated>",
 )
-"""Compatibility forms that read alike. Not <super>, <sub> and <fraction>: 10² is not 102."""
+"""Compatibility forms with the same reading; without <super>, <sub> and <fraction>: 10² is not
+102."""
 
 
 @lru_cache(_KNOWN_CHARACTERS)
 def level_character(character: str) -> str:
-    """Return what stands for a character that is not ASCII: itself, another one, several, none."""
+    """Return the replacement of a non-ASCII character: zero or more characters."""
     known = _LEVEL.get(character)
     if known is not None:
         return known
@@ -58,8 +59,8 @@ NO_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f\U00020000-\U0003ffff"
 )
-"""Thai, Lao, Burmese, Khmer, Chinese and Japanese: letters of scripts that put no spaces between
-words, and their punctuation; for a class of a regular expression."""
+"""Regex class of letters and punctuation of scripts without spaces: Thai, Lao, Burmese, Khmer,
+Chinese and Japanese."""
 
 _SOFT_HYPHEN = "\xad"
 _HYPHENS = "-‐‑\xad"
@@ -77,13 +78,13 @@ _ALTERNATIVES = (
 )
 
 _RUN = f"(?P<run>(?<=-)-{{{_MOST}}}(?=-))"
-"""Hyphens that join no words: they stay as they are, and no search goes through all of them."""
+"""Hyphens that join no words: left unchanged, and skipped without scanning the whole run."""
 
 
 def _compile(characters: str, *alternatives: str) -> re.Pattern[str]:
-    """Compile what finds a levelled place by its first character, one of ``characters``.
+    """Compile the pattern of replaced text, found by a first character of ``characters``.
 
-    With alternatives that begin differently a search took six times as long.
+    Alternatives with different first characters made a search six times slower.
     """
     others = "|".join((*_ALTERNATIVES, *alternatives, _RUN))
     return re.compile(rf"[\s{_DASHES}{characters}](?:{others})", re.DOTALL)
@@ -97,22 +98,21 @@ _PIECES_AT_ONCE = 4_096
 
 
 class Hyphen(Enum):
-    """What stood between two letters or digits."""
+    """A hyphen or dash between two letters or digits."""
 
     IN_LINE = auto()
     AT_LINE_END = auto()
-    """One that may not be of the word; a soft hyphen as well."""
+    """A hyphen that may not belong to the word, or a soft hyphen."""
     DASH = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelText:
-    """A levelled text, where its hyphens between letters were, and the map back.
+    """A normalized text with its removed hyphens and the map to the original.
 
-    ``hyphens`` are the places in ``text`` of those within words, in order, and ``kinds`` their
-    values of ``Hyphen``. ``levels`` and ``places`` are the places, in ``text`` and in the text as
-    it was, where their distance changes. All are arrays: with objects in place of numbers 10 MB of
-    "ab- ab- …" took 470 MB.
+    ``hyphens`` are the positions in ``text`` of hyphens within words, in order; ``kinds`` are their
+    ``Hyphen`` values. ``levels`` and ``places`` are the positions in ``text`` and in the original
+    at which their distance changes. All are arrays: with objects, 10 MB of "ab- ab- …" took 470 MB.
     """
 
     text: str
@@ -123,34 +123,34 @@ class LevelText:
 
     @property
     def size_bytes(self) -> int:
-        """What the levelled text takes in memory."""
+        """Size of the text and the arrays in memory."""
         parts = (self.text, self.hyphens, self.kinds, self.levels, self.places)
         return sum(map(sys.getsizeof, parts))
 
     def hyphen_at(self, place: int) -> Hyphen | None:
-        """Return the hyphen that was at a place of ``text``."""
+        """Return the hyphen removed at a position in ``text``, or None."""
         at = bisect_left(self.hyphens, place)
         if at == len(self.hyphens) or self.hyphens[at] != place:
             return None
         return Hyphen(self.kinds[at])
 
     def hyphens_between(self, start: int, end: int) -> "array[int]":
-        """Return the places of the hyphens behind ``start`` and before ``end``."""
+        """Return the positions of hyphens after ``start`` and before ``end``."""
         return self.hyphens[bisect_right(self.hyphens, start) : bisect_left(self.hyphens, end)]
 
     def level_of(self, place: int) -> int:
-        """Return the place in ``text`` of a place in the text as it was."""
+        """Return the position in ``text`` of a position in the original."""
         at = bisect_right(self.places, place) - 1
         level = self.levels[at] + place - self.places[at]
         return min(level, self.levels[at + 1]) if at + 1 < len(self.levels) else level
 
     def start_of(self, level: int) -> int:
-        """Return where the character at a place of ``text`` begins in the text as it was."""
+        """Return the original start of the character at a position in ``text``."""
         at = bisect_right(self.levels, level) - 1
         return self._place(at, level)
 
     def end_of(self, level: int) -> int:
-        """Return where the character before a place of ``text`` ends in the text as it was."""
+        """Return the original end of the character before a position in ``text``."""
         at = bisect_left(self.levels, level)
         if at < len(self.levels) and self.levels[at] == level:
             return self.places[at]
@@ -162,7 +162,7 @@ class LevelText:
 
 
 def level_text(text: str) -> LevelText:
-    """Level a text. Slow (0.5 s for each MB): call it in a worker thread, where it pauses."""
+    """Normalize a text. Slow (0.5 s per MB): call in a worker thread; pauses for others."""
     joined, pieces = StringIO(), list[str]()
     hyphens, kinds = array("I"), bytearray()
     levels, places = array("I", (0,)), array("I", (0,))
@@ -197,11 +197,11 @@ def level_text(text: str) -> LevelText:
 
 
 def _pattern_of(text: str) -> re.Pattern[str]:
-    """Return what finds all that is levelled, of the characters that the text has."""
+    """Return the pattern for the characters that occur in the text."""
     if text.isascii():
         return _PLAIN
     seen: set[str] = set()
-    for at in range(0, len(text), _PIECE_CHARS):  # as one it held the GIL for 20 ms for each MB
+    for at in range(0, len(text), _PIECE_CHARS):  # in one piece it held the GIL for 20 ms per MB
         seen.update(text[at : at + _PIECE_CHARS])
     several = sorted(seen - _ASCII)
     changed = re.escape("".join(it for it in several if level_character(it) != it))
@@ -218,14 +218,14 @@ _ASCII = frozenset(map(chr, range(128)))
 
 
 def _joins_others(character: str) -> bool:
-    """Return whether a character may be composed with what stands before it."""
+    """Return whether a character can compose with the preceding one."""
     return unicodedata.combining(character) > 0 or "\u1160" <= character <= "\u11ff"
 
 
 def _hyphen(found: str, neighbours: str) -> Hyphen:
     if found[0] == _SOFT_HYPHEN:
         return Hyphen.AT_LINE_END
-    if neighbours.isdigit():  # 10–20 is no two numbers for whoever quotes one of them
+    if neighbours.isdigit():  # 10–20 counts as one number, so a quote of 10 alone would cut it
         return Hyphen.IN_LINE
     if found[0] not in _HYPHENS:
         return Hyphen.DASH

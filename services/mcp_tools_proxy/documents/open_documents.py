@@ -1,6 +1,6 @@
-"""Opens the documents: in a folder (store, cache on disk, watch) or in PostgreSQL.
+"""Factory of the document backend: a folder (store, disk cache, watch) or PostgreSQL.
 
-For ``mock_mode`` there is a document that ships with the service (contract T-05).
+``mock_mode`` has a built-in document (contract T-05).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 class FolderDocuments:
-    """Keeps up with a folder of document files (OpenDocuments)."""
+    """OpenDocuments of a folder of document files."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class FolderDocuments:
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:
-        """Return whether the folder is there, and what of it is not in use."""
+        """Return the state of the folder and the number of unusable files."""
         store, catalog = self.store, self.store.catalog
         ignored = len(catalog.errors)
         return {
@@ -60,29 +60,29 @@ class FolderDocuments:
         }
 
     async def connect(self) -> None:
-        """List the folder."""
+        """Scan the folder."""
         await self.store.load()
 
     async def run(self) -> None:
-        """Follow the folder, until cancelled."""
+        """Follow changes in the folder until cancelled."""
         await self._watch.run()
 
     async def close(self) -> None:
-        """Close the cache on disk."""
+        """Close the disk cache."""
         self.store.close()
 
 
 class OpenDocuments(Protocol):
-    """A store with what its process does for it."""
+    """A document store with its writer and background work."""
 
     @property
     def store(self) -> DocumentStore:
-        """The store itself."""
+        """Read interface."""
         ...
 
     @property
     def writer(self) -> DocumentWriter:
-        """What changes its documents."""
+        """Write interface."""
         ...
 
     def readiness(self) -> Mapping[str, object]:
@@ -90,11 +90,11 @@ class OpenDocuments(Protocol):
         ...
 
     async def connect(self) -> None:
-        """Find out what there is before the first call, as far as that takes little time."""
+        """Load the list of documents as far as that is quick."""
         ...
 
     async def run(self) -> None:
-        """Keep up with changes in the background, until cancelled."""
+        """Follow changes until cancelled."""
         ...
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ def build_documents(
     max_file_bytes: int = MAX_FILE_BYTES,
     metrics: Metrics,
 ) -> OpenDocuments:
-    """Build the documents: in PostgreSQL where there is a URL, otherwise in a folder of files."""
+    """Build the documents: in PostgreSQL if ``url`` is set, otherwise in a folder."""
     if url is None:
         return FolderDocuments(
             folder,
@@ -135,9 +135,9 @@ def build_documents(
 
 
 async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s: float) -> None:
-    """Check, before anything listens, that PostgreSQL may be used with these URLs.
+    """Check the PostgreSQL URLs before the service listens.
 
-    Raises ValueError with one line for a role that row-level security does not hold.
+    Raises ValueError with one line for a role that bypasses row-level security.
     """
     if url is None:
         return

@@ -1,4 +1,4 @@
-"""Images of pages: rendered in processes of their own, as files are imported, and cached."""
+"""Page images: rendered in worker processes, like imports, and cached."""
 
 import asyncio
 import json
@@ -29,23 +29,23 @@ from mcp_tools_proxy.wire.text import quote
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.render_worker")
 
 MOST_AT_ONCE = 2
-"""Pages that are rendered at once, one of each tenant; others wait."""
+"""Pages rendered at once, at most one per tenant."""
 
 MOST_WAITING = 24
-"""Tenants that wait for a place."""
+"""Tenants that can wait for a place."""
 
 MOST_OF_TENANT = 16
-"""Pages of a tenant that wait for its turn."""
+"""Pages of one tenant that can wait for its turn."""
 
 WAIT_S = 30.0
 """Seconds that a page waits for its turn, and then for a place."""
 
 TIMEOUT_S = 30.0
-"""Seconds for one page in its place; its CPU ends it sooner, unless it sleeps."""
+"""Seconds that a page can hold its place; its CPU limit is reached first unless it sleeps."""
 
 SHARE_S = 5.0
-"""Seconds after which a page ends while another tenant waits. A page takes 0.3 s; two tenants with
-pages of 30 s kept others waiting until their time was over."""
+"""Seconds after which a page is stopped if another tenant waits. A page takes 0.3 s; two tenants
+with pages of 30 s kept others waiting until their timeout."""
 
 _PAGE = "page"
 _REASONS: Mapping[Refusal, str] = {
@@ -61,7 +61,7 @@ _IMAGE = re.compile(rb"image (image/[a-z]{1,9}) (\d{1,9}) (\d{1,6}) (\d{1,6})\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageImage:
-    """A page as an image."""
+    """A rendered page."""
 
     media_type: str
     data: bytes
@@ -70,9 +70,9 @@ class PageImage:
 
 
 class NotRendered(Exception):
-    """There is no image of a page; ``reason`` is one line, for a person.
+    """A page could not be rendered; ``reason`` is one human-readable line.
 
-    ``is_lasting`` is whether there will be none the next time, either.
+    ``is_lasting``: a retry would fail as well.
     """
 
     def __init__(self, reason: str, *, is_lasting: bool) -> None:
@@ -82,7 +82,7 @@ class NotRendered(Exception):
 
 
 class PageRenderer:
-    """Renders pages, at most two at once; for one event loop."""
+    """Renders up to MOST_AT_ONCE pages in parallel; for one event loop."""
 
     def __init__(
         self,
@@ -105,19 +105,19 @@ class PageRenderer:
             shares_s={_PAGE: share_s},
         )
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By tenant. A lock stays while a page holds it or waits for it."""
+        """Lock of each tenant while a page holds it or waits for it."""
         self._waiting: Counter[str] = Counter()
-        """Pages that wait for their tenant's turn."""
+        """Number of pages that wait for their tenant's turn."""
 
     def __repr__(self) -> str:
         return f"<PageRenderer: {self._places.running} running, {self._places.waiting} waiting>"
 
     @asynccontextmanager
     async def place(self, tenant_id: str) -> AsyncIterator[None]:
-        """Wait for a tenant's turn and a place, and hold them during the block. Raises NotRendered.
+        """Wait for a tenant's turn and a place, and hold both for the block. Raises NotRendered.
 
-        The PDF is in memory during the block, which has the time for one page, or its share while
-        another tenant waits.
+        The PDF is in memory during the block. The block is limited to the timeout of one page, or
+        to its share while another tenant waits.
         """
         try:
             async with (
@@ -151,7 +151,7 @@ class PageRenderer:
 
     @asynccontextmanager
     async def _turn(self, tenant_id: str) -> AsyncIterator[None]:
-        """Wait for the turn of a tenant, and hold it during the block. Raises NotRendered."""
+        """Wait for a tenant's turn and hold it during the block. Raises NotRendered."""
         if self._waiting[tenant_id] >= MOST_OF_TENANT:
             reason = f"{MOST_OF_TENANT} other pages of this tenant wait"
             raise NotRendered(reason, is_lasting=False)
@@ -166,14 +166,14 @@ class PageRenderer:
             ) from None
         finally:
             self._waiting[tenant_id] -= 1
-            self._waiting += Counter()  # without those of whom none waits
+            self._waiting += Counter()  # drop zero counts
         try:
             yield
         finally:
             lock.release()
 
     async def _receive(self, output: asyncio.StreamReader) -> PageImage | NotRendered:
-        """Return the image, or why there is none: the group of tasks would wrap what is raised."""
+        """Return the image or the error; the task group would wrap a raised one."""
         broken = NotRendered("the renderer failed", is_lasting=True)
         try:
             line = await output.readline()
@@ -198,7 +198,7 @@ _Key = tuple[str, str, str, str, int]
 
 
 class PageImages:
-    """Images of the pages of documents whose original the store keeps; for one event loop."""
+    """Page images of documents with a kept original; for one event loop."""
 
     def __init__(
         self, store: DocumentStore, renderer: PageRenderer, *, cache_bytes: int = CACHE_BYTES
@@ -213,7 +213,7 @@ class PageImages:
         return f"<PageImages: {len(self._images)} pages, {self._bytes} bytes>"
 
     async def image(self, head: DocumentHead, page: int) -> PageImage:
-        """Return a page of a document that the caller may read.
+        """Return the image of a page of a document that the caller can read.
 
         Raises PageImageUnavailable, and DocumentsUnavailable while the store cannot be read.
         """

@@ -1,4 +1,4 @@
-"""Finds quotes in one document."""
+"""Verification of quotes in one document."""
 
 import re
 import unicodedata
@@ -14,31 +14,31 @@ from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.domain.document import Document, PageSpan
 
 MAX_MATCHES = 10
-"""Most places of one quote that are returned."""
+"""Maximum number of positions returned for one quote."""
 
 MAX_TRIED = 2_000
-"""Most places with a quote's letters that are looked at: in 1 MB of "ab ab …" it took 98 s, in the
-one thread of all tenants, to see that a quote's last hyphen stands nowhere."""
+"""Maximum number of candidate positions checked: in 1 MB of "ab ab …", a quote whose last hyphen is
+missing took 98 s in the search thread that all tenants share."""
 
 LEAST_SIMILARITY = 0.5
-"""A passage that is less like the quote than this is none."""
+"""Minimum similarity of a returned passage."""
 
 _EXTENDED_CHARS = 40
 
 _ALIGNED_CHARS = 256
-"""Longest text that is aligned as a whole: 2,000 characters took 60 ms for each place, Chinese ones
-380 ms, and nothing else ran meanwhile."""
+"""Longest text aligned as a whole: 2,000 characters took 60 ms per position (Chinese: 380 ms) and
+blocked everything else."""
 
 _SEED_CHARS = 64
 _SEEDS = 8
-"""Of a longer text so many parts of that length are aligned, each for a place of the whole."""
+"""Number and length of the parts of a longer text that are aligned; each suggests a position."""
 
 _TRIED_BETWEEN_PAUSES = 100
 
 _WORD = re.compile(r"[^ ]+")
 
 _JOINT = "\n"
-"""Between two pages, so that a word that is broken there is one."""
+"""Joins pages so that a word broken across them is one word."""
 
 _NO_SPACES = re.compile(f"[{NO_SPACES}]")
 _WORD_JOINTS = frozenset("'-")
@@ -48,7 +48,7 @@ _NUMBER_ENDS = frozenset("%‰°")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """Text of a document that is like a quote, on one page; ``similarity`` is at most 1."""
+    """A passage similar to a quote, on one page; ``similarity`` is at most 1."""
 
     text: str
     similarity: float
@@ -57,9 +57,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteCheck:
-    """Where a quote stands word for word, or else what is most like it, if anything is.
+    """The exact positions of a quote, or the most similar passage if there is none.
 
-    A place that goes over the end of a page has one of ``spans`` for each page.
+    A position that crosses pages has one entry in ``spans`` per page.
     """
 
     spans: Sequence[PageSpan] = ()
@@ -67,27 +67,27 @@ class QuoteCheck:
 
 
 class QuotableDocument:
-    """A document's levelled text; safe to use from many threads."""
+    """A document's normalized text; thread-safe."""
 
     def __init__(self, document: Document) -> None:
-        """Level the pages. Slow (0.5 s for each MB): call it in a worker thread."""
+        """Normalize the pages. Slow (0.5 s per MB): call in a worker thread."""
         self._pages = document.pages
         self._level = level_text(_JOINT.join(document.pages))
         self._begins = list(accumulate((len(it) + len(_JOINT) for it in self._pages), initial=0))
 
     @property
     def size_bytes(self) -> int:
-        """About what this takes in memory besides the document."""
+        """Approximate memory in addition to the document."""
         return self._level.size_bytes + 40 * len(self._begins)
 
     def find(self, quote: str) -> list[PageSpan]:
-        """Return where a quote stands word for word: at most MAX_MATCHES places."""
+        """Return up to MAX_MATCHES positions of a quote, word for word."""
         wanted = level_text(quote.strip())
         places = islice(_places(self._level, wanted), MAX_MATCHES)
         return [span for start, end in places for span in self._spans(start, end)]
 
     def nearest(self, quote: str, near: Sequence[PageSpan]) -> Passage | None:
-        """Return the passage that is most like a quote around the places ``near``, if any is."""
+        """Return the passage most similar to a quote around the positions ``near``, or None."""
         wanted = level_text(quote.strip()).text
         best = None
         for place in near:
@@ -97,7 +97,7 @@ class QuotableDocument:
         return best
 
     def _like(self, wanted: str, near: PageSpan, least: float) -> Passage | None:
-        """Return the passage around a place that is most like the wanted text, if so at least."""
+        """Return the most similar passage around a position, with at least ``least``."""
         begin = self._begins[near.page - 1]
         text = self._level.text
         first = max(self._level.level_of(begin + near.start_char) - len(wanted), 0)
@@ -116,7 +116,7 @@ class QuotableDocument:
         return Passage(text=shown, similarity=similarity, span=span)
 
     def _spans(self, start: int, end: int) -> Iterator[PageSpan]:
-        """Yield the places on pages of a part of the levelled text, without white space around."""
+        """Yield the page spans of a part of the normalized text, without outer white space."""
         first, last = self._level.start_of(start), self._level.end_of(end)
         page = bisect_right(self._begins, first)
         while page <= len(self._pages) and self._begins[page - 1] < last:
@@ -130,7 +130,7 @@ class QuotableDocument:
 
 
 def _places(level: LevelText, wanted: LevelText) -> Iterator[tuple[int, int]]:
-    """Yield where the wanted text stands, whole words only, with the same hyphens in them."""
+    """Yield the positions of the wanted text: whole words only, with the same hyphens."""
     for start in paced(islice(_starts(level, wanted), MAX_TRIED), every=_TRIED_BETWEEN_PAUSES):
         end = start + len(wanted.text)
         is_cut = _is_inside(level, start) or _is_inside(level, end) or _lacks_number(level, start)
@@ -139,7 +139,7 @@ def _places(level: LevelText, wanted: LevelText) -> Iterator[tuple[int, int]]:
 
 
 def _starts(level: LevelText, wanted: LevelText) -> Iterator[int]:
-    """Yield where the letters of the wanted text stand."""
+    """Yield the positions of the wanted letters."""
     start = level.text.find(wanted.text) if wanted.text else -1
     while start >= 0:
         yield start
@@ -147,9 +147,9 @@ def _starts(level: LevelText, wanted: LevelText) -> Iterator[int]:
 
 
 def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
-    """Return whether the words that begin at ``start`` have the hyphens of the wanted ones.
+    """Return whether the words at ``start`` have the same hyphens as the wanted ones.
 
-    At the end of a line either may have one that the other has not.
+    A hyphen at the end of a line can be missing on either side.
     """
     end = start + len(wanted.text)
     there_are = (at for at in wanted.hyphens if 0 < at < len(wanted.text))
@@ -162,7 +162,7 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
 
 
 def _is_inside(level: LevelText, place: int) -> bool:
-    """Return whether a place is inside a word or a number, which so is not quoted whole."""
+    """Return whether a position is inside a word or number, so a quote would cut it."""
     hyphen = level.hyphen_at(place)
     if hyphen is not None:
         return hyphen is not Hyphen.DASH
@@ -179,14 +179,14 @@ def _is_inside(level: LevelText, place: int) -> bool:
 
 
 def _lacks_number(level: LevelText, start: int) -> bool:
-    """Return whether a quote begins with what follows a number directly: ". Then" of "1. Then"."""
+    """Return whether a quote starts with the mark after a number: ". Then" of "1. Then"."""
     first = level.text[start]
     is_mark = not (first.isspace() or _is_of_word(first))
     return start > 0 and level.text[start - 1].isdigit() and is_mark
 
 
 def _are_joined(before: str, after: str) -> bool:
-    """Return whether two characters are of one word or number."""
+    """Return whether two characters belong to one word or number."""
     if unicodedata.combining(after):
         return True
     if not (_is_of_word(before) and _is_of_word(after)):
@@ -196,7 +196,7 @@ def _are_joined(before: str, after: str) -> bool:
 
 
 def _is_joint(character: str, before: str, after: str) -> bool:
-    """Return whether a character joins two others to one word or number: can't, 1,000."""
+    """Return whether a character joins its neighbours to one word or number: can't, 1,000."""
     if character in _WORD_JOINTS:
         return _is_of_word(before) and _is_of_word(after)
     return character in _NUMBER_JOINTS and before.isdigit() and after.isdigit()
@@ -207,7 +207,11 @@ def _is_of_word(character: str) -> bool:
 
 
 def _most_like(wanted: str, window: str) -> tuple[int, int]:
-    """Return the place of the part of a longer window that is most like the wanted text."""
+    """Return the part of a longer window that is most similar to the wanted text.
+
+    A long text is aligned by _SEEDS parts spread over it; each part suggests a position of the
+    whole, and the most similar position wins.
+    """
     if len(wanted) <= _ALIGNED_CHARS:
         return _align(wanted, window)
     starts = set()
@@ -220,15 +224,15 @@ def _most_like(wanted: str, window: str) -> tuple[int, int]:
 
 
 def _align(part: str, window: str) -> tuple[int, int]:
-    """Return where a window is most like a shorter text."""
+    """Return the part of a window that is most similar to a shorter text."""
     found = fuzz.partial_ratio_alignment(part, window)
     return (0, len(part)) if found is None else (found.dest_start, found.dest_end)
 
 
 def _best_edges(wanted: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a part's place with up to two words more on each side, as is most like the wanted.
+    """Extend a part by up to two words on each side to the most similar text.
 
-    The part has the wanted text's length; where words were left out of that, it lacks some.
+    The part has the length of the wanted text, so it misses words if the quote left some out.
     """
     before = text[max(start - _EXTENDED_CHARS, 0) : start]
     after = text[end : end + _EXTENDED_CHARS]
@@ -241,7 +245,7 @@ def _best_edges(wanted: str, text: str, start: int, end: int) -> tuple[int, int]
 
 
 def _whole_words(level: LevelText, start: int, end: int) -> tuple[int, int]:
-    """Return a part's place, extended to whole words by at most _EXTENDED_CHARS on each side."""
+    """Extend a part to whole words, by at most _EXTENDED_CHARS on each side."""
     least, most = start - _EXTENDED_CHARS, end + _EXTENDED_CHARS
     while start > least and _is_inside(level, start):
         start -= 1

@@ -1,6 +1,6 @@
-"""Renders one page of a PDF in a process of its own: from stdin to stdout, within limits.
+"""Worker process that renders one page of a PDF from stdin to stdout, within limits.
 
-Started by ``page_images``. What a file can do to its parser, it does to this process only.
+Started by ``page_images``; isolates the service from attacks on the PDF parser.
 """
 
 import json
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 CPU_S = 30
 
 LONGEST_SIDE = 1600
-"""Pixels: APIs scale images down that are larger."""
+"""Pixels; APIs scale larger images down."""
 
 LEAST_SIDE = 100
-"""Pixels of the longest side; on a smaller image nothing can be read."""
+"""Pixels of the longest side; smaller images are unreadable."""
 
 MAX_SCALE = 3.0
-"""Pixels for each point of the page, which is 216 dpi: a small page is not blown up."""
+"""Pixels per point of the page (216 dpi), so that small pages are not enlarged."""
 
 QUALITY = 80
 COLOURS = 32
-"""Of a PNG: a page of text at 1,600 pixels takes 23 kB then, where a JPEG takes 530 kB."""
+"""Colours of a PNG: a page of text at 1,600 pixels takes 23 kB, and 530 kB as a JPEG."""
 
 
 class CannotRender(Exception):
-    """There is no image of the page; its text is the reason, for a person."""
+    """The page has no image; the message is a human-readable reason."""
 
 
 def main() -> None:
-    """Read a request and a PDF, write the image of a page or why there is none."""
+    """Read a request and a PDF; write the image of a page, or the reason for its absence."""
     limit_process(cpu_s=CPU_S)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(source.readline())
@@ -52,11 +52,11 @@ def main() -> None:
 
 
 def render_page(data: bytes, page: int, *, max_bytes: int) -> tuple[str, bytes, int, int]:
-    """Return a page (1-based) as an image of at most ``max_bytes``: its type, width and height.
+    """Return the media type, image, width and height of a page (1-based).
 
-    Raises CannotRender.
+    The image has at most ``max_bytes``. Raises CannotRender.
     """
-    # Imported here, within the limits
+    # imported after the limits are set
     from pypdfium2 import PdfDocument, PdfiumError  # noqa: PLC0415
 
     try:
@@ -80,7 +80,7 @@ def render_page(data: bytes, page: int, *, max_bytes: int) -> tuple[str, bytes, 
 
 
 def _smaller(drawn: "Image") -> tuple[str, bytes]:
-    """Return a PNG of few colours, for text and drawings, or a JPEG, for pictures."""
+    """Return the smaller of a PNG with few colours (text, drawings) and a JPEG (pictures)."""
     from PIL.Image import Dither  # noqa: PLC0415 - as above
 
     png, jpeg = BytesIO(), BytesIO()

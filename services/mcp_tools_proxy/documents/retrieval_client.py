@@ -1,4 +1,4 @@
-"""The client of the Retrieval Service, whose answers it validates (contract T-03)."""
+"""Client of the Retrieval Service; validates its responses (contract T-03)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,14 +34,14 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable, quote
 
 
 def failure_reason(error: RetrievalUnavailable) -> str:
-    """Return why the service cannot be used, for operators."""
+    """Return the reason of a failure, for operators."""
     cause = error.__cause__
     known = None if cause is None else connection_reason(cause)
     return known or error.message.removeprefix("the Retrieval Service ").partition(";")[0]
 
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-"""A larger response is not read to its end (T-03)."""
+"""Larger responses are rejected (T-03)."""
 
 URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
 
@@ -55,9 +55,9 @@ log = structlog.get_logger()
 class RetrievalClient:
     """Reads chunk windows from a Retrieval Service.
 
-    With ``send_caller`` the service is told the user and the roles, so that it can check rights.
-    ``timeout_s`` bounds one call in total. ``transport`` replaces the network (tests). Raises
-    ValueError for a ``url`` that is not http or https.
+    ``send_caller`` sends the user and roles for access checks. ``timeout_s`` bounds a call in
+    total. ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not
+    http or https.
     """
 
     def __init__(
@@ -79,22 +79,21 @@ class RetrievalClient:
         self._send_caller = send_caller
         self._last_call: LastCall = "unknown"
         self.failure: str | None = None
-        """Why the last call failed, for operators; None if it did not."""
+        """Reason of the last call's failure, for operators; None if it succeeded."""
 
     def __repr__(self) -> str:
         return f"<RetrievalClient last_call={self._last_call}>"
 
     @property
     def last_call(self) -> LastCall:
-        """Result of the last finished call; a refusal by Retrieval is "ok", because it serves."""
+        """Result of the last finished call; "ok" includes refusals by Retrieval."""
         return self._last_call
 
     async def window(self, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
         """Return the window (Retrieval).
 
         Raises ChunkNotFound, InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A
-        cancelled call returns its connection to the pool, and is counted in the metric of seconds
-        only.
+        cancelled call returns its connection to the pool and counts only in the duration metric.
         """
         caller, trace_id = wanted.caller, wanted.trace_id
         body: dict[str, object] = {
@@ -159,7 +158,7 @@ class RetrievalClient:
                 raise unavailable(f"answered with HTTP status {status}")
 
     def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
-        """Log the text of a 400 response, which may quote anything; return an error without it."""
+        """Log the text of a 400 response, which can quote anything; return an error without it."""
         if self._token:
             body = body.replace(self._token.encode(), b"***")
         excerpt = body[: 4 * _EXCERPT_CHARS].decode(errors="replace")[:_EXCERPT_CHARS]
@@ -186,18 +185,18 @@ def _null_is_empty(value: object) -> object:
 
 
 MAX_VALUES = 20_000
-"""Values of an answer, whose chunks are few: parsing 600,000 keys stalled all calls for 0.4 s."""
+"""JSON values of a response: parsing 600,000 keys stalled all calls for 0.4 s."""
 
 _VERSION_CHARS = 256
 
 _MAX_STRUCTURE_BYTES = 1024 * 1024
-"""Far above that of the largest window; parsed, it takes up to 24 times as much memory."""
+"""Far above the largest window; parsed JSON takes up to 24 times as much memory."""
 
 _DIGITS = re.compile(r"[0-9]{1,10}")
 
 
 def _number(value: object) -> object:
-    """Convert 3.0 and "3" to 3: stores of chunks keep numbers as floats or as text."""
+    """Convert 3.0 and "3" to 3: chunk stores keep numbers as floats or text."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         return int(value)
     return whole_number(value)
@@ -226,15 +225,15 @@ class _WindowBody(BaseModel, strict=True):
 def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
     """Parse the body of a 200 response; return the requested chunks in reading order.
 
-    That is the order of ``chunk_index`` where every chunk has one, else the order of the response.
-    Chunks beyond the requested sides are left out. Raises ChunkNotFound, RetrievalUnavailable.
+    The order is that of ``chunk_index`` if every chunk has one, otherwise that of the response.
+    Chunks beyond the requested sides are dropped. Raises ChunkNotFound, RetrievalUnavailable.
     """
     if has_structure_over(body, _MAX_STRUCTURE_BYTES):
         raise unavailable(f"sent more than {_MAX_STRUCTURE_BYTES} bytes of JSON besides texts")
     try:
         check_count(body, MAX_VALUES)
         answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
-    except ValueError as error:  # of parsing or of validation
+    except ValueError as error:  # from parsing or validation
         raise unavailable("sent an answer that is not valid") from error
     if not answer.chunks:
         raise no_such_chunk(wanted)
@@ -245,7 +244,7 @@ def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]
     if anchor is None:
         raise unavailable("sent a window without its anchor")
     if len(chunks) <= wanted.before + wanted.after + 1 and not _have_index(chunks):
-        return chunks  # in an unknown order: which ones are beyond a side cannot be told
+        return chunks  # the order is unknown, and so are the chunks beyond a side
     return chunks[max(anchor - wanted.before, 0) : anchor + wanted.after + 1]
 
 
@@ -260,7 +259,7 @@ def _have_index(chunks: Sequence[RetrievedChunk]) -> bool:
 
 
 def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
-    """Build the error for a chunk or a document that Retrieval does not have."""
+    """Return the error for an unknown chunk or document."""
     return ChunkNotFound(
         f"document {quote(wanted.doc_id)} has no chunk {quote(wanted.anchor_chunk_id)}; take a "
         "chunk_id from doc_local_search"
@@ -268,7 +267,7 @@ def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
 
 
 def unavailable(reason: str) -> RetrievalUnavailable:
-    """Build the error for a missing or invalid response."""
+    """Return the error for a missing or invalid response."""
     return RetrievalUnavailable(
         f"the Retrieval Service {reason}; try again later, or tell the user"
     )

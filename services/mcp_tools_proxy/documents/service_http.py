@@ -1,6 +1,6 @@
-"""Requests to an HTTP service behind the documents: bounds, trust, no redirects.
+"""HTTP client of Retrieval and the embeddings service: limits, TLS trust, no redirects.
 
-For Retrieval and embeddings. The environment's proxies are not used, and cookies not stored.
+Ignores the proxies of the environment and does not store cookies.
 """
 
 import ssl
@@ -17,17 +17,17 @@ from mcp_tools_proxy.telemetry.spans import DEFAULT_PORTS, Attributes, child_spa
 
 T = TypeVar("T")
 
-CONNECTIONS = 256  # counted by ServiceHttp: the time of httpcore's own queue is quadratic
+CONNECTIONS = 256  # counted by ServiceHttp: httpcore's own queue takes quadratic time
 _LIMITS = httpx.Limits(
     max_keepalive_connections=CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
-    keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
+    keepalive_expiry=4.0,  # seconds; uvicorn closes idle connections after 5
 )
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class BadAnswer(Exception):
-    """An answer that is not read; ``reason`` is the rest of a sentence about the service."""
+    """A rejected response; ``reason`` continues a sentence about the service."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -35,9 +35,9 @@ class BadAnswer(Exception):
 
 
 class ServiceHttp:
-    """Posts JSON to one service over one pool of keep-alive connections, ``most`` at once.
+    """Posts JSON to one service over a pool of keep-alive connections, ``most`` at once.
 
-    ``variable`` is the setting of the ``url``, and ``token`` is sent as a bearer token.
+    ``variable`` is the setting that contains ``url``; ``token`` is sent as a bearer token.
     ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not http or
     https.
     """
@@ -62,7 +62,7 @@ class ServiceHttp:
         self._slots = anyio.Semaphore(most)
 
     def span(self) -> AbstractContextManager[object]:
-        """Return the span of one request, for its block."""
+        """Return the span of one request as a context manager."""
         return child_span("POST", self._attributes, is_client=True)
 
     async def post(
@@ -73,10 +73,10 @@ class ServiceHttp:
         timeout_s: float,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> T:
-        """Return what ``read`` returns of the response.
+        """Send ``body`` and return the result of ``read`` for the response.
 
-        ``timeout_s`` bounds it in total: the wait for a connection, the retry and the body. Raises
-        TimeoutError, httpx.HTTPError, and what ``read`` raises.
+        ``timeout_s`` bounds the total: the wait for a connection, the retry and the body. Raises
+        TimeoutError, httpx.HTTPError, and the errors of ``read``.
         """
         request = httpx.Request(
             "POST",
@@ -100,7 +100,7 @@ class ServiceHttp:
 
 
 def _parse_url(url: str, variable: str) -> httpx.URL:
-    """Parse the URL of a setting; raises ValueError, which does not quote the address."""
+    """Parse the URL of a setting. Raises ValueError, without quoting the URL."""
     try:
         parsed = httpx.URL(url)
         parsed.host.encode("idna")
@@ -112,7 +112,6 @@ def _parse_url(url: str, variable: str) -> httpx.URL:
 
 
 def _headers_of(token: str | None) -> dict[str, str]:
-    """Return the headers of each request; ``token`` is sent as a bearer token."""
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see read_body
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -120,21 +119,21 @@ def _headers_of(token: str | None) -> dict[str, str]:
 
 
 def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
-    """Create the pool. Loading certificates takes tens of milliseconds, so only https does."""
+    """Create the pool. Loads certificates for https only, as that takes tens of milliseconds."""
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
     if scheme == "https":
         trust = httpx.create_ssl_context(trust_env=False)
-        trust.load_default_certs()  # a company's own CA is in the system's store
+        trust.load_default_certs()  # includes a company's own CA
     return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
 
 
 def _request_extensions(url: httpx.URL) -> dict[str, Any]:
-    """Return what httpcore is given with each request."""
+    """Return the httpcore extensions of a request."""
     return {} if url.scheme == "http" else {"trace": _CancelledHandshake().trace}
 
 
 def certificate_problem(error: BaseException | None) -> str | None:
-    """Return OpenSSL's message on a rejected certificate, for the log; None for other errors."""
+    """Return OpenSSL's reason for a rejected certificate, for the log; None for other errors."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
@@ -143,11 +142,11 @@ def certificate_problem(error: BaseException | None) -> str | None:
 
 
 async def _within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
-    """Return what an exchange returns, or raise what it raises, within a deadline.
+    """Run an exchange within a deadline.
 
-    Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from that. A
-    plain ``Task.cancel`` at the wrong step would leak the connection from the pool. Raises
-    TimeoutError.
+    The exchange has its own task, which only anyio cancels: httpcore shields its clean-up from
+    that. A plain ``Task.cancel`` at the wrong step would leak the connection from the pool. Raises
+    TimeoutError, and the exchange's errors.
     """
     done: list[T] = []
     failed: list[Exception] = []
@@ -170,7 +169,7 @@ async def _within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
-    """Send, and retry once when the connection breaks before a response: reading is safe."""
+    """Send; retry once if the connection breaks before a response, as requests only read."""
     try:
         return await transport.handle_async_request(request)
     except (httpx.NetworkError, httpx.RemoteProtocolError):
@@ -180,7 +179,7 @@ async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> 
 async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
     """Read a body up to its limit; reject a compressed one, which was not requested.
 
-    httpx decompresses a whole read at once: counting the decompressed bytes would be too late.
+    httpx decompresses each network read at once, so counting decompressed bytes would be too late.
     Raises BadAnswer.
     """
     if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -194,10 +193,10 @@ async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
 
 
 class _CancelledHandshake:
-    """Closes the socket of a TLS handshake that is cancelled.
+    """Closes the socket of a cancelled TLS handshake.
 
-    httpcore closes it after errors only: a server that never answers the handshake kept one
-    descriptor for each call that ran out of time. ``trace`` is httpcore's extension of a request.
+    httpcore closes it after errors only: a server that never answered the handshake leaked one
+    descriptor per timed-out call. ``trace`` is httpcore's request extension.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Names the versions of a document and of its rights, alike in every store."""
+"""Version and rights tags of documents, equal in every store."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from mcp_tools_proxy.wire.encoding import json_list, json_text
 
 
 def version_of(document: Document) -> str:
-    """Return the SHA-256 of a document's content, in hex: title, tags, pages, sections, chunks,
-    and, where there are any, the language and the confidence of OCR.
+    """Return the SHA-256 of a document's content, in hex.
 
-    Readers are no part of it: they have a tag of their own (``rights_tag``). Equal content has the
-    same version in every store, so that a copy can be checked by it.
+    Covers title, tags, pages, sections, chunks and, if present, language and OCR confidence, but
+    not the readers, which have a ``rights_tag``. Equal content has the same version in every store,
+    so copies can be verified.
     """
     digest = hashlib.sha256()
     for piece in _content(document):
@@ -24,7 +24,7 @@ def version_of(document: Document) -> str:
 
 
 def _content(document: Document) -> Iterator[bytes]:
-    """Yield compact JSON, piece by piece: as one it took four times the memory of the texts."""
+    """Yield compact JSON in pieces: in one piece it took four times the memory of the texts."""
     yield b"[%b,%b," % (to_json(document.title), to_json(document.tags))
     yield from json_list(map(json_text, document.pages))
     yield b","
@@ -37,21 +37,21 @@ def _content(document: Document) -> Iterator[bytes]:
             b"[%b,%d,%b]" % (to_json(chunk.chunk_id), chunk.page, json_text(chunk.text))
             for chunk in document.own_chunks
         )
-    if document.language is not None:  # documents without keep the versions that they have
+    if document.language is not None:  # keeps the versions of documents without it
         yield b",%b" % to_json(document.language)
-    if document.ocr:  # documents without keep the versions that they have
+    if document.ocr:  # keeps the versions of documents without it
         yield b",%b" % to_json(document.ocr)
     yield b"]"
 
 
 def rights_tag(readers: Readers | None) -> str:
-    """Return the SHA-256, in hex, of who may read a document: the version of its rights."""
+    """Return the SHA-256, in hex, of a document's readers."""
     named = None if readers is None else (sorted(readers.users), sorted(readers.roles))
     return hashlib.sha256(to_json(named)).hexdigest()
 
 
 def head_of(document: Document) -> DocumentHead:
-    """Return what is known of a document without its text."""
+    """Return the head of a document."""
     return DocumentHead(
         tenant_id=document.tenant_id,
         doc_id=document.doc_id,

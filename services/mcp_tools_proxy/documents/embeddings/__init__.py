@@ -1,5 +1,5 @@
-"""Search by meaning: vectors of texts, made by a service that the operator names, and kept.
+"""Search by meaning: text vectors from a configured embeddings service, and their storage.
 
-What needs numpy is imported only where there is such a service. Nothing here knows tools or
-callers: a text that is sent has no tenant, user or document with it.
+Modules that need numpy are imported only if a service is configured. Texts are sent without tenant,
+user or document.
 """

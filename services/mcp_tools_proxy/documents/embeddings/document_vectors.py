@@ -1,4 +1,4 @@
-"""The vectors of one document in memory, and which of its chunks are like a query."""
+"""In-memory vectors of one document and their comparison with a query."""
 
 from collections.abc import Mapping
 
@@ -8,20 +8,20 @@ from mcp_tools_proxy.documents.document_store import StoredVectors
 from mcp_tools_proxy.documents.embeddings.embeddings_client import Vectors
 
 QUICK_NUMBERS = 2_000_000
-"""Numbers of a document whose cosines are there in half a millisecond: 2,000 chunks of 1,000."""
+"""Numbers whose cosines take half a millisecond: 2,000 chunks of 1,000."""
 
 _STORED = np.dtype("<f2")
 
 
 class DocumentVectors:
-    """Vectors of the first chunks of a document, in reading order, each of length 1 or 0."""
+    """Vectors of a document's first chunks, in reading order, each of length 1 or 0."""
 
     def __init__(self, rows: Vectors) -> None:
         self._rows = rows
 
     @classmethod
     def load(cls, stored: StoredVectors) -> "DocumentVectors":
-        """Load what a store kept. Raises ValueError for what are no such vectors."""
+        """Load vectors from a store. Raises ValueError for malformed data."""
         rows = np.frombuffer(stored.data, _STORED).reshape(-1, stored.dimension)
         return cls(rows.astype(np.float32))
 
@@ -30,26 +30,26 @@ class DocumentVectors:
 
     @property
     def dimension(self) -> int:
-        """The numbers of each vector."""
+        """Numbers per vector."""
         return int(self._rows.shape[1])
 
     @property
     def size_bytes(self) -> int:
-        """The memory that the vectors take."""
+        """Memory of the vectors."""
         return self._rows.nbytes
 
     @property
     def is_quick(self) -> bool:
-        """Whether ``similar`` may run on the event loop."""
+        """Whether ``similar`` is fast enough for the event loop."""
         return self._rows.size <= QUICK_NUMBERS
 
     def similar(self, query: Vectors, least: float, limit: int) -> Mapping[int, float]:
-        """Return the places of the chunks most like a query, with their cosines of ``least``."""
-        cosines = np.vecdot(self._rows, query)  # "@" has threads: 2 ms of CPU in place of 0.2
+        """Return the chunk indexes most similar to a query, with cosines of at least ``least``."""
+        cosines = np.vecdot(self._rows, query)  # "@" uses threads: 2 ms of CPU instead of 0.2
         best = np.argsort(-cosines, kind="stable")[:limit]
         return {int(place): float(cosines[place]) for place in best if cosines[place] >= least}
 
 
 def stored_bytes(rows: Vectors) -> bytes:
-    """Return vectors as a store keeps them."""
+    """Return vectors in their stored format."""
     return rows.astype(_STORED).tobytes()

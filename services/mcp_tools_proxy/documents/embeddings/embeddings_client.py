@@ -1,6 +1,6 @@
-"""The client of an embeddings service: any that is compatible with OpenAI's ``/embeddings``.
+"""Client of an embeddings service compatible with OpenAI's ``/embeddings``.
 
-Its answers are validated, and converted to vectors of length 1.
+Responses are validated and converted to vectors of length 1.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"
 
 MAX_TEXT_CHARS = 8_000
-"""Most characters of a text that are sent; only a document's own chunks have more."""
+"""Maximum characters sent per text; only a document's own chunks can be longer."""
 
 MAX_REQUESTS = 16
-"""Requests at once; a search whose deadline ends while it waits for its turn goes on without."""
+"""Parallel requests; a search that waits longer than its deadline continues without vectors."""
 
 _REFUSALS = (400, 413, 422)
-"""What a service answers to texts that it would answer so each time."""
+"""Statuses that mean the service would refuse the same texts again."""
 
 MAX_DIMENSION = 4_096
-"""Most numbers of a vector; a document of 5,000 chunks then takes 40 MB in its store."""
+"""Maximum length of a vector; 5,000 chunks then take 40 MB in the store."""
 
 Vectors = NDArray[np.float32]
-"""Vectors as rows, or one of them."""
+"""Vectors as rows, or a single vector."""
 
 Purpose = Literal["query", "document"]
 
@@ -48,9 +48,9 @@ log = structlog.get_logger()
 
 
 class EmbeddingsFailed(Exception):
-    """There are no vectors; ``reason`` is one line without any of the texts.
+    """No vectors were returned; ``reason`` is one line without any of the texts.
 
-    ``is_refusal`` is whether the service refuses these texts, so that it is no use to try again.
+    ``is_refusal``: the service refuses these texts, so a retry is useless.
     """
 
     def __init__(self, reason: str, *, is_refusal: bool = False) -> None:
@@ -60,11 +60,11 @@ class EmbeddingsFailed(Exception):
 
 
 class EmbeddingsClient:
-    """Requests vectors of texts; sends the texts and the model, and nothing of whose they are.
+    """Requests vectors of texts; sends only the texts and the model.
 
-    ``timeout_s`` bounds one request for chunks, ``query_timeout_s`` that for a query, each in
-    total. ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not
-    http or https.
+    ``timeout_s`` bounds a request for chunks, ``query_timeout_s`` one for a query, each in total.
+    ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not http or
+    https.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class EmbeddingsClient:
         )
         self._timeouts: dict[Purpose, float] = {"query": query_timeout_s, "document": timeout_s}
         self._failing: set[Purpose] = set()
-        """The purposes whose last request failed: that is logged once."""
+        """Purposes whose last request failed; the failure is logged once."""
         self._metrics = metrics
-        for purpose in self._timeouts:  # a rate has a begin
+        for purpose in self._timeouts:  # create the time series, so that rates start at 0
             for outcome in ("ok", "failed"):
                 metrics.embeddings_requests.labels(purpose, outcome)
             metrics.embeddings_seconds.labels(purpose)
@@ -149,9 +149,9 @@ class EmbeddingsClient:
 
 
 async def _read(response: httpx.Response, max_bytes: int) -> bytes:
-    """Return the body of a 200 answer. Raises BadAnswer, EmbeddingsFailed."""
+    """Return the body of a 200 response. Raises BadAnswer, EmbeddingsFailed."""
     status = response.status_code
-    if status != 200:  # its text may quote what was sent, and is not read
+    if status != 200:  # the body could quote the texts, so it is not read
         raise EmbeddingsFailed(
             f"answered with HTTP status {status}", is_refusal=status in _REFUSALS
         )
@@ -168,7 +168,7 @@ def _connection_failure(error: httpx.HTTPError) -> EmbeddingsFailed:
 
 
 async def _vectors_of(body: bytes, count: int) -> Vectors:
-    """Read an answer: that for many texts, which takes some milliseconds, in a thread."""
+    """Parse a response; one for several texts takes milliseconds and runs in a thread."""
     if count == 1:
         return read_vectors(body, count)
     return await asyncio.to_thread(read_vectors, body, count)
@@ -184,7 +184,7 @@ class _Answer(BaseModel, strict=True):
 
 
 def max_answer_bytes(count: int) -> int:
-    """Return the size of the largest answer for so many texts: 40 bytes for each number."""
+    """Return the maximum response size for ``count`` texts: 40 bytes per number."""
     return 65_536 + count * MAX_DIMENSION * 40
 
 
@@ -206,7 +206,7 @@ def read_vectors(body: bytes, count: int) -> Vectors:
 
 
 def _normalized(rows: NDArray[np.float64]) -> Vectors:
-    """Return the rows with a length of 1; one of zeros stays. Raises BadAnswer."""
+    """Return the rows scaled to length 1; zero rows stay. Raises BadAnswer."""
     with np.errstate(over="ignore"):
         lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     if not np.isfinite(lengths).all():

@@ -1,4 +1,4 @@
-"""Which chunks of a document mean what a query does; whatever fails, a search goes on without."""
+"""Similarity of chunks and queries by meaning; if it fails, searches use words only."""
 
 import asyncio
 import time
@@ -22,9 +22,9 @@ PAUSES = Backoff(first_s=1.0, longest_s=60.0)
 
 
 class Circuit:
-    """Knows when a service may be called: not for a while after a failure, then by one caller.
+    """Circuit breaker: after a failure, pauses calls, then admits one caller as a test.
 
-    The pauses grow with each failure in a row. ``clock`` returns seconds.
+    The pauses grow with consecutive failures. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Circuit:
         self._is_tried = False
 
     def enter(self) -> bool:
-        """Return whether the caller may call the service, and then has to ``leave``."""
+        """Return whether a call is allowed; if so, the caller must call ``leave``."""
         if self._failures == 0:
             return True
         if self._is_tried or self._clock() < self._next_call_at:
@@ -46,9 +46,9 @@ class Circuit:
         return True
 
     def leave(self, *, has_failed: bool | None) -> None:
-        """Note how a call ended; None for one that was cancelled.
+        """Record the outcome of a call; None for a cancelled one.
 
-        Calls that fail together are one failure.
+        Simultaneous failures count as one.
         """
         self._is_tried = False
         if has_failed is False:
@@ -59,20 +59,20 @@ class Circuit:
 
 
 CANDIDATES = 24
-"""Chunks that the rank by meaning is made of."""
+"""Chunks ranked by meaning."""
 
 KNOWN_QUERIES = 256
-"""Vectors of queries that are kept: a model searches several documents for the same."""
+"""Cached query vectors: a model often sends the same query for several documents."""
 
 MAX_REPLACED = 10_000
-"""Documents of which it is known that their vectors were made once more."""
+"""Documents remembered as having had their vectors replaced."""
 
 STORE_WAIT_S = 0.5
-"""Seconds that a search waits for vectors that are not in memory."""
+"""Seconds that a search waits for stored vectors."""
 
 
 class MeaningSearch:
-    """Compares queries with the vectors of documents, as ``DocumentRepository`` wants it."""
+    """Compares queries with the vectors of documents, for ``DocumentRepository``."""
 
     def __init__(
         self,
@@ -91,10 +91,11 @@ class MeaningSearch:
         self._metrics = metrics
         self._circuit = circuit or Circuit()
         self._queries: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
-        """By tenant and text: how soon an answer comes tells nothing of another tenant's."""
+        """Query vectors by tenant and text; a shared cache would reveal other tenants' queries by
+        timing."""
 
         self._replaced: set[Key] = set()
-        """Documents whose vectors were of another model of the same name."""
+        """Documents whose vectors came from another model of the same name."""
 
     def __repr__(self) -> str:
         return f"<MeaningSearch {self._client!r}>"
@@ -106,10 +107,10 @@ class MeaningSearch:
         query: str,
         grow: Callable[[CachedDocument, int], None],
     ) -> Mapping[int, float]:
-        """Return the places of chunks that mean what a query does, with their cosines.
+        """Return the indexes of chunks similar to a query, with their cosines.
 
-        Empty while there are no vectors, or none of the query. ``grow`` is called with the memory
-        that a document takes from now on.
+        Empty if the document or the query has no vectors yet. ``grow`` is called with each change
+        of the document's memory.
         """
         vectors = await self._vectors_of(found, chunk_count, grow)
         wanted = None if vectors is None else await self._vector_of(found.head.tenant_id, query)
@@ -131,7 +132,7 @@ class MeaningSearch:
     async def _vectors_of(
         self, found: CachedDocument, chunk_count: int, grow: Callable[[CachedDocument, int], None]
     ) -> DocumentVectors | None:
-        """Return the vectors of a document; request them if there are none."""
+        """Return a document's vectors; request them if missing."""
         key = (found.head.tenant_id, found.head.doc_id)
         if found.vectors is not None or self.maker.is_expected(key, found.head.version):
             return found.vectors
@@ -142,23 +143,23 @@ class MeaningSearch:
             return None
         if read is None:
             self.maker.request(key)
-        elif found.vectors is None:  # else another search has read them meanwhile
+        elif found.vectors is None:  # otherwise a concurrent search loaded them
             found.vectors = read
             grow(found, read.size_bytes)
         return found.vectors
 
     async def _read(self, key: Key, version: str, chunk_count: int) -> DocumentVectors | None:
-        """Read vectors from the store; None for what are none of these chunks."""
+        """Load vectors from the store; None if they do not match the chunks."""
         stored = await self._vectors.read(key, version, self._client.model)
         if stored is None:
             return None
-        if stored.count != min(chunk_count, MAX_CHUNKS):  # another release has cut other chunks
+        if stored.count != min(chunk_count, MAX_CHUNKS):  # another release cut chunks differently
             self.maker.request(key, anew=True)
             return None
         return await asyncio.to_thread(DocumentVectors.load, stored)
 
     async def _vector_of(self, tenant_id: str, query: str) -> Vectors | None:
-        """Return the vector of a query; None if there is none in time."""
+        """Return the vector of a query; None if it is not available in time."""
         known = self._queries.get((tenant_id, query))
         if known is not None:
             self._queries.move_to_end((tenant_id, query))
@@ -170,7 +171,7 @@ class MeaningSearch:
             vector = await self._client.embed_query(query)
             has_failed = False
         except EmbeddingsFailed as error:
-            has_failed = not error.is_refusal  # one tenant's query may be too long for the service
+            has_failed = not error.is_refusal  # a query can be too long for the service
             return None
         finally:
             self._circuit.leave(has_failed=has_failed)
@@ -185,9 +186,10 @@ class MeaningSearch:
         vectors: DocumentVectors,
         grow: Callable[[CachedDocument, int], None],
     ) -> None:
-        """Request vectors anew that are of another model of the same name; once, not each time.
+        """Request new vectors, once, if the stored ones are of another model of the same name.
 
-        A service whose vectors change their length with each request would be paid for ever.
+        More than once, a service whose vectors change length with each request would be paid
+        forever.
         """
         if found.vectors is not vectors:
             return

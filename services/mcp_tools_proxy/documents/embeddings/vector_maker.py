@@ -1,6 +1,6 @@
-"""Makes the vectors of documents: at once for an import, or one after the other in the background.
+"""Computes the vectors of documents: immediately for an import, otherwise in the background.
 
-In the background only documents are taken that were searched, or uploaded, and lack vectors.
+The background task handles only documents that were searched or uploaded and lack vectors.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ from mcp_tools_proxy.system.backoff import Backoff
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 MAX_CHUNKS = 5_000
-"""Most chunks of a document that have a vector: the first ones, of about 5 MB of text."""
+"""Maximum chunks per document with a vector: the first ones, about 5 MB of text."""
 
 MAX_WAITING = 1_000
-"""Most documents that wait for their vectors; another one waits from its next search on."""
+"""Maximum queued documents; a further one is queued by its next search."""
 
 MAX_REFUSED = 10_000
-"""Most documents of which it is known that there will be no vectors."""
+"""Maximum documents remembered as never getting vectors."""
 
 MAX_BEGUN_BYTES = 64 * 1024 * 1024
-"""Vectors of documents that are not finished; those of one have 40 MB at most."""
+"""Vectors of unfinished documents; one document has at most 40 MB."""
 
 PAUSES = Backoff(first_s=1.0, longest_s=300.0)
-"""Pauses in the background while the service, or the store, fails."""
+"""Pauses of the background task while the service or the store fails."""
 
 ReadDocument = Callable[[Key, Wanted], Awaitable[Reading | None]]
-"""Reads a document as a store does."""
+"""Reads a document, like ``DocumentStore.read``."""
 
 log = structlog.get_logger()
 
@@ -52,10 +52,10 @@ log = structlog.get_logger()
 async def make_vectors(
     client: EmbeddingsClient, document: Document, version: str, begun: list[Vectors] | None = None
 ) -> StoredVectors | None:
-    """Return the vectors of a document, of its first chunks; None for one without text.
+    """Return the vectors of a document's first chunks; None for a document without text.
 
-    ``begun`` are the batches of an attempt before, and gets those of this one: what fails in the
-    middle goes on there. Raises EmbeddingsFailed.
+    ``begun`` has the batches of an earlier attempt and receives new ones, so that a failed attempt
+    can be resumed. Raises EmbeddingsFailed.
     """
     batches = [] if begun is None else begun
     texts = await asyncio.to_thread(_texts, document)
@@ -77,9 +77,11 @@ async def make_vectors(
 
 
 class VectorMaker:
-    """Makes the vectors of documents that were asked for, one document at a time.
+    """Computes requested vectors, one document at a time.
 
-    ``sleep`` pauses for seconds.
+    A failed document moves to the end of the queue after a pause, unless the attempt completed at
+    least one batch: then it continues after the shortest pause. Completed batches are kept for the
+    next attempt up to MAX_BEGUN_BYTES. ``sleep`` pauses for seconds.
     """
 
     def __init__(
@@ -96,11 +98,11 @@ class VectorMaker:
         self._vectors = vectors
         self._sleep = sleep
         self._waiting: dict[Key, bool] = {}
-        """The documents whose turn comes, and whether vectors that are there are to be replaced."""
+        """Queued documents, and whether to replace existing vectors."""
         self._refused: dict[tuple[Key, str], None] = {}
-        """Versions of documents without text, that the service refuses, or that cannot be kept."""
+        """Versions without text, refused by the service, or not writable."""
         self._begun: dict[Key, tuple[str, list[Vectors]]] = {}
-        """Versions and batches of documents in whose middle the service failed."""
+        """Versions and completed batches of unfinished documents."""
 
         self._is_waiting = asyncio.Event()
         self._metrics = metrics
@@ -110,24 +112,24 @@ class VectorMaker:
         return f"<VectorMaker: {len(self._waiting)} documents wait>"
 
     def is_expected(self, key: Key, version: str) -> bool:
-        """Return whether a document has no vectors yet, or will never have any."""
+        """Return whether a document's vectors are queued or will never exist."""
         return key in self._waiting or (key, version) in self._refused
 
     def request(self, key: Key, *, anew: bool = False) -> None:
-        """Request vectors, for which a document waits its turn; ``anew`` replaces those there."""
+        """Queue a document; ``anew`` replaces existing vectors."""
         if key in self._waiting or len(self._waiting) >= MAX_WAITING:
             return
         self._waiting[key] = anew
         self._is_waiting.set()
 
     def refuse(self, key: Key, version: str) -> None:
-        """Refuse vectors of this version of a document until the next start."""
+        """Do not request vectors of this version until the next start."""
         if len(self._refused) >= MAX_REFUSED:
             self._refused.pop(next(iter(self._refused)))
         self._refused[key, version] = None
 
     async def run(self) -> None:
-        """Work off what was requested until cancelled, and pause while that fails."""
+        """Process the queue until cancelled, with pauses after failures."""
         failures = 0
         while True:
             await self._is_waiting.wait()
@@ -143,7 +145,7 @@ class VectorMaker:
                     continue
                 await self._sleep(PAUSES.pause_s(failures))
                 failures += 1
-                self._waiting[key] = self._waiting.pop(key)  # behind the others
+                self._waiting[key] = self._waiting.pop(key)  # to the end of the queue
                 continue
             self._begun.pop(key, None)
             del self._waiting[key]
@@ -151,9 +153,9 @@ class VectorMaker:
                 self._is_waiting.clear()
 
     async def _make(self, key: Key, *, anew: bool) -> None:
-        """Request and keep the vectors of a document, unless another replica has kept them.
+        """Compute and store a document's vectors, unless another replica has stored them.
 
-        Raises EmbeddingsFailed and DocumentsUnavailable for what may succeed later.
+        Raises EmbeddingsFailed and DocumentsUnavailable if a retry can succeed.
         """
         reading = await self._read_document(key, Wanted(whole=True))
         if reading is None or reading.document is None:
@@ -181,17 +183,16 @@ class VectorMaker:
             log.warning("embeddings.not_kept", tenant_id=key[0], doc_id=key[1])
 
     def _batches(self, key: Key, version: str) -> list[Vectors]:
-        """Return the list for the batches of a document, with those made of this version."""
+        """Return the list of batches of a version, with those already completed."""
         if key not in self._begun or self._begun[key][0] != version:
             self._begun[key] = (version, [])
         return self._begun[key][1]
 
     def _batches_of(self, key: Key) -> int:
-        """Return how many batches there are of a document."""
         return len(self._begun[key][1]) if key in self._begun else 0
 
     def _drop_begun(self) -> None:
-        """Drop what is begun beyond the bound, the oldest first."""
+        """Drop batches over the limit, oldest first."""
         sizes = {key: sum(it.nbytes for it in rows) for key, (_, rows) in self._begun.items()}
         total = sum(sizes.values())
         for key, size in sizes.items():
@@ -201,9 +202,9 @@ class VectorMaker:
             total -= size
 
     async def _keep(self, key: Key, made: StoredVectors) -> bool:
-        """Write vectors; return whether they are there then.
+        """Write vectors; return whether they are then stored.
 
-        Where nothing can be written each search would have them made, and paid for, again.
+        If nothing can be written, each search would have them computed and paid for again.
         """
         try:
             await self._vectors.write(key, made)
@@ -213,7 +214,6 @@ class VectorMaker:
 
 
 def _texts(document: Document) -> Sequence[str]:
-    """Return the texts of the first chunks."""
     texts: list[str] = []
     for chunk in each_chunk(document):
         texts.append(chunk.text)

@@ -1,5 +1,5 @@
-"""Documents in PostgreSQL (contract §5): read in parts, written whole, changes told by NOTIFY.
+"""Documents in PostgreSQL (contract §5): partial reads, atomic writes, changes by NOTIFY.
 
-The gateway's role owns nothing. Each transaction names its tenant, and row-level security shows it
-the rows of that tenant only, whatever a statement says.
+The gateway's role owns nothing. Each transaction sets its tenant, and row-level security limits
+every statement to the rows of that tenant.
 """

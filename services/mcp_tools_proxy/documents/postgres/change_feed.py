@@ -1,4 +1,4 @@
-"""Receives changes from PostgreSQL, and knows whether the database is there (contract §5)."""
+"""Change notifications from PostgreSQL and the state of the database (contract §5)."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 CHANNEL = "mcp_tools_proxy_documents"
 
 UNCHECKED = "the database was not reached yet"
-"""The problem of a database before its role and schema are known: nothing is read."""
+"""Initial problem, until the role and the schema are checked; nothing is read before."""
 
 _BEAT = "SELECT pg_notify($1, $2)"
 
@@ -26,13 +26,15 @@ log = structlog.get_logger()
 
 
 class ChangeFeed:
-    """Notifies listeners of changes, on a connection of its own, until ``run`` is cancelled.
+    """Notifies listeners of changes, over its own connection, until ``run`` is cancelled.
 
-    Every ``beat_s`` it sends a notification to itself. When that arrives, all notifications before
-    it have: the queue of a database has one order. Where none arrive though the database answers,
-    as behind PgBouncer in transaction mode, it reads the log of changes instead, as often; and with
-    notifications every ``poll_s``, for any that were lost. Nothing is read from the database until
-    ``check`` or ``run`` has found its role and schema right.
+    Every ``beat_s`` it sends a notification to itself. A database delivers notifications in order,
+    so the arrival of this beat means that all earlier ones arrived. If beats do not arrive although
+    the database responds (PgBouncer in transaction mode, a standby), the feed polls the log of
+    changes at each beat instead; otherwise every ``poll_s``, for lost notifications. ``is_current``
+    holds for ``stale_s`` after the last successful beat or poll. Each new connection reports that
+    all documents may have changed. Nothing is read from the database until ``check`` or ``run`` has
+    verified its role and schema.
     """
 
     def __init__(
@@ -56,9 +58,9 @@ class ChangeFeed:
         self._beats = 0
         self._listens = True
         self._is_direct = True
-        """Whether the connection is the server's own, and not one that a pooler hands out."""
+        """Whether the connection is direct, not through a pooler."""
         self._first_mark = "0"
-        """The oldest transaction that was under way at the last look into the log of changes."""
+        """Oldest transaction in progress at the last poll of the log of changes."""
         self._failure: str | None = UNCHECKED
         database.problem = UNCHECKED
 
@@ -72,7 +74,7 @@ class ChangeFeed:
 
     @property
     def state(self) -> Mapping[str, object]:
-        """What readiness says of the database."""
+        """State of the database for readiness."""
         if self._failure is not None:
             return {"status": "degraded", "store": "postgresql", "reason": self._failure}
         return {"status": "ok", "store": "postgresql", "listen": self._listens}
@@ -82,7 +84,7 @@ class ChangeFeed:
         self._listeners.append(listener)
 
     async def check(self) -> None:
-        """Find out whether the database can be used, once, within the time of a call."""
+        """Check once whether the database is usable, within the timeout of a call."""
         try:
             async with self._in_time(), self._connected() as connection:
                 await self._check(connection)
@@ -92,7 +94,7 @@ class ChangeFeed:
             self._set_failure(None)
 
     async def run(self) -> None:
-        """Follow the database until cancelled, over one connection after the other."""
+        """Follow the database until cancelled; reconnect after failures."""
         while True:
             try:
                 await self._follow()
@@ -101,7 +103,7 @@ class ChangeFeed:
             await asyncio.sleep(self._retry_s)
 
     async def _follow(self) -> None:
-        """Follow the database over one connection, until that fails."""
+        """Follow the database over one connection until it fails."""
         async with self._connected() as connection:
             async with self._in_time():
                 await self._check(connection)
@@ -132,7 +134,7 @@ class ChangeFeed:
             connection.terminate()
 
     async def _check(self, connection: asyncpg.Connection) -> None:
-        """Check role and schema, and whether a pooler is between: it has process ids of its own."""
+        """Check role and schema, and detect a pooler by its different process id."""
         async with connection.transaction():
             await check_connection(connection)
             pid = await connection.fetchval("SELECT pg_backend_pid()")
@@ -140,18 +142,18 @@ class ChangeFeed:
         self._database.caches_statements = self._is_direct
 
     async def _listen(self, connection: asyncpg.Connection) -> None:
-        """Listen; a standby cannot, and is polled."""
+        """Listen for notifications; a standby cannot, and is polled."""
         try:
             await connection.add_listener(CHANNEL, self._on_change)
             await connection.add_listener(self._own_channel, self._on_beat)
         except asyncpg.PostgresError:
-            return  # no beat arrives then
+            return  # no beat will arrive, so the feed polls
 
     async def _beat(self, connection: asyncpg.Connection) -> bool:
         """Send a notification to this process; return whether it arrived.
 
-        A pooler hands the answer of a transaction to whoever made it, with the notifications that
-        came meanwhile: so behind one another connection sends, as another replica would.
+        A pooler returns the result of a transaction, with the notifications received so far, to the
+        sender. Behind a pooler, another connection sends the beat, like another replica would.
         """
         self._beats += 1
         self._arrived.clear()
@@ -173,9 +175,9 @@ class ChangeFeed:
         return True
 
     async def _poll(self, connection: asyncpg.Connection) -> None:
-        """Read the log of changes since the last look; the first time only remember the place.
+        """Report changes since the last poll; the first poll only records the position.
 
-        Transactions that were under way are looked at again: they may have ended since.
+        Transactions that were in progress are read again, because they can have ended since.
         """
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             mark = await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
@@ -190,7 +192,7 @@ class ChangeFeed:
         self._first_mark = str(mark)
 
     async def _wait(self, left_s: float) -> None:
-        """Wait for the time of the next beat, or until the database seems to fail."""
+        """Wait for the next beat, or until the database seems to fail."""
         self._database.suspect.clear()
         try:
             async with asyncio.timeout(left_s):
@@ -202,13 +204,13 @@ class ChangeFeed:
     def _on_change(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         try:
             tenant_id, doc_id = map(loaded, from_json(str(payload)))
-        except (ValueError, TypeError):  # any role of the database may notify the channel
+        except (ValueError, TypeError):  # any role of the database can notify the channel
             self._notify_all()
             return
         self._notify((tenant_id, doc_id))
 
     def _on_beat(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        if payload == str(self._beats):  # not a late one: changes before this beat may be missing
+        if payload == str(self._beats):  # a late beat does not prove that all changes arrived
             self._arrived.set()
 
     def _notify(self, key: tuple[str, str]) -> None:
@@ -228,9 +230,10 @@ class ChangeFeed:
         self._failure = self._database.problem = failure
 
     def _in_time(self) -> asyncio.Timeout:
-        """Limit a step; the connection is cut off afterwards. asyncpg's own limit would not be.
+        """Limit a step; on timeout the connection is terminated.
 
-        It sends a request to cancel over another connection, which a stopped server never closes.
+        asyncpg's own timeout sends a cancel request over another connection, which a stopped server
+        never closes.
         """
         return asyncio.timeout(self._database.timeout_s)
 

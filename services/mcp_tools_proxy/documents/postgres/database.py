@@ -1,4 +1,4 @@
-"""Transactions of one tenant in PostgreSQL, each within a deadline."""
+"""PostgreSQL transactions of one tenant, each within a deadline."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,21 +14,21 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.wire.text import printable
 
 MAX_CONNECTIONS = 16
-"""Connections of one process, besides the one that listens."""
+"""Maximum connections of a process, without the listening one."""
 
 log = structlog.get_logger()
 
 _BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What leaves a connection unusable. asyncpg's internal error is one that the server ended just
-before it was used."""
+"""Errors that leave a connection unusable; asyncpg's internal error means that the server closed
+the connection just before use."""
 
 FAILURES = (*_BROKEN, asyncpg.PostgresError)
-"""What asyncpg raises; a TimeoutError is an OSError."""
+"""Errors raised by asyncpg; a TimeoutError is an OSError."""
 
 Connection = asyncpg.Connection | PoolConnectionProxy
 
 STATEMENTS = 100
-"""Prepared statements that a connection keeps, where it may keep any."""
+"""Prepared statements cached per connection, if caching is possible."""
 
 UNAVAILABLE = (
     "the documents cannot be read now, because their database does not answer; try again later, "
@@ -39,7 +39,7 @@ _LONGEST = 300
 
 
 def one_line_of(error: BaseException) -> str:
-    """Return the text of an exception as one line; its kind where it has none."""
+    """Return the message of an exception as one line, or its type if empty."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, TimeoutError):
         text = "the database did not answer in time"
@@ -47,9 +47,9 @@ def one_line_of(error: BaseException) -> str:
 
 
 async def connect(url: str, **options: Any) -> asyncpg.Connection:
-    """Open a connection that prepares no statement by name. Raises one of FAILURES.
+    """Open a connection without named prepared statements. Raises one of FAILURES.
 
-    Behind PgBouncer in transaction mode a name is unknown to the next transaction, or is that of
+    Behind PgBouncer in transaction mode, a name is unknown to the next transaction or belongs to
     another client's statement.
     """
     try:
@@ -57,7 +57,7 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
     except asyncpg.InterfaceError:
         raise
     except ValueError:
-        # asyncpg quotes what it took for the port: of a password with "/" its first half
+        # asyncpg quotes the presumed port: for a password with "/", its first half
         raise asyncpg.InterfaceError(
             "the URL of the database is not valid: percent-encode special characters in the role "
             "and in the password"
@@ -65,10 +65,10 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
 
 
 class Database:
-    """A pool of connections. Each transaction names its tenant, which only that transaction knows.
+    """A connection pool whose transactions each set their tenant.
 
-    ``problem`` is why nothing may be read now, None while all is well; ``ChangeFeed`` keeps it.
-    While there is one, transactions fail at once: a call does not wait for what is known.
+    ``problem`` is the reason why reads are impossible, or None; ``ChangeFeed`` maintains it. While
+    it is set, transactions fail immediately instead of waiting.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
@@ -76,11 +76,11 @@ class Database:
         self.timeout_s = timeout_s
         self.problem: str | None = None
         self.suspect = asyncio.Event()
-        """Set by a transaction that ran out of time, so that the database is checked at once."""
+        """Set by a failed or cancelled transaction to trigger a check of the database."""
         self.caches_statements = False
-        """Whether connections opened from now on keep prepared statements: not behind a pooler."""
+        """Whether new connections cache prepared statements; not behind a pooler."""
         self._failure: str | None = None
-        """Why the last transaction failed: logged once, not with each call."""
+        """Reason of the last transaction's failure, to log it once."""
         self._pool: asyncpg.Pool | None = None
         self._opening_pool = asyncio.Lock()
         self._opening_connections: set[asyncio.Future[asyncpg.Connection]] = set()
@@ -92,10 +92,10 @@ class Database:
     async def transaction(
         self, tenant_id: str, *, timeout_s: float | None = None
     ) -> AsyncIterator[Connection]:
-        """Run a transaction that sees the rows of one tenant, none with an empty ``tenant_id``.
+        """Run a transaction that sees the rows of one tenant (no rows if ``tenant_id`` is "").
 
-        Commits at the end of the block. Raises DocumentsUnavailable while the database is not
-        reachable, or when all is not done within ``timeout_s``.
+        Commits at the end of the block. Raises DocumentsUnavailable if the database is unreachable
+        or the block exceeds ``timeout_s``.
         """
         if self.problem is not None:
             raise DocumentsUnavailable(UNAVAILABLE, reason=self.problem)
@@ -114,7 +114,7 @@ class Database:
                     raise
                 await transaction.commit()
         except asyncio.CancelledError:
-            self.suspect.set()  # the call may have run out of time: DocumentRepository limits it
+            self.suspect.set()  # perhaps a timeout: DocumentRepository limits calls
             raise
         except FAILURES as error:
             failure = "took too long" if deadline.expired() else one_line_of(error)
@@ -126,12 +126,12 @@ class Database:
         self._failure = None
 
     async def expire(self) -> None:
-        """Close the connections that are open: the database they led to was away."""
+        """Close the open connections after an outage."""
         if self._pool is not None:
             await self._pool.expire_connections()
 
     async def close(self) -> None:
-        """Close every connection, waiting for none."""
+        """Close every connection without waiting for its work."""
         for opening in self._opening_connections:
             opening.cancel()
         await asyncio.gather(*self._opening_connections, return_exceptions=True)
@@ -140,10 +140,10 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        """Return a connection to the pool; cut off if it is cancelled, or runs out of time.
+        """Yield a pooled connection; terminate it after cancellation or a timeout.
 
-        asyncpg would ask the server to cancel, on a second connection, and wait for that: for ever
-        if the server was stopped (SIGSTOP).
+        asyncpg would send a cancel request over a second connection and wait for it, forever if the
+        server was stopped (SIGSTOP).
         """
         pool = await self._open_pool()
         connection = await pool.acquire()
@@ -171,10 +171,10 @@ class Database:
         return self._pool
 
     async def _connect(self, *arguments: Any, **options: Any) -> asyncpg.Connection:
-        """Open a connection, to the end also when the caller is cancelled.
+        """Open a connection, to completion even if the caller is cancelled.
 
-        Forty calls that ran out of time while they connected left a dozen sockets open: asyncpg
-        closes none whose connecting is cancelled at its first step.
+        asyncpg does not close a connection whose opening is cancelled at its first step: forty
+        timed-out calls left a dozen sockets open.
         """
         if self.caches_statements:
             options["statement_cache_size"] = STATEMENTS
@@ -194,4 +194,4 @@ def _close_unused(opening: asyncio.Future[asyncpg.Connection]) -> None:
 
 
 async def _keep(_connection: Connection) -> None:
-    """Reset nothing: a setting that is local to its transaction ends with it."""
+    """Reset nothing: settings local to a transaction end with it."""

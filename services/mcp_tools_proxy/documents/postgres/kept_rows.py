@@ -1,7 +1,6 @@
-"""What PostgreSQL keeps of documents besides them: older versions, and original PDFs.
+"""Older versions and original PDFs in PostgreSQL.
 
-An older version is one row with a whole document but for its readers. The PDF that a document was
-imported from is one row, too.
+An older version is one row with a whole document without its readers; a PDF is one row.
 """
 
 from collections.abc import Sequence
@@ -52,7 +51,7 @@ _REMOVE_OTHER_ORIGINAL = (
 
 
 async def read_older(connection: Connection, key: Key, version: str) -> Reading | None:
-    """Read an older version of a document; None when it is not kept."""
+    """Read an older version of a document; None if it is not kept."""
     row = await connection.fetchrow(_READ, *map(sought, key), version)
     if row is None:
         return None
@@ -61,14 +60,14 @@ async def read_older(connection: Connection, key: Key, version: str) -> Reading 
 
 
 async def list_older(connection: Connection, key: Key) -> Sequence[str]:
-    """Return the older versions of a document, the newest first."""
+    """Return the older versions of a document, newest first."""
     return [row["version"] for row in await connection.fetch(_LIST, *map(sought, key))]
 
 
 async def keep_present(connection: Connection, key: Key, *, version: str, older: int) -> None:
-    """Keep the present version of a document, which ``version`` is about to replace.
+    """Keep the current version of a document before ``version`` replaces it.
 
-    Of those before it as many stay as make ``older`` with it, the newest ones.
+    Older versions beyond the newest ``older`` are removed.
     """
     ids = tuple(map(stored, key))
     if older > 0:
@@ -77,13 +76,13 @@ async def keep_present(connection: Connection, key: Key, *, version: str, older:
 
 
 async def original_tag(connection: Connection, key: Key, version: str) -> str | None:
-    """Return when the PDF of a version was kept; None when none is."""
+    """Return the time at which a version's PDF was kept, as a tag, or None."""
     found = await connection.fetchval(f"SELECT kept_at {_OF_VERSION}", *map(sought, key), version)
     return None if found is None else str(found)
 
 
 async def read_original(connection: Connection, key: Key, version: str) -> bytes | None:
-    """Read the PDF of a version; None when none is kept."""
+    """Read the PDF of a version; None if none is kept."""
     found: bytes | None = await connection.fetchval(
         f"SELECT content {_OF_VERSION}", *map(sought, key), version
     )
@@ -93,7 +92,7 @@ async def read_original(connection: Connection, key: Key, version: str) -> bytes
 async def keep_original(
     connection: Connection, key: Key, version: str, original: bytes | None
 ) -> None:
-    """Keep the PDF of the version that was written, and none of another version."""
+    """Keep the PDF of the written version and remove that of any other version."""
     ids = tuple(map(stored, key))
     if original is not None:
         await connection.execute(_KEEP_ORIGINAL, *ids, version, original)

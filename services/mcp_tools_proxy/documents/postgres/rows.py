@@ -1,4 +1,4 @@
-"""Documents as rows, and back; the statements that read them, each of them one version."""
+"""Conversion of documents and rows, and the SELECT statements; each reads one version."""
 
 import re
 from collections.abc import Mapping
@@ -63,15 +63,15 @@ WHERE d.tenant_id = $1 AND d.doc_id > $2
     AND array_to_string(d.folded, E'\\n') LIKE ALL ($8::text[])
 ORDER BY d.doc_id LIMIT $9
 """
-"""Read in the order of the primary key, which begins with the tenant, from the cursor on."""
+"""Reads in primary-key order (tenant first), from the cursor on."""
 LIST_HEADS = f"""
 SELECT d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d
 WHERE d.tenant_id = $1 AND d.doc_id > $2 ORDER BY d.doc_id LIMIT $3
 """
 
 _MARK = "\ufdd0"
-"""Stands before what PostgreSQL cannot store, U+0000, and before itself. No text has it: Unicode
-reserves it for a program's own use."""
+"""Escapes U+0000, which PostgreSQL cannot store, and itself. Texts do not contain it: Unicode
+reserves it for internal use."""
 
 _STORED = {"\x00": f"{_MARK}0", _MARK: f"{_MARK}1"}
 _LOADED = {stored: text for text, stored in _STORED.items()}
@@ -79,30 +79,30 @@ _NEVER_STORED = f"{_MARK}2"
 
 
 def stored(text: str) -> str:
-    """Return a text as it is stored: PDFs do hold U+0000, which PostgreSQL refuses."""
+    """Return a text in its stored form: PDFs contain U+0000, which PostgreSQL rejects."""
     if "\x00" not in text and _MARK not in text:
         return text
     return re.sub(f"[\x00{_MARK}]", lambda found: _STORED[found[0]], text)
 
 
 def loaded(text: str) -> str:
-    """Return a stored text as it was."""
+    """Return the original of a stored text."""
     if _MARK not in text:
         return text
     return re.sub(f"{_MARK}[01]", lambda found: _LOADED[found[0]], text)
 
 
 def sought(text: str) -> str:
-    """Return an id as it would be stored; one that cannot be stored is none that is.
+    """Return an id in its stored form; one that cannot be stored matches no document.
 
-    A caller may name a lone surrogate, which has no UTF-8: there is no such document, and the
-    database is not at fault.
+    A caller can send a lone surrogate, which has no UTF-8. That is an unknown document, not a
+    database error.
     """
     return re.sub("[\ud800-\udfff]", _NEVER_STORED, stored(text))
 
 
 def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHead:
-    """Return the head that a row of ``documents`` holds."""
+    """Return the head in a row of ``documents``."""
     users = row["reader_users"]
     return DocumentHead(
         tenant_id=tenant_id,
@@ -125,7 +125,7 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
 
 
 def sections_of(listed: str | None) -> Mapping[str, Section]:
-    """Return sections from the JSON list of a statement: id, title, pages, characters."""
+    """Return sections from a JSON list: id, title, pages, characters."""
     sections = {}
     for section_id, title, page_start, page_end, start_char, end_char in from_json(listed or "[]"):
         known_as = loaded(section_id)
@@ -141,7 +141,7 @@ def sections_of(listed: str | None) -> Mapping[str, Section]:
 
 
 def document_of_row(head: DocumentHead, row: asyncpg.Record) -> Document:
-    """Return the whole document that a row holds, whose ``chunks`` are JSON: id, page, text."""
+    """Return the whole document in a row; ``chunks`` is JSON: id, page, text."""
     return Document(
         tenant_id=head.tenant_id,
         doc_id=head.doc_id,

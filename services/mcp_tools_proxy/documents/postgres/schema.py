@@ -1,6 +1,6 @@
-"""The schema in PostgreSQL, and the gateway's role with its grants: made, upgraded, checked.
+"""PostgreSQL schema and gateway role: creation, migration and checks.
 
-The role may do what the gateway needs, and row-level security holds it.
+The role has only the privileges that the gateway needs, and row-level security applies to it.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from mcp_tools_proxy.documents.document_store import DatabaseProblem, WrongRole,
 from mcp_tools_proxy.documents.postgres.database import FAILURES, connect, one_line_of
 from mcp_tools_proxy.documents.postgres.rows import loaded, stored
 
-LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock that migrations hold
+LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock of migrations
 CONNECT_TIMEOUT_S = 10.0
 SCRAM_ROUNDS = 4096
-"""As PostgreSQL itself does."""
+"""As in PostgreSQL."""
 
 _ROLE = """
 SELECT current_user AS name, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
@@ -52,9 +52,9 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """What a migration did: the schema's number before and after, and the gateway's role.
+    """Result of a migration: schema number before and after, and the gateway's role.
 
-    ``created_role`` is whether the role was made; of one that exists only the grants are set.
+    ``created_role``: the role is new; an existing role only receives the grants.
     """
 
     before: int
@@ -64,10 +64,10 @@ class Migrated:
 
 
 async def migrate(owner_url: str, gateway_url: str | None) -> Migrated:
-    """Upgrade the schema to the newest version, and grant the role of ``gateway_url`` its use.
+    """Migrate the schema to the newest version and grant its use to the role of ``gateway_url``.
 
-    All in one transaction, one process at a time, so never half. Raises DatabaseProblem, also for
-    a schema that a newer release has made.
+    Runs in one transaction, one process at a time. Raises DatabaseProblem, also for a schema of a
+    newer release.
     """
     try:
         connection = await connect(owner_url, timeout=CONNECT_TIMEOUT_S)
@@ -82,7 +82,7 @@ async def migrate(owner_url: str, gateway_url: str | None) -> Migrated:
 
 
 def newest() -> int:
-    """Return the number of the newest migration that this release has."""
+    """Return the number of this release's newest migration."""
     return max(_migrations())
 
 
@@ -118,9 +118,9 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
 
 
 async def _fold_names(connection: asyncpg.Connection) -> None:
-    """Fold the names of documents from before 0002, which PostgreSQL does by its own locale only.
+    """Fold the names in rows from before 0002; PostgreSQL could fold only by its own locale.
 
-    Replicas need not know: nothing that they have in memory is another thing now.
+    Replicas are not notified: their cached data does not change.
     """
     table = "mcp_tools_proxy.documents"
     rows = await connection.fetch(
@@ -148,7 +148,7 @@ def _folded_names(row: asyncpg.Record) -> tuple[str, ...]:
 
 
 async def _create_role(connection: asyncpg.Connection, role: str, password: str | None) -> bool:
-    """Create the gateway's role unless there is one. Raises DatabaseProblem if it may too much."""
+    """Create the gateway's role unless it exists. Raises DatabaseProblem if it is too powerful."""
     exists = await connection.fetchrow(
         "SELECT rolsuper OR rolbypassrls AS is_mighty, rolname = current_user AS is_owner "
         "FROM pg_roles WHERE rolname = $1",
@@ -180,7 +180,7 @@ async def _quoted(connection: asyncpg.Connection, name: str) -> str:
 
 def _role_of(url: str) -> tuple[str, str | None]:
     """Return role and password of a URL. Raises DatabaseProblem."""
-    with suppress(ValueError):  # "[" in a password is taken for the begin of an IPv6 address
+    with suppress(ValueError):  # "[" in a password looks like an IPv6 address
         parts = urlsplit(url)
         if parts.username:
             password = None if parts.password is None else unquote(parts.password)
@@ -189,7 +189,7 @@ def _role_of(url: str) -> tuple[str, str | None]:
 
 
 def _scram_verifier(password: str) -> str:
-    """Return what PostgreSQL stores of a password: the log of statements never has the password."""
+    """Return the SCRAM verifier of a password, so that the statement log has no password."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, SCRAM_ROUNDS)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -210,7 +210,7 @@ def _text(name: str) -> str:
 
 
 async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
-    """Check that the role owns nothing, and is held by row-level security. Raises WrongRole."""
+    """Check that the role owns nothing and row-level security applies. Raises WrongRole."""
     role = await connection.fetchrow(_ROLE)
     if role is None:
         raise WrongRole(f"the role of the connection is not known: {GRANTS}")
@@ -232,7 +232,7 @@ async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
 async def check_role_of(url: str, *, timeout_s: float) -> None:
     """Check the role of a URL before the start. Raises WrongRole.
 
-    A database that cannot be reached is no reason not to start: it is checked once it can be.
+    An unreachable database does not prevent the start: it is checked later.
     """
     with suppress(*FAILURES):
         async with asyncio.timeout(timeout_s):
@@ -244,10 +244,10 @@ async def check_role_of(url: str, *, timeout_s: float) -> None:
 
 
 async def prepare_database(url: str, owner_url: str | None, *, timeout_s: float) -> None:
-    """Migrate as the owner, if there is one, and check the role of the gateway.
+    """Migrate as the owner, if configured, and check the gateway's role.
 
-    Raises WrongRole. A database that is away, or of a newer release, does not keep the gateway from
-    starting: it serves everything else.
+    Raises WrongRole. A database that is unreachable or of a newer release does not prevent the
+    start: the gateway serves everything else.
     """
     if owner_url is not None:
         try:

@@ -1,4 +1,4 @@
-"""The store of documents in PostgreSQL: each reading is one statement, so of one version."""
+"""DocumentStore in PostgreSQL; each reading is one statement, hence of one version."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,20 +37,20 @@ from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.quota import Quota
 
 READ_TIMEOUT_S = 20.0
-"""Seconds to read a PDF that is kept: one of 64 MB takes a few."""
+"""Seconds to read a kept PDF; 64 MB take a few."""
 
 MAX_TENANTS = 10_000
-"""Tenants of which it is kept whether any document has readers: callers may name any tenant."""
+"""Tenants whose ``has_readers`` is cached; callers can send any tenant."""
 
 
 class PostgresStore:
-    """A DocumentStore over a database; ``feed`` is told of its changes."""
+    """A DocumentStore over a database; ``feed`` reports its changes."""
 
     def __init__(self, database: Database, feed: ChangeFeed) -> None:
         self._database = database
         self._feed = feed
         self._with_readers: dict[str, bool] = {}
-        """Of tenants, whether any document has readers, as far as it was read since a change."""
+        """Cached ``has_readers`` by tenant, since the last change."""
         self._changes = 0
         feed.add_listener(self)
 
@@ -59,12 +59,12 @@ class PostgresStore:
 
     @property
     def is_current(self) -> bool:
-        """Whether the database was heard of lately, and all changes before that are known."""
+        """Whether the change feed is up to date."""
         return self._feed.is_current
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that one call may wait for the database in all."""
+        """Seconds that one call can wait for the database in total."""
         return self._database.timeout_s
 
     def listen(self, listener: ChangeListener) -> None:
@@ -72,17 +72,17 @@ class PostgresStore:
         self._feed.add_listener(listener)
 
     def changed(self, key: Key) -> None:
-        """Forget what is known of the readers of a tenant's documents."""
+        """Clear the cached ``has_readers`` of a tenant."""
         self._changes += 1
         self._with_readers.pop(key[0], None)
 
     def all_changed(self) -> None:
-        """Forget what is known of any tenant."""
+        """Clear the cached ``has_readers`` of all tenants."""
         self._changes += 1
         self._with_readers.clear()
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
-        """Read the wanted parts; None when there is no such document."""
+        """Read the wanted parts of a document, or None."""
         tenant_id, doc_id = key
         async with self._database.transaction(tenant_id) as connection:
             row = await _fetch(connection, key, wanted)
@@ -101,22 +101,22 @@ class PostgresStore:
         return Reading(head=head, sections=sections, pages=pages)
 
     async def read_older(self, key: Key, version: str) -> Reading | None:
-        """Read an older version of a document, whole; None when it is not kept."""
+        """Read an older version, whole; None if it is not kept."""
         async with self._database.transaction(key[0]) as connection:
             return await read_older(connection, key, version)
 
     async def original_tag(self, key: Key, version: str) -> str | None:
-        """Return a tag of the PDF that is kept of a version; None when none is kept."""
+        """Return a tag of the kept PDF of a version; None without a PDF."""
         async with self._database.transaction(key[0]) as connection:
             return await original_tag(connection, key, version)
 
     async def read_original(self, key: Key, version: str) -> bytes | None:
-        """Read the PDF that is kept of a version; None when none is kept."""
+        """Read the kept PDF of a version; None without a PDF."""
         async with self._database.transaction(key[0], timeout_s=READ_TIMEOUT_S) as connection:
             return await read_original(connection, key, version)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
-        """Return the first documents that a query admits, filtered in the statement."""
+        """Return the first documents that a query admits; the statement filters."""
         caller = query.caller
         bound = None if caller.documents is None else list(map(sought, caller.documents))
         async with self._database.transaction(caller.tenant_id) as connection:
@@ -141,24 +141,24 @@ class PostgresStore:
         ]
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
-        """Return the first documents of a tenant behind an id."""
+        """Return a tenant's first documents after an id."""
         async with self._database.transaction(tenant_id) as connection:
             rows = await connection.fetch(LIST_HEADS, sought(tenant_id), sought(after), limit)
         return [head_of_row(tenant_id, loaded(row["doc_id"]), row) for row in rows]
 
     def is_pending(self, tenant_id: str) -> bool:
-        """Return False: what is in the database is known."""
+        """Return False: the database is always complete."""
         return False
 
     async def has_doc_id(self, doc_id: str) -> bool:
-        """Return whether any tenant has a document of that id."""
+        """Return whether any tenant has a document with that id."""
         async with self._database.transaction("") as connection:
             return bool(
                 await connection.fetchval("SELECT mcp_tools_proxy.has_doc_id($1)", sought(doc_id))
             )
 
     async def has_readers(self, tenant_id: str) -> bool:
-        """Return whether any document of a tenant is for some of its users only."""
+        """Return whether any document of a tenant is limited to some of its users."""
         known = self._with_readers.get(tenant_id)
         if known is not None and self.is_current:
             return known
@@ -188,17 +188,17 @@ def _numbered(pages: list[str], first: int) -> dict[int, str]:
 
 
 def _pattern(word: str) -> str:
-    """Return the pattern of LIKE for a text that has a word somewhere."""
+    """Return the LIKE pattern for texts that contain a word."""
     return "%" + re.sub(r"([\\%_])", r"\\\1", sought(word)) + "%"
 
 
 def _in_range(number: int) -> int:
-    """Return a page's number as far as PostgreSQL has integers."""
+    """Limit a page number to PostgreSQL's integers."""
     return min(number, 2**31 - 1)
 
 
 class PostgresDocuments:
-    """Keeps up with documents in PostgreSQL (OpenDocuments)."""
+    """OpenDocuments in PostgreSQL."""
 
     def __init__(
         self,
@@ -215,15 +215,15 @@ class PostgresDocuments:
         self.writer = PostgresWriter(self.database, keep_versions=keep_versions, quota=quota)
 
     def readiness(self) -> Mapping[str, object]:
-        """Return whether the database can be read, and how changes are known."""
+        """Return the state of the database and of change notifications."""
         return self._feed.state
 
     async def connect(self) -> None:
-        """Check the database once, for no longer than a call waits; it may be away."""
+        """Check the database once, within the timeout of a call; it may be unreachable."""
         await self._feed.check()
 
     async def run(self) -> None:
-        """Follow the changes, until cancelled."""
+        """Follow changes until cancelled."""
         await self._feed.run()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Changes documents in PostgreSQL, each in one transaction."""
+"""DocumentWriter in PostgreSQL; each change is one transaction."""
 
 import asyncio
 import dataclasses
@@ -59,7 +59,7 @@ class PostgresVectors:
         self._database = database
 
     async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
-        """Read the vectors of one version by one model; None when there are none."""
+        """Return the vectors of a version by a model, or None."""
         async with self._database.transaction(key[0]) as connection:
             row = await connection.fetchrow(_READ, *map(sought, key), version, stored(model))
         if row is None:
@@ -69,7 +69,7 @@ class PostgresVectors:
         )
 
     async def write(self, key: Key, vectors: StoredVectors) -> None:
-        """Keep vectors in place of older ones; not if the document has another version now."""
+        """Replace stored vectors unless the document has another version."""
         transaction = self._database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S)
         async with transaction as connection:
             await connection.execute(
@@ -83,22 +83,22 @@ class PostgresVectors:
 
 
 WRITE_TIMEOUT_S = 60.0
-"""Seconds for one change: a document of 64 MB takes a few."""
+"""Seconds for one change; a document of 64 MB takes a few."""
 
 _LOCK = (
     "SELECT pg_advisory_xact_lock(hashtextextended(json_build_array($1::text, $2::text)::text, 0))"
 )
-"""One writer for each document, also for one that is not there yet."""
+"""One writer per document, also for a document that does not exist yet."""
 
 _LOCK_TENANT = (
     "SELECT pg_advisory_xact_lock("
     "hashtextextended(json_build_array('quota', 'documents', $1::text)::text, 0))"
 )
-"""One writer of a tenant at a time, so that several replicas cannot exceed its quota together."""
+"""One writer per tenant, so that replicas cannot exceed its quota together."""
 
 ROW_BYTES = 100
-"""What a row of a page, section or chunk takes besides its texts: a tenant could store documents of
-900,000 empty pages, which counted as nothing."""
+"""Size of a page, section or chunk without its texts: without it, a tenant could store documents of
+900,000 empty pages at no cost."""
 
 _SIZES = f"""
 SELECT d.doc_id, greatest(p.bytes + s.bytes + c.bytes, v.bytes) AS bytes, o.bytes AS original
@@ -118,8 +118,8 @@ LATERAL (SELECT coalesce(sum(octet_length(content)), 0) AS bytes FROM mcp_tools_
     WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) o
 WHERE d.tenant_id = $1
 """
-"""The bytes of each document of a tenant: the largest version that is kept, and the PDF. Sizes are
-read from the rows, no text is loaded."""
+"""Size of each document of a tenant: its largest kept version and the PDF. Sizes come from the
+rows; no text is loaded."""
 
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
@@ -149,8 +149,8 @@ _LIST = (
 class PostgresWriter:
     """A DocumentWriter over a database.
 
-    Only a database that was opened as the owner lists the documents of all tenants. ``quota``
-    limits the documents of each tenant.
+    Only a database opened as the owner can list the documents of all tenants. ``quota`` limits the
+    documents of each tenant.
     """
 
     def __init__(
@@ -169,28 +169,28 @@ class PostgresWriter:
 
     @property
     def name(self) -> str:
-        """Where documents are kept."""
+        """Human-readable location of the documents."""
         return "the database"
 
     @property
     def vectors(self) -> VectorStore:
-        """What keeps the vectors of the documents."""
+        """Store of the documents' vectors."""
         return PostgresVectors(self._database)
 
     def place(self, key: Key) -> str:
-        """Return where a document is kept: all are in one database."""
+        """Return the human-readable location of a document: one database for all."""
         return "postgresql"
 
     async def problems_of(self, key: Key) -> Mapping[str, str]:
-        """Return nothing: what is in the database was checked when it was written."""
+        """Return no problems: documents are checked when written."""
         return {}
 
     async def list_heads(
         self, tenant_id: str | None, *, after: Key | None = None, limit: int
     ) -> tuple[DocumentHead, ...]:
-        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
+        """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id.
 
-        Raises TenantNeeded for those of all tenants as the gateway's role, which sees none.
+        Raises TenantNeeded for all tenants as the gateway's role, which cannot see them.
         """
         async with self._database.transaction(tenant_id or "") as connection:
             if tenant_id is None and not await connection.fetchval(_SEES_ALL):
@@ -206,16 +206,16 @@ class PostgresWriter:
         )
 
     async def problems(self) -> Mapping[str, str]:
-        """Return nothing: what is in the database was checked when it was written."""
+        """Return no problems: documents are checked when written."""
         return {}
 
     async def head(self, key: Key) -> DocumentHead | None:
-        """Return the head of a document; None when there is none."""
+        """Return the head of a document, or None."""
         async with self._database.transaction(key[0]) as connection:
             return await _head(connection, key)
 
     async def document(self, key: Key) -> Document | None:
-        """Return a whole document; None when there is none."""
+        """Return a whole document, or None."""
         async with self._database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
             row = await connection.fetchrow(WHOLE, *map(sought, key))
         if row is None:
@@ -223,7 +223,7 @@ class PostgresWriter:
         return document_of_row(head_of_row(*key, row), row)
 
     async def older_versions(self, key: Key) -> Sequence[str]:
-        """Return the older versions of a document that are kept, the newest first."""
+        """Return the kept older versions of a document, newest first."""
         async with self._database.transaction(key[0]) as connection:
             return await list_older(connection, key)
 
@@ -237,7 +237,7 @@ class PostgresWriter:
     ) -> DocumentHead:
         """Write a document as a new version. Raises VersionConflict, InvalidDocument.
 
-        What is there already is not written again, and nobody is notified.
+        An unchanged document is not written, and no notification is sent.
         """
         try:
             head = await asyncio.to_thread(head_of, document)
@@ -267,7 +267,7 @@ class PostgresWriter:
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
     ) -> DocumentHead:
-        """Change who may read a document. Raises VersionConflict, NoSuchDocument."""
+        """Change the readers of a document. Raises VersionConflict, NoSuchDocument."""
         async with _writing(self._database, key) as connection:
             old = await _head(connection, key)
             if old is None:
@@ -281,7 +281,7 @@ class PostgresWriter:
         return new
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
-        """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
+        """Remove a document; return its head. Raises VersionConflict, NoSuchDocument."""
         async with _writing(self._database, key) as connection:
             old = await _head(connection, key)
             if old is None:
@@ -304,7 +304,7 @@ _SEES_ALL = (
 
 @asynccontextmanager
 async def _writing(database: Database, key: Key) -> AsyncIterator[Connection]:
-    """Run a transaction that no other writer of the document runs beside."""
+    """Run a transaction as the only writer of a document."""
     try:
         async with database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
             await connection.execute(_LOCK, *map(sought, key))
@@ -332,9 +332,9 @@ async def _check_quota(
     new: DocumentHead,
     written: tuple[int, int],
 ) -> None:
-    """Check the quota of a tenant until the transaction ends; ``written`` are text and PDF.
+    """Check the quota of a tenant, locked until the transaction ends.
 
-    Raises QuotaExceeded, InvalidDocument.
+    ``written`` has the bytes of the text and the PDF. Raises QuotaExceeded, InvalidDocument.
     """
     await connection.execute(_LOCK_TENANT, sought(new.tenant_id))
     rows = await connection.fetch(_SIZES, sought(new.tenant_id))
@@ -352,13 +352,13 @@ async def _check_quota(
 
 
 def _facts_of(rows: Sequence[asyncpg.Record], tenant_id: str) -> dict[str, int]:
-    """Return the bytes of the facts of each document."""
+    """Return the bytes of each document's facts."""
     heads = (head_of_row(tenant_id, loaded(row["doc_id"]), row) for row in rows)
     return {head.doc_id: facts_bytes(head) for head in heads}
 
 
 def _text_bytes(document: Document) -> int:
-    """Return the bytes of a document's texts, as the sizes of its rows count them."""
+    """Return the size of a document's texts, computed like ``_SIZES``."""
     texts = [*document.pages]
     for section in document.sections.values():
         texts += section.section_id, section.title
@@ -369,7 +369,7 @@ def _text_bytes(document: Document) -> int:
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
-    """Write every row of a document, in place of those of its last version."""
+    """Replace all rows of a document."""
     key = (stored(head.tenant_id), stored(head.doc_id))
     await connection.execute(
         _PUT,
@@ -424,7 +424,7 @@ async def _insert(
 ) -> None:
     """Insert the rows of one part of a document, numbered from 1, in one statement.
 
-    PostgreSQL has no COPY into tables with row-level security.
+    PostgreSQL does not support COPY into tables with row-level security.
     """
     number = "number" if table == "pages" else "place"
     arrays = ", ".join(f"${at}::{kind}[]" for at, (kind, _) in enumerate(columns.values(), start=3))
