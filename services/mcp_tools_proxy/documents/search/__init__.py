@@ -1,6 +1,6 @@
-"""Full-text search in one document, in memory, and across the documents of a tenant, on disk.
+"""Full-text search: in one document, in memory, and across a tenant's documents, on disk.
 
-The engine (tantivy) matches and scores; what counts how much is decided here. Words, languages and
-snippets are the same for both. The ``tenant_`` modules keep an index for each tenant, which says
-which documents are worth reading; the repository decides what a caller may read.
+The engine (tantivy) matches and scores; this package sets the weights. Both searches share words,
+languages and snippets. The ``tenant_`` modules keep one index per tenant, which suggests documents;
+the repository decides whether the caller can read them.
 """

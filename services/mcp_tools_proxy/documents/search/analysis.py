@@ -1,6 +1,4 @@
-"""Turns text into terms: stems of words in the document's language, pairs of characters where words
-have no spaces.
-"""
+"""Conversion of text to terms: stemmed words, or character pairs in scripts without spaces."""
 
 import re
 from bisect import bisect_left
@@ -14,18 +12,18 @@ from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.wire.text import normalize
 
 _SAMPLE_CHARS = 12_000
-"""Characters that the language is detected from: 10 ms for all languages."""
+"""Characters used for language detection, which takes 10 ms for all languages."""
 
 _SAMPLES = 24
-"""Places of the document that they come from: a translated manual has parts in English."""
+"""Number of samples, spread over the document: a translated manual has parts in English."""
 
 _LEAST_SHARE = 0.1
-"""Least share of the words that has to be stop words of the language. English has a third."""
+"""Minimum share of stop words of the detected language; English has a third."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language: its name for the engine, and words that ask, which its stop words lack."""
+    """A language: its name in the engine, and question words missing from its stop words."""
 
     name: str
     question_words: str = ""
@@ -61,29 +59,28 @@ _BY_TAG = {
         )
     ),
 }
-"""By primary subtag of BCP 47. Words in Cyrillic are cut to Russian stems in every language."""
+"""By primary subtag of BCP 47. Cyrillic words get Russian stems in every language."""
 
 
 def language_of(document: Document) -> Language:
-    """Return the language that a document is analysed in: the declared one, else the detected."""
+    """Return the language of a document: the declared one, or the detected one."""
     return declared_language(document.language) or detect_language(document.pages)
 
 
 def declared_language(tag: str | None) -> Language | None:
-    """Return the language of a tag of BCP 47; None if it is not given, or not one of these."""
+    """Return the language of a BCP 47 tag; None if absent or unsupported."""
     return _BY_TAG.get((tag or "").partition("-")[0].lower())
 
 
 def language_named(name: str) -> Language:
-    """Return the language of the engine's name; English for what is none."""
+    """Return the language with the engine's name; English if unknown."""
     return next((language for language in (*_OTHERS, RUSSIAN) if language.name == name), ENGLISH)
 
 
 def detect_language(texts: Sequence[str]) -> Language:
-    """Return the language of texts by their stop words: English where no other is clearer.
+    """Detect the language of texts by their stop words; English if no other is clear.
 
-    Of texts in Cyrillic it is that of their words in Latin letters; those in Cyrillic are cut to
-    Russian stems in every language.
+    Cyrillic words do not count, because they get Russian stems in every language.
     """
     sample = _sample(texts)
     total = len(_words().analyze(sample))
@@ -98,7 +95,7 @@ def detect_language(texts: Sequence[str]) -> Language:
 
 
 def _sample(texts: Sequence[str]) -> str:
-    """Return pieces of texts from all over a document."""
+    """Return pieces of text from all over a document."""
     step = max(1, len(texts) // _SAMPLES)
     chosen = texts[::step]
     length = _SAMPLE_CHARS // max(1, len(chosen))
@@ -126,10 +123,10 @@ def _without_stop_words(language: Language) -> tantivy.TextAnalyzer:
 
 
 TERM_BYTES = 255
-"""Longer words are neither indexed nor looked up."""
+"""Longer words are neither indexed nor searched."""
 
 _KNOWN_RUNS = 8_192
-"""Words of a language whose terms are remembered for snippets, for the process; takes 1.5 MB."""
+"""Cached terms per language for snippets; takes 1.5 MB."""
 
 _UNSPACED = (
     r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0edf\u1000-\u109f\u1780-\u17ff\u3005-\u3007"
@@ -138,25 +135,27 @@ _UNSPACED = (
 _HANGUL = r"\u1100-\u11ff\uac00-\ud7af"
 
 PAIRED_RUN = re.compile(rf"[{_UNSPACED}]+|[{_HANGUL}]+")
-"""Matches runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese: terms are their pairs.
+"""Matches runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese, whose terms are
+character pairs.
 
-Korean has spaces, but particles are written together with words.
+Korean has spaces, but particles are attached to words.
 """
 
 RUN = re.compile(
     r"[^\x00-/:-@\[-`{-©«-±»¿×÷\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2775\u2794-\u2bff"
     rf"\u3000-\u3004\u3008-\u3020\U0001f1e6-\U0001faff{_UNSPACED}{_HANGUL}]+"
 )
-"""Matches other runs of text between white space, punctuation and symbols, which no word contains.
+"""Matches other runs of text between white space, punctuation and symbols, which words never
+contain.
 
-The engine's words are letters and digits, vowel signs included. It splits a run further only at
-marks and punctuation of single scripts.
+The engine's words consist of letters and digits, including vowel signs. It splits a run further
+only at marks and punctuation of single scripts.
 """
 
 WORD = re.compile(f"{RUN.pattern}|{PAIRED_RUN.pattern}")
 
 _BROKEN_LINE = re.compile(rf"(?<=[{_UNSPACED}])[ \t]*\n[ \t]*(?=[{_UNSPACED}])")
-"""Matches a line break inside a run: PDFs have one in each line."""
+"""Matches a line break inside a run: PDFs break every line."""
 
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 _HUMPED_WORD = re.compile(r"\b[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*")
@@ -172,24 +171,24 @@ _KANA_PAIR = re.compile(r"[\u3041-\u309f]{1,2}")
 
 
 class Analysis:
-    """The analysis of a document in one language, the same for its text and for queries.
+    """The analysis of texts and queries in one language.
 
-    Terms have no case and no accents (ё is е).
+    Terms ignore case and accents (ё is е).
     """
 
     def __init__(self, language: Language) -> None:
         self.language = language
         self.analyzer = _analyzer(language)
         self.term_of_run: dict[str, str] = {}
-        """The term of runs that are one word, "" of others: those met last in searches."""
+        """Cache of the terms of runs; "" for a run that is not exactly one word."""
         self._content = _analyzer(language, *dict.fromkeys((ENGLISH, RUSSIAN, language)))
 
     def terms(self, text: str) -> Sequence[str]:
-        """Return the terms of a text in order; one that comes twice is there twice."""
+        """Return the terms of a text in order, with repetitions."""
         return self.analyzer.analyze(prepare(text))
 
     def learn_run(self, run: str) -> str:
-        """Return the term of a run that is one word, else "", and remember that."""
+        """Return, and cache, the term of a run that is one word; otherwise ""."""
         terms = self.terms(run) if len(run) <= TERM_BYTES else ()
         if len(self.term_of_run) >= _KNOWN_RUNS:
             self.term_of_run.clear()
@@ -197,7 +196,7 @@ class Analysis:
         return term
 
     def content_terms(self, text: str) -> Sequence[str]:
-        """Return the terms of a query without stop words and words that ask; () if all are."""
+        """Return the terms of a query without stop words and question words; () if none remain."""
         prepared = prepare(_QUESTION_WORDS.sub(" ", text))
         terms = self._content.analyze(prepared)
         return [term for term in terms if not _KANA_PAIR.fullmatch(term)] or terms
@@ -205,15 +204,15 @@ class Analysis:
 
 @lru_cache
 def analysis_of(language: Language) -> Analysis:
-    """Return the analysis in a language, which all its documents share."""
+    """Return the shared analysis of a language."""
     return Analysis(language)
 
 
 def _analyzer(language: Language, *without: Language) -> tantivy.TextAnalyzer:
-    """Build the analyzer that turns words into terms; ``without`` the stop words of languages.
+    """Build an analyzer from words to terms; drops the stop words of ``without``.
 
-    Stems are cut before accents are dropped, for they depend on them. Each stemmer leaves the
-    letters of other scripts alone.
+    Stemming precedes accent folding because stems depend on accents. Each stemmer ignores other
+    scripts.
     """
     builder = (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
@@ -233,7 +232,7 @@ def _analyzer(language: Language, *without: Language) -> tantivy.TextAnalyzer:
 
 
 def prepare(text: str) -> str:
-    """Return a text as the analyzer reads it: pairs for runs, parts beside words with humps."""
+    """Return a text for the analyzer: runs as pairs, camel-case words with their parts."""
     text = clean(text)
     if not text.isascii() and PAIRED_RUN.search(text):
         text = PAIRED_RUN.sub(_spaced_pairs, _BROKEN_LINE.sub("", text))
@@ -243,7 +242,7 @@ def prepare(text: str) -> str:
 
 
 def pairs(run: str) -> Sequence[str]:
-    """Return the overlapping pairs of a run's characters; a single one is its own."""
+    """Return the overlapping character pairs of a run, or its single character."""
     return [run[n : n + 2] for n in range(len(run) - 1)] or [run]
 
 
@@ -255,13 +254,13 @@ def clean(text: str) -> str:
 
 
 def term_count(text: str) -> int:
-    """Return about how many terms a text has, without analysing it."""
+    """Return the approximate number of terms in a text, without analysis."""
     return len(RUN.findall(text)) + sum(map(len, PAIRED_RUN.findall(text)))
 
 
 def original_offset(text: str, cleaned: str, offset: int) -> int:
-    """Return the offset in a text of an offset in what ``clean`` made of it."""
-    if len(cleaned) == len(text):  # nothing was composed: a letter takes the place of one
+    """Return the offset in ``text`` of an offset in ``clean(text)``."""
+    if len(cleaned) == len(text):  # nothing was composed
         return offset
     return bisect_left(range(len(text)), offset, key=lambda end: len(clean(text[:end])))
 

@@ -1,7 +1,6 @@
-"""What a query asks an index for: its content words, each with the terms that stand for it.
+"""Conversion of queries: content words, each with its matching terms.
 
-Of the document's terms those are included that resemble a word: compounds, derivations, parts and
-misspellings.
+Matching terms include similar ones of the document: compounds, derivations, parts and misspellings.
 """
 
 import math
@@ -16,33 +15,36 @@ from mcp_tools_proxy.documents.search.analysis import PAIRED_RUN, WORD, Analysis
 
 CHUNK_TEXT = "text"
 PAGE_TEXT = "page_text"
-"""The text of a whole page, in the entry of its first chunk."""
+"""Text of a whole page, in the entry of its first chunk."""
 
 PLACE = "place"
 TOKENIZER = "words"
 
 QUERY_CHARS = 10_000
-"""Longest query, in characters; the rest is ignored (the tool itself allows 1,000, contract §2)."""
+"""Longest query in characters; the rest is ignored (the tool allows 1,000, contract §2)."""
 
 QUERY_TERMS = 256
-"""Most different terms of a query that are looked up."""
+"""Maximum distinct terms of a query."""
 
 OFTEN = 20
-"""Chunks in which a term is found often enough: what resembles it is looked up no longer. That
-takes longest, and finds as many of the tuning half (0.95 instead of 0.96) and of the headings."""
+"""Similar terms are not looked up for a term in more chunks than this. The lookup takes most of the
+search time, and skipping it costs little: 0.95 instead of 0.96 on the tuning half of the questions,
+no difference on headings."""
 
 _KNOWN_CONCEPTS = 256
-"""Concepts that an index remembers: what resembles a term takes half of a search."""
+"""Cached concepts per index: the lookup of similar terms takes half of a search."""
 
 Related = Callable[[str, bool], Mapping[str, float]]
-"""Returns the terms that resemble one, with their weights; whether the document has it is given."""
+"""Returns terms similar to a term, with weights; the second argument says whether the document
+contains the term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldQueries:
     """The queries for a concept in one field.
 
-    ``scoring`` scores the best of its terms (BM25), ``covering`` its weight where any of them is.
+    ``scoring`` has the score (BM25) of the best term; ``covering`` has the concept's weight for any
+    match.
     """
 
     scoring: tantivy.Query
@@ -51,10 +53,10 @@ class FieldQueries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concept:
-    """A word of a query: its term, and those that resemble it, that the document has.
+    """A query word with its term and the similar terms in the document.
 
-    ``weight`` (IDF) is that of the rarest of what the document has of it. ``terms`` has what each
-    term weighs in a snippet.
+    ``weight`` is the IDF of the word's own term, or the highest IDF of the similar terms. ``terms``
+    has the weight of each term in snippets.
     """
 
     weight: float
@@ -63,7 +65,7 @@ class Concept:
 
 
 class Concepts:
-    """Finds the concepts of queries in one index, and remembers those met last."""
+    """Finds, and caches, the concepts of queries in one index."""
 
     def __init__(
         self,
@@ -82,14 +84,14 @@ class Concepts:
         self._concept = lru_cache(_KNOWN_CONCEPTS)(self._new_concept)
 
     def of(self, query: str) -> Sequence[Concept]:
-        """Return what the document has of a query: of its content words, else of any."""
+        """Return the concepts of a query's content words, or of all words if none match."""
         text = query[:QUERY_CHARS]
         return self._known(self._analysis.content_terms(text)) or self._known(
             self._analysis.terms(text)
         )
 
     def has_all(self, query: str) -> bool:
-        """Return whether the document has something of each content word of a query."""
+        """Return whether every content word of a query has a match."""
         terms = self._analysis.content_terms(query[:QUERY_CHARS])
         return all(self._concept(term) is not None for term in terms)
 
@@ -103,7 +105,7 @@ class Concepts:
         related = self._related(term, own > 0) if seen_in <= OFTEN else {}
         others = {other: (share, self._weight(other)) for other, share in related.items()}
         weight = own or max((idf for _, idf in others.values()), default=0)
-        # a rare term that only resembles is to count less than the query's own, however frequent
+        # so that a rare similar term does not outweigh the query's own term
         boosts = {term: 1.0} if own else {}
         boosts |= {other: share * weight / idf for other, (share, idf) in others.items()}
         if not boosts:
@@ -118,12 +120,12 @@ class Concepts:
         )
 
     def _weight(self, term: str) -> float:
-        """Return a term's IDF; 0 if the document has it nowhere."""
+        """Return a term's IDF; 0 if the document lacks it."""
         return rarity(self._searcher.doc_freq(CHUNK_TEXT, term), self._chunk_count)
 
 
 def rarity(seen_in: int, count: int) -> float:
-    """Return the IDF of a term that ``seen_in`` of ``count`` texts have; 0 if none has it."""
+    """Return the IDF of a term in ``seen_in`` of ``count`` texts; 0 if in none."""
     if not seen_in:
         return 0
     return math.log1p((max(count - seen_in, 0) + 0.5) / (seen_in + 0.5))
@@ -132,7 +134,7 @@ def rarity(seen_in: int, count: int) -> float:
 def field_queries(
     schema: tantivy.Schema, field: str, weight: float, boosts: Mapping[str, float]
 ) -> FieldQueries:
-    """Build the queries for terms that stand for one word, each with its boost."""
+    """Build the queries for the terms of one word, each with its boost."""
     terms = {term: tantivy.Query.term_query(schema, field, term, "freq") for term in boosts}
     scoring = [
         terms[term] if boost == 1 else tantivy.Query.boost_query(terms[term], boost)
@@ -150,12 +152,12 @@ def field_queries(
 
 
 def snippet_weights(weight: float, boosts: Mapping[str, float]) -> Mapping[str, int]:
-    """Return what each term that stands for a word weighs in a snippet."""
+    """Return the snippet weight of each term of a word."""
     return {term: math.ceil(weight * min(boost, 1) * 1000) for term, boost in boosts.items()}
 
 
 def heaviest(of_words: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
-    """Return the weights of all terms, each the largest that it has for any word."""
+    """Merge the snippet weights of several words; the largest weight of a term wins."""
     weights: dict[str, int] = {}
     for terms in of_words:
         for term, weight in terms.items():
@@ -164,46 +166,46 @@ def heaviest(of_words: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
 
 
 def words_of(query: str) -> Sequence[str]:
-    """Return the different words of a query, as they are written, at most QUERY_TERMS."""
+    """Return the distinct words of a query as written, at most QUERY_TERMS."""
     return list(islice(dict.fromkeys(WORD.findall(clean(query[:QUERY_CHARS]))), QUERY_TERMS))
 
 
 def any_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
-    """Return the query that matches where any of the queries does, with the sum of the scores."""
+    """Return a query that matches any of the queries and adds their scores."""
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
 
 
 _LEAST_CHARS = 4
-"""Shorter terms resemble too much."""
+"""Shorter terms have too many similar ones."""
 
 _EDGE_CHARS = 3
-"""Letters at the begin or at the end that a slip leaves alone."""
+"""Letters at the start or end that a misspelling keeps."""
 
 _LEAST_BEGINNING = 0.7
-"""Least part of the longer of two terms that a common beginning makes up."""
+"""Minimum share of a common beginning in the longer of two terms."""
 
 _MOST_SLIPPED = 2
-"""Most neighbouring letters of either term that differ by a slip of the pen."""
+"""Maximum adjacent letters that differ in a misspelling."""
 
 _WEIGHT = 0.5
-"""What a term counts at most that only resembles. On the tuning half 0.95 of the questions are
-among the first three with it, 0.93 with half of it, 0.91 without such terms."""
+"""Maximum weight of a similar term. On the tuning half, 0.95 of the questions have a correct hit in
+the top three with it, 0.93 with half of it, 0.91 without similar terms."""
 
 _MOST_RELATED = 4
-"""Most terms that are looked up beside one."""
+"""Maximum similar terms per term."""
 
 
 class Vocabulary:
-    """The terms of one document, in one string: a tenth of the memory of a list."""
+    """The terms of one document in one string: a tenth of the memory of a list."""
 
     def __init__(self, terms: Iterable[str]) -> None:
         self._text = "\n" + "\n".join(terms) + "\n"
 
     def related(self, term: str, is_known: bool) -> Mapping[str, float]:
-        """Return terms that resemble one, without itself, with how much they count for it (< 1).
+        """Return terms similar to ``term``, without itself, with weights (< 1).
 
-        For a term that the document has (``is_known``) those that contain it or begin like it; for
-        another one its parts and slips, too.
+        For a term in the document (``is_known``): terms that contain it or share its beginning. For
+        another term, also its parts and misspellings.
         """
         if PAIRED_RUN.fullmatch(term):  # a single character is part of pairs
             found = dict.fromkeys(self._containing(term), _WEIGHT) if len(term) == 1 else {}
@@ -218,7 +220,7 @@ class Vocabulary:
         return {other: found[other] for other in best}
 
     def _containers(self, term: str) -> dict[str, float]:
-        """Return compounds, and identifiers, that a term is part of."""
+        """Return compounds and identifiers that contain a term."""
         return {
             other: _WEIGHT * (len(term) / len(other)) ** 0.5 for other in self._containing(term)
         }
@@ -245,7 +247,7 @@ class Vocabulary:
         return found
 
     def _containing(self, part: str) -> Iterator[str]:
-        """Yield the terms that contain a part; a line break in it is an edge of the term."""
+        """Yield the terms that contain ``part``; a line break in it matches the edge of a term."""
         text, place = self._text, 0
         while (place := text.find(part, place)) >= 0:
             begin = text.rfind("\n", 0, place + 1) + 1
@@ -255,7 +257,7 @@ class Vocabulary:
 
 
 def _common_beginning(one: str, other: str) -> int:
-    """Return how many characters two terms have in common at their begin."""
+    """Return the length of the common beginning of two terms."""
     for n, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return n

@@ -1,46 +1,46 @@
-"""Which chunks come first: scores of chunks and pages fused, listings last, pages by turns.
+"""Ranking of chunks: combines scores of chunks and pages, demotes listings, mixes pages.
 
-Ranks by words and by meaning are fused as well.
+Also fuses the rankings by words and by meaning.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 PAGE_WEIGHT = 0.8
-"""What a page's score counts beside its chunk's. On the headings of the manuals, taken out of their
-pages, MRR is 0.60 without, 0.61 with 0.4, 0.62 with 0.8 and with 1.2."""
+"""Weight of a page's score added to its chunks. On headings of manuals removed from their pages,
+MRR is 0.60 without, 0.61 with 0.4, 0.62 with 0.8 and with 1.2."""
 
 LISTING_FACTOR = 0.15
-"""What a listing counts. On the headings as above MRR is 0.45 with 1, 0.61 with 0.25, 0.62 with
-0.15."""
+"""Factor for listings. On the same headings, MRR is 0.45 with 1, 0.61 with 0.25, 0.62 with 0.15."""
 
 SAME_PAGE_FACTOR = 0.6
-"""What each further chunk of a page counts. On the tuning half 0.92 of the questions are among the
-first three with 1, 0.95 with 0.7 and less."""
+"""Factor for each further chunk of a page. On the tuning half, 0.92 of the questions have a correct
+hit in the top three with 1, 0.95 with 0.7 and less."""
 
 Scores = Mapping[int, float]
 
 KEPT = 3
-"""Ranks that an exact place keeps, or betters."""
+"""Ranks within which an exact match keeps or improves its rank."""
 
 _DAMPING = 60
-"""Of reciprocal rank fusion: how little the first ranks differ (Cormack and others, 2009)."""
+"""Damping of reciprocal rank fusion (Cormack and others, 2009): higher values reduce the difference
+between the first ranks."""
 
 
 def covered(scores: Scores, weights: Scores, total: float) -> dict[int, float]:
-    """Return scores by how much of the query's weight (``total``) each place covers.
+    """Scale scores by the covered share of the query's weight (``total``).
 
-    On the tuning half 0.96 of the questions are among the first three with it, 0.92 without; with
-    the square root of it 0.93, with its power of 1.5 0.95.
+    On the tuning half, 0.96 of the questions have a correct hit in the top three with it, 0.92
+    without; 0.93 with its square root, 0.95 with its power of 1.5.
     """
     least = min(weights.values(), default=0)
     return {place: score * weights.get(place, least) / total for place, score in scores.items()}
 
 
 def order(scores: Scores, pages: Sequence[int], max_results: int) -> Sequence[tuple[int, float]]:
-    """Return the best places with their scores, falling; those of equal score in reading order.
+    """Return the best positions with descending scores; equal scores in reading order.
 
-    ``pages`` has the page of each place. A page's second place counts less than its first, so it
-    comes before other pages only where it is clearly better.
+    ``pages`` has the page of each position. Further positions of a page are demoted, so they
+    precede other pages only if clearly better.
     """
     factors: dict[int, float] = {}
     ranked: list[tuple[float, int]] = []
@@ -49,7 +49,7 @@ def order(scores: Scores, pages: Sequence[int], max_results: int) -> Sequence[tu
         factor = factors.get(page, 1.0)
         factors[page] = factor * SAME_PAGE_FACTOR
         ranked.append((round(score * factor, 4), place))
-        if len(factors) == max_results:  # no later place can come before the first of these pages
+        if len(factors) == max_results:  # later positions cannot outrank these pages
             break
     ranked.sort()
     return [(place, -score) for score, place in ranked[:max_results]]
@@ -63,10 +63,10 @@ def fuse(
     pages: Sequence[int],
     max_results: int,
 ) -> Sequence[tuple[int, float]]:
-    """Return the best places of two ranks with their scores, falling.
+    """Fuse two rankings; return the best positions with descending scores.
 
-    A place that is ``exact`` and among the first three by words comes no later than there. Else
-    the sum of the reciprocal ranks decides, and a page's second place counts less.
+    The sum of reciprocal ranks decides, and further positions of a page are demoted; but an
+    ``exact`` position in the top three by words keeps at least its rank.
     """
     scores: dict[int, float] = {}
     for ranked in (by_words, by_meaning):
@@ -79,7 +79,7 @@ def fuse(
 
 
 def _with_kept(fused: Sequence[int], by_words: Sequence[int], kept: Collection[int]) -> list[int]:
-    """Return the fused places in order, with those to keep no later than by words."""
+    """Return the fused order with the kept positions no later than in ``by_words``."""
     places = list(fused)
     for rank, place in enumerate(by_words[:KEPT]):
         if place in kept and places.index(place) > rank:
@@ -89,7 +89,7 @@ def _with_kept(fused: Sequence[int], by_words: Sequence[int], kept: Collection[i
 
 
 def _falling(places: Sequence[int], scores: dict[int, float]) -> Sequence[tuple[int, float]]:
-    """Return places with scores; one that was moved forward has the next one's at least."""
+    """Return positions with scores, raised if necessary to be descending."""
     ranked: list[tuple[int, float]] = []
     score = 0.0
     for place in reversed(places):

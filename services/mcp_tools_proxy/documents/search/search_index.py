@@ -1,7 +1,7 @@
-"""Full-text search in one document: the engine (tantivy) finds and scores, hits are built here.
+"""Full-text search in one document: the engine (tantivy) matches and scores, hits are built here.
 
-One index per document, so no tenant's words affect another's ranking. An index holds no second
-copy of the text: the engine stores terms only, and snippets are cut from the document itself.
+Each document has its own index, so tenants do not affect each other's ranking. The engine stores
+terms only; snippets are cut from the document.
 """
 
 import ctypes
@@ -51,35 +51,35 @@ _WRITER_HEAP_BYTES = 64_000_000
 CHUNKS_BETWEEN_PAUSES = 16
 
 _CANDIDATES = 16
-"""Chunks, and pages, whose scores are fused. With 24, 40, 80 the tuning half finds the same."""
+"""Chunks, and pages, whose scores are fused; 24, 40 and 80 find the same on the tuning half."""
 
 _COVERAGES = 32
-"""Chunks of which it is known how much of the query they cover: the best ones."""
+"""Chunks whose coverage of the query is computed: the best ones."""
 
 _WHOLE = 0.999
-"""Least share of a query's weight that is all of it: the engine adds in 32 bits."""
+"""Share of a query's weight that counts as all of it: the engine adds in 32 bits."""
 
 NOTHING_SIMILAR: Mapping[int, float] = MappingProxyType({})
 
 INDEX_BYTES = 64 * 1024
-"""Fixed size of an index, added to its text's."""
+"""Fixed size of an index, without its text."""
 
 QUICK_TEXT_BYTES_OF_A_WORD = 32_000_000
-"""Most bytes of text times words of the query."""
+"""Limit for bytes of text times words of the query."""
 
 QUICK_CHUNK_CHARS = 2_000
 QUICK_QUERY_CHARS = 200
 QUICK_QUERY_WORDS = 8
-"""Limits of a quick search. With 6 MB and 5 results it takes, by turns with a plain query of the
-engine, 1.6 times as long for 3 words (0.25 ms), 1.8 for the 5 most frequent ones (0.6 ms), 2 for 10
-of them (1.0 ms) and for 21 (1.7 ms); the time goes with the text."""
+"""Limits of a quick search. With 6 MB and 5 results, compared with a plain query of the engine, it
+takes 1.6 times as long for 3 words (0.25 ms), 1.8 for the 5 most frequent ones (0.6 ms), 2 for 10
+of them (1.0 ms) and for 21 (1.7 ms); the time is proportional to the text."""
 
 
 class SearchIndex:
-    """The index of one document; made by ``build_index``, safe to search from many threads.
+    """The index of one document, built by ``build_index``; thread-safe.
 
-    ``text_bytes`` is the length in UTF-8 of the text it covers. ``listings`` are the places of
-    chunks that are entries of a table of contents, or of a back-of-book index.
+    ``text_bytes`` is the UTF-8 length of the indexed text. ``listings`` are the positions of chunks
+    with entries of a table of contents or a back-of-book index.
     """
 
     def __init__(
@@ -132,18 +132,18 @@ class SearchIndex:
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks the document has."""
+        """Number of chunks in the document."""
         return len(self._chunks)
 
     def search(
         self, query: str, max_results: int, similar: Mapping[int, float] = NOTHING_SIMILAR
     ) -> tuple[Hit, ...]:
-        """Rank the chunks that hold a word of ``query``, best first, at most ``max_results`` (≥ 1).
+        """Rank the chunks that match words of ``query``, best first, up to ``max_results`` (≥ 1).
 
-        Accepts any text; only its words count. Equal scores come in reading order. A chunk is hit
-        once; its snippet shows where most of the query's rarer words stand together. ``similar``
-        are the places of chunks that mean what the query does, with how much they do: these are
-        hits as well. Unless ``is_quick``, callers in an event loop use a thread (T-07).
+        Accepts any text; only its words count. Equal scores are in reading order. Each chunk has
+        one hit; its snippet shows the passage with the most weight of the query's words.
+        ``similar`` has the positions and similarities of chunks with a similar meaning, which are
+        hits too. Unless ``is_quick``, call in a thread (T-07).
         """
         concepts = self._concepts.of(query)
         if not concepts and not similar:
@@ -171,7 +171,7 @@ class SearchIndex:
         concepts: Sequence[Concept],
         max_results: int,
     ) -> Sequence[tuple[int, float]]:
-        """Fuse the rank by words with that by meaning, which listings are none of."""
+        """Fuse the rankings by words and by meaning; the latter excludes listings."""
         pages = self._pages
         texts = {place: score for place, score in similar.items() if place not in self._listings}
         return fuse(
@@ -183,14 +183,14 @@ class SearchIndex:
         )
 
     def _exact(self, concepts: Sequence[Concept]) -> Collection[int]:
-        """Return the places that have something of each concept."""
+        """Return the positions that match every concept."""
         queries = (concept.queries[CHUNK_TEXT].covering for concept in concepts)
         total = sum(concept.weight for concept in concepts)
         weights = self._run(queries, _COVERAGES)
         return {place for place, weight in weights.items() if weight >= total * _WHOLE}
 
     def _fuse(self, scores: dict[int, float], concepts: Sequence[Concept]) -> Mapping[int, float]:
-        """Add the scores of pages to their chunks'; a page without is there by its first chunk."""
+        """Add page scores to their chunks; a page without a scored chunk adds its first chunk."""
         pages = self._pages
         queries = (concept.queries[PAGE_TEXT].scoring for concept in concepts)
         of_page = {
@@ -209,7 +209,7 @@ class SearchIndex:
         return scores
 
     def _scores(self, concepts: Sequence[Concept]) -> dict[int, float]:
-        """Return the best chunks by the engine's score (BM25) and how much they cover."""
+        """Return the best chunks by BM25 score and coverage."""
         queries = [concept.queries[CHUNK_TEXT] for concept in concepts]
         scores = self._run((query.scoring for query in queries), _CANDIDATES)
         if len(concepts) == 1:
@@ -218,13 +218,13 @@ class SearchIndex:
         return covered(scores, weights, sum(concept.weight for concept in concepts))
 
     def _run(self, queries: Iterable[tantivy.Query], limit: int) -> dict[int, float]:
-        """Return the places that match any of the queries, with the sum of their scores."""
+        """Return the positions that match any query, with the sum of their scores."""
         ranked = self._searcher.search(any_of(queries), limit, count=False).hits
         places = self._places
         return {places[address.segment_ord][address.doc]: score for score, address in ranked}
 
     def _best_place(self, first: int, finder: MatchFinder, weights: Mapping[str, int]) -> int:
-        """Return the place of the chunk that has most of the query, of those of a page."""
+        """Return the position of the page's chunk with the most weight of the query."""
         best, most = first, 0
         for place in range(first, len(self._chunks)):
             if self._pages[place] != self._pages[first]:
@@ -259,7 +259,7 @@ class SearchIndex:
 
 
 def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequence[int]]:
-    """Return the place of each chunk by its segment and number there, which hits name."""
+    """Map the engine's addresses (segment, number) to positions of chunks."""
     places: list[array[int]] = [array("I") for _ in range(searcher.num_segments)]
     everything = searcher.search(tantivy.Query.all_query(), chunk_count or 1, count=False).hits
     addresses = sorted((hit[1] for hit in everything), key=lambda it: (it.segment_ord, it.doc))
@@ -269,9 +269,9 @@ def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequenc
 
 
 def build_index(document: Document) -> SearchIndex:
-    """Index a document's chunks and pages. Slow (0.2 s for each MB): call it in a worker thread.
+    """Index a document's chunks and pages. Slow (0.2 s per MB): call in a worker thread.
 
-    Pauses every few chunks so that other threads run, and returns freed memory to the system.
+    Pauses every few chunks for other threads, and returns freed memory to the system.
     """
     analysis = analysis_of(language_of(document))
     engine = _new_engine(analysis)
@@ -313,7 +313,7 @@ def _new_engine(analysis: Analysis) -> tantivy.Index:
 
 
 def _fill(engine: tantivy.Index, chunks: Sequence[Chunk], searched: SearchedText) -> None:
-    """Write the chunks to ``engine``, and with the first of each page the text of all of them."""
+    """Index the chunks; the first chunk of each page also has the text of the page."""
     prepared: list[str] = []
     of_page: dict[int, list[str]] = {}
     for chunk in paced(chunks, every=CHUNKS_BETWEEN_PAUSES):
@@ -331,7 +331,7 @@ def _fill(engine: tantivy.Index, chunks: Sequence[Chunk], searched: SearchedText
 
 
 def _return_freed_memory() -> None:
-    """Return memory that the writer freed to the system; glibc would keep some 30 MB."""
+    """Return memory freed by the writer to the system; glibc would keep some 30 MB."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

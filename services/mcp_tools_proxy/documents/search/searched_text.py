@@ -1,6 +1,6 @@
-"""The searched text of a document: without running titles and page numbers; listings are marked.
+"""Searchable text of a document: without running titles and page numbers, with listings detected.
 
-Listings point to other pages: tables of contents, back-of-book indexes.
+Listings are tables of contents and back-of-book indexes, which point to other pages.
 """
 
 import re
@@ -14,17 +14,17 @@ from mcp_tools_proxy.domain.document import Chunk, Document
 
 
 class SearchedText:
-    """The text of a document's chunks as it is indexed, and matched for snippets.
+    """The text of a document's chunks for the index and for snippets.
 
-    Spaces stand where repeated lines do, so that places are those of the text that is read. Chunks
-    that came with the document are searched as they are.
+    Repeated lines are replaced by spaces, so offsets stay valid. Chunks from the file are searched
+    unchanged.
     """
 
     def __init__(self, document: Document) -> None:
         self._repeated = repeated_spans(document.pages) if document.own_chunks is None else None
 
     def of(self, chunk: Chunk) -> str:
-        """Return the text of a chunk, of the same length as it has."""
+        """Return the text of a chunk, with the same length."""
         if self._repeated is None:
             return chunk.text
         return blanked(chunk.text, self._repeated[chunk.page - 1], chunk.start)
@@ -32,10 +32,10 @@ class SearchedText:
 
 _LEAST_ENTRIES = 3
 _LEAST_SHARE = 0.6
-"""Least share of the lines that have to be entries."""
+"""Minimum share of lines that are entries."""
 
 _LEAST_ORDER = 0.75
-"""Least share of neighbours in order, of pages or of labels: a table of numbers has less."""
+"""Minimum share of neighbours in order, by page or label; a table of numbers has less."""
 
 _ENDING = re.compile(r"[\divxlc][ \t]*$", re.MULTILINE)
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:… ?){2,}|·{4,}|_{6,}")
@@ -43,9 +43,9 @@ _ENTRY = re.compile(r"(?P<label>\S.*?(?<!\d))[ ,.…·]+(?P<page>\d{1,4})(?:[,�
 
 
 def is_listing(text: str, last_page: int) -> bool:
-    """Return whether most lines are entries that end in a page, up to about ``last_page``.
+    """Return whether most lines are entries that end in a page number, up to ``last_page``.
 
-    Rows of a table that end in a number are none: they are in no order, or have more numbers.
+    Table rows that end in a number do not count: they are unordered or have more numbers.
     """
     lines = text.count("\n") + 1
     if len(_ENDING.findall(text)) < max(_LEAST_ENTRIES, lines * _LEAST_SHARE):
@@ -64,39 +64,39 @@ def is_listing(text: str, last_page: int) -> bool:
 
 
 def _is_ordered(values: Sequence[object], ordered: Sequence[object]) -> bool:
-    """Return whether most neighbours stand as in order, and not all are equal."""
+    """Return whether most neighbours are in order and not all values are equal."""
     ranks = {value: rank for rank, value in enumerate(ordered)}
     steps = [ranks[before] <= ranks[after] for before, after in pairwise(values)]
     return ordered[0] != ordered[-1] and sum(steps) >= len(steps) * _LEAST_ORDER
 
 
 Span = tuple[int, int]
-"""Begin and end (exclusive) in a page's text."""
+"""Start and end (exclusive) in a page's text."""
 
 EDGE_LINES = 3
-"""Lines at the top and at the bottom of a page, empty ones apart, that may be repeated ones."""
+"""Non-empty lines at the top and bottom of a page that can be repeated lines."""
 
 MIN_PAGES = 3
-"""Pages close to each other that a line has to be on to be a repeated one."""
+"""Nearby pages that must contain a repeated line."""
 
 NEAR_PAGES = 4
-"""How far these are apart at most: titles on the left and on the right differ, and chapters end."""
+"""Maximum distance of these pages: left and right titles differ, and chapters end."""
 
 LINE_CHARS = 200
 """Longer lines are text."""
 
 MAX_PAGES = 50_000
-"""Pages of a document that is examined: 199,000 made a million objects, and one garbage collection
-took 0.1 s."""
+"""Documents with more pages are not examined: 199,000 pages made a million objects, and one garbage
+collection took 0.1 s."""
 
 _NUMBER = re.compile(r"\d{1,6}")
 _LETTER = re.compile(r"[^\W\d_]")
 
 _COUNTED = "\x00"
-"""Stands around a number that counts with the pages."""
+"""Encloses a number that increases with the pages."""
 
 _Key = tuple[bool, str]
-"""Whether a line is at the top, and its words, with a page number counted from its own page."""
+"""Whether a line is at the top, and its words, with a page number relative to its page."""
 
 
 class _EdgeLine(NamedTuple):
@@ -107,11 +107,11 @@ class _EdgeLine(NamedTuple):
 
 
 def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
-    """Return of each page the lines that pages near to it have as well, at the same edge.
+    """Return the lines of each page that nearby pages repeat at the same edge.
 
-    The first page that has such a line keeps it, so that its words are found, and so does a page
-    with nothing else; a line that is a page's number goes everywhere. A number may count with the
-    pages, and no other may differ. Documents over MAX_PAGES have no repeated lines.
+    The first page with such a line keeps it, so that its words can be found, and so does a page
+    without other text; page numbers are removed everywhere. One number may increase with the pages;
+    otherwise lines must be equal. Documents over MAX_PAGES have no repeated lines.
     """
     if len(pages) > MAX_PAGES:
         return [()] * len(pages)
@@ -136,9 +136,9 @@ def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
 
 
 def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
-    """Return a part of a page with spaces in place of spans: every other character stays put.
+    """Return part of a page with ``spans`` replaced by spaces; other characters keep their offset.
 
-    ``begin`` is where the part begins on its page; ``spans`` are the page's, ascending.
+    ``begin`` is the offset of the part on its page; ``spans`` are the page's, ascending.
     """
     parts: list[str] = []
     done = 0
@@ -151,7 +151,7 @@ def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
 
 
 def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
-    """Return the first and the last lines of a page, in their order; none is there twice."""
+    """Return the first and the last lines of a page, each once."""
     filled = list(_filled_lines(text))
     top = filled[:EDGE_LINES]
     bottom = filled[max(EDGE_LINES, len(filled) - EDGE_LINES) :]
@@ -172,9 +172,9 @@ def _filled_lines(text: str) -> Iterator[Span]:
 
 
 def _keys(line: str, number: int, *, at_top: bool) -> frozenset[_Key]:
-    """Return what a line may be compared by: as it is, or with its first or last number counted.
+    """Return a line's comparison keys: unchanged, or with its first or last number made relative.
 
-    A page number is as far from the place of its page on every page: in "12 | Index" or "3-4".
+    The difference of page number and page index is the same on every page: "12 | Index", "3-4".
     """
     spelt = " ".join(line.split()).casefold()
     numbers = list(_NUMBER.finditer(spelt))
@@ -194,13 +194,13 @@ def _places(lines: Sequence[Sequence[_EdgeLine]]) -> dict[_Key, list[int]]:
 
 
 def _is_repeated(places: Sequence[int], number: int) -> bool:
-    """Return whether enough of the ascending page numbers are near to one of them."""
+    """Return whether enough of the ascending page indexes are near ``number``."""
     near = bisect_right(places, number + NEAR_PAGES) - bisect_left(places, number - NEAR_PAGES)
     return near >= MIN_PAGES
 
 
 def _leaves_text(text: str, repeated: Sequence[_EdgeLine]) -> bool:
-    """Return whether a page has other text than the repeated lines."""
+    """Return whether a page has text besides the repeated lines."""
     parts = zip(
         [0, *(it.end for it in repeated)], [*(it.start for it in repeated), None], strict=True
     )

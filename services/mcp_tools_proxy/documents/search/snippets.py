@@ -1,4 +1,4 @@
-"""Finds the words of a query in a text, and cuts out the part to quote as a snippet."""
+"""Finds the words of a query in a text and cuts snippets."""
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,26 +14,26 @@ from mcp_tools_proxy.documents.search.analysis import (
 )
 
 SNIPPET_CHARS = 300
-"""A snippet's largest length in characters, ellipses included."""
+"""Maximum length of a snippet in characters, with ellipses."""
 
 CLUSTER_CHARS = 240
-"""Largest span of the matches that one snippet quotes; the rest of a snippet is context."""
+"""Maximum span of the matches in a snippet; the rest is context."""
 
 Span = tuple[int, int]
 """Start and end (exclusive) in a text, in characters."""
 
 Match = tuple[int, int, str]
-"""Start and end (exclusive) of a word, in characters, and the query's term it is a form of.
+"""Start and end (exclusive) of a word, in characters, and the matched term of the query.
 
-A plain tuple: a search makes hundreds, and they would take longer than the engine's own work.
+A plain tuple: a search makes hundreds, and objects would take longer than the engine's own work.
 """
 
 
 def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
-    """Return the span whose different terms weigh most; of equal ones that with most matches.
+    """Return the span with the highest total weight of distinct terms, then most matches.
 
-    ``matches`` are in reading order; each one's term has a weight ≥ 1. Of spans that are equal in
-    both the first one is returned; (0, 0) without matches.
+    ``matches`` are in reading order, and their terms have a weight ≥ 1. Of equal spans, the first
+    is returned; (0, 0) without matches.
     """
     if not matches:
         return 0, 0
@@ -60,7 +60,7 @@ def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A snippet, and where its words stand in the text; the ellipses stand nowhere."""
+    """A snippet and the position of its words in the text, without the ellipses."""
 
     snippet: str
     start: int
@@ -68,7 +68,7 @@ class Excerpt:
 
 
 def excerpt(text: str, start: int, end: int) -> Excerpt:
-    """Return the surroundings of ``text[start:end]`` in one line, whole words, centred.
+    """Return ``text[start:end]`` centred in its context, on one line, in whole words.
 
     At most SNIPPET_CHARS long; "…" marks omitted text. A word that does not fit is cut.
     """
@@ -92,7 +92,7 @@ def excerpt(text: str, start: int, end: int) -> Excerpt:
 
 
 def end_of_words(text: str, start: int, words: Sequence[str]) -> int | None:
-    """Return where words end that stand from ``start`` on with white space between; else None."""
+    """Return the end of ``words`` at ``start``, separated by white space, or None."""
     end = start
     for word in words:
         while end < len(text) and text[end].isspace():
@@ -110,18 +110,18 @@ def _inside_word(text: str, place: int) -> bool:
 
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + "".join(map(chr, range(0x410, 0x450))))
-"""ASCII and А to я: a word that begins with one has a term that begins with it in lower case.
+"""ASCII and А to я: if a word starts with one of these, so does its term, in lower case.
 
-Stemming changes endings only. Other letters may become one of these: ё is е, é is e, ﬁ is fi.
+Stemming changes endings only. Other letters can become one of these: ё is е, é is e, ﬁ is fi.
 """
 
 SCANNED_CHARS = 50_000
-"""Characters of a text searched for its snippet; only a document's own chunks are longer."""
+"""Characters of a text searched for a snippet; only a document's own chunks are longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedMatch:
-    """A snippet of a text, and where it stands; ``match`` is where its rarest word does."""
+    """A snippet and its position in the text; ``match`` is the position of its rarest word."""
 
     snippet: str
     match: int
@@ -130,7 +130,7 @@ class QuotedMatch:
 
 
 class MatchFinder:
-    """Finds the words of texts that have one of some terms; for one search."""
+    """Finds words with one of some terms in texts; for one search."""
 
     def __init__(self, weights: Mapping[str, int], analysis: Analysis) -> None:
         self._weights = weights
@@ -141,8 +141,8 @@ class MatchFinder:
     def find(self, text: str) -> list[Match]:
         """Return the matches in reading order.
 
-        Only different runs with the first letter of a term are looked up: a tenth of the time of
-        looking up all. Of words with humps ("UseCaseId") a part may have that letter.
+        Only distinct runs with the first letter of a term are looked up, which takes a tenth of the
+        time. A part of a camel-case word ("UseCaseId") can have that letter too.
         """
         skipped, weights, term_of_run = self._skipped, self._weights, self._analysis.term_of_run
         matches: list[Match] = []
@@ -162,9 +162,9 @@ class MatchFinder:
         return matches
 
     def quote(self, text: str, searched: str) -> QuotedMatch:
-        """Return the snippet of a text that shows most; places are characters of that text.
+        """Return the best snippet of a text, with positions in that text.
 
-        Matches are those of ``searched``, which may have spaces in place of parts of the text.
+        Matches come from ``searched``, which can have spaces in place of parts of the text.
         """
         original = text[:SCANNED_CHARS]
         cleaned = clean(searched[:SCANNED_CHARS])
@@ -177,13 +177,13 @@ class MatchFinder:
         return QuotedMatch(clean(found.snippet), match, found.start, found.end)
 
     def _part_of(self, run: str) -> str:
-        """Return the first term of a run of several words that has a weight; "" without."""
+        """Return the first weighted term of a run of several words, or ""."""
         terms = self._analysis.terms(run) if len(run) <= TERM_BYTES else ()
         return next((term for term in terms if term in self._weights), "")
 
 
 def _whole(text: str, run: str) -> Iterator[int]:
-    """Yield the places of a run that is no part of a longer one."""
+    """Yield the positions of a run that is not part of a longer one."""
     for place in _all(text, run):
         end = place + len(run)
         if not (place and RUN.match(text, place - 1, place)) and not RUN.match(text, end, end + 1):

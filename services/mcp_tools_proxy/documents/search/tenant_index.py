@@ -1,4 +1,4 @@
-"""The index of one tenant: what it has, what it still lacks, and how it is brought up to date."""
+"""Keeps the search index of one tenant up to date, and reports its progress."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,26 +30,26 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 T = TypeVar("T")
 
 BATCH_CHARS = 8_000_000
-"""Characters of documents that are committed together: some two seconds. A stop loses no more."""
+"""Characters of documents per commit: about two seconds of work, the maximum that a stop loses."""
 
 BATCH_DOCUMENTS = 500
 
 RETRY_S = 30.0
-"""Seconds until what could not be read or written is tried again."""
+"""Seconds before a failed read or write is retried."""
 
 OTHER_PROCESS_S = 1.0
-"""Seconds until it is read again what another process has committed."""
+"""Seconds between checks for commits of another process."""
 
 FIRST_WAIT_S = 2.0
 WAIT_S = 0.2
-"""Seconds that a search waits for documents that are not indexed, the first and later ones."""
+"""Seconds that a search waits for unindexed documents: the first search, and later ones."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class _MissingDocument:
-    """A document that the index lacks; ``is_outdated`` if it has an earlier form of it."""
+    """A document missing from the index; ``is_outdated`` if an earlier version is indexed."""
 
     readers: Readers | None
     is_outdated: bool
@@ -57,7 +57,7 @@ class _MissingDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How many of the documents that a caller may read are in the index as they are now."""
+    """Number of up-to-date documents in the index that a caller can read."""
 
     done: int
     total: int
@@ -71,9 +71,9 @@ _WHOLE = Wanted(whole=True)
 
 
 class TenantDocuments:
-    """Reads a store, and documents that are ``held`` in memory where the store has none.
+    """Reads documents from a store, or those ``held`` in memory that the store lacks.
 
-    Nothing that is read here is kept, or shown to anybody. Raises DocumentsUnavailable.
+    For indexing only: results are neither cached nor shown. Raises DocumentsUnavailable.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TenantDocuments:
         self._held = held
 
     async def heads(self, tenant_id: str) -> Sequence[DocumentHead]:
-        """Return every document of a tenant."""
+        """Return the heads of all documents of a tenant."""
         found: dict[str, DocumentHead] = {}
         after = ""
         while True:
@@ -97,11 +97,11 @@ class TenantDocuments:
         return list((held | found).values())
 
     def is_pending(self, tenant_id: str) -> bool:
-        """Return whether some of the tenant's documents may not be known yet."""
+        """Return whether some of the tenant's documents may be unknown yet."""
         return self._store.is_pending(tenant_id)
 
     async def head(self, key: Key) -> DocumentHead | None:
-        """Return what a document is now; None if there is none."""
+        """Return the current head of a document, or None."""
         async with in_time(self._store):
             reading = await self._store.read(key, HEAD_ONLY)
         if reading is not None:
@@ -110,7 +110,7 @@ class TenantDocuments:
         return None if held is None else held.head
 
     async def whole(self, key: Key) -> tuple[Document, DocumentHead] | None:
-        """Return a document with its head; None if there is none."""
+        """Return a document with its head, or None."""
         async with in_time(self._store):
             reading = await self._store.read(key, _WHOLE)
         if reading is not None and reading.document is not None:
@@ -122,9 +122,13 @@ class TenantDocuments:
 
 
 class TenantIndex:
-    """Keeps up with the documents of a tenant, step by step; for one event loop.
+    """The index of a tenant, updated step by step; for one event loop.
 
-    ``call`` runs what blocks in a thread, one call after the other for each index.
+    The index has a stamp (version and readers) of each document. Listing all documents, and
+    checking those noted as changed, compares these stamps with the current heads: documents with
+    another stamp wait to be indexed, and unknown ones are removed. ``step`` then commits one batch
+    and opens a new snapshot, in which searches run. Only the process that holds the lock writes;
+    others open its commits and list again. Blocking calls run in a thread, one at a time per index.
     """
 
     def __init__(
@@ -139,21 +143,21 @@ class TenantIndex:
         self.tenant_id = tenant_id
         self.snapshot: IndexSnapshot | None = None
         self.failure: str | None = None
-        """Why the index cannot be written now."""
+        """Reason why the index cannot be written."""
         self._files = files
         self._documents = documents
         self._executor = executor
         self._batch_chars = batch_chars
         self._is_listed = False
-        """Whether the documents were listed, and nothing was noted of all of them since."""
+        """Whether all documents were listed since the last ``note_all``."""
         self._was_listed = False
-        """Whether they were listed at all."""
+        """Whether they were ever listed."""
         self._is_busy = False
         self._is_pending = False
-        """Whether some documents were not known yet when they were listed."""
+        """Whether the listing missed documents that the store did not know yet."""
         self._rebuilt_at = -RETRY_S
         self._noted: set[str] = set()
-        """Documents that have changed."""
+        """Documents that may have changed."""
         self._waiting: dict[str, _MissingDocument] = {}
         self._removed: set[str] = set()
         self._stamps: dict[str, str] = {}
@@ -165,7 +169,7 @@ class TenantIndex:
 
     @property
     def next_step_at(self) -> float | None:
-        """When ``step`` has something to do, by the loop's clock; None for nothing."""
+        """Loop time at which ``step`` has work to do, or None."""
         has_work = self._noted or self._waiting or self._removed or not self._is_listed
         return self._retry_at if has_work or self._is_busy else None
 
@@ -175,12 +179,12 @@ class TenantIndex:
         self._settled.clear()
 
     def note_all(self) -> None:
-        """Note that anything may have changed."""
+        """Note that any document may have changed."""
         self._is_listed = False
         self._settled.clear()
 
     async def settle(self) -> None:
-        """Wait a moment for an index that may soon be up to date."""
+        """Wait briefly for an index that may soon be up to date."""
         if self._settled.is_set() or self._retry_at > _now():
             return
         try:
@@ -190,7 +194,7 @@ class TenantIndex:
             return
 
     async def progress(self, caller: Caller) -> Progress | None:
-        """Return how far the index is for a caller; None if it is up to date for that one."""
+        """Return the progress of the index for a caller; None if complete for that caller."""
         waiting = dict(self._waiting)
         if not waiting and self._was_listed and not self._is_pending:
             return None
@@ -198,7 +202,7 @@ class TenantIndex:
         return await asyncio.to_thread(called, count)
 
     async def step(self) -> None:
-        """Do a part of what there is to do, some two seconds of it at most."""
+        """Do a part of the work, at most about two seconds."""
         self._is_busy = True
         try:
             await self._step()
@@ -224,7 +228,7 @@ class TenantIndex:
         await self._rebuild()
 
     def close(self) -> None:
-        """Leave the index to other processes."""
+        """Release the index for other processes."""
         self._files.close()
 
     async def _step(self) -> None:
@@ -232,7 +236,7 @@ class TenantIndex:
             await self._list()
         await self._check_noted()
         if not (self._waiting or self._removed):
-            if self._is_pending:  # what is gone is known once all files were read
+            if self._is_pending:  # removals are known only once all files are read
                 self._is_listed = False
                 self._retry_at = _now() + OTHER_PROCESS_S
             return
@@ -242,7 +246,7 @@ class TenantIndex:
             await self._follow()
 
     async def _write(self) -> None:
-        """Remove what is gone, and add the next documents that the index lacks."""
+        """Remove deleted documents and add the next missing ones."""
         if self._removed:
             removed = list(self._removed)
             await self._call(partial(self._files.remove, removed))
@@ -257,8 +261,8 @@ class TenantIndex:
         await self._reopen()
 
     async def _list(self) -> None:
-        """Compare what the index has with all that there is."""
-        self._is_listed = True  # from here on changes are noted
+        """Compare the index with all documents."""
+        self._is_listed = True  # before reading, so that later changes are noted
         try:
             self._is_pending = self._documents.is_pending(self.tenant_id)
             heads = await self._documents.heads(self.tenant_id)
@@ -276,7 +280,7 @@ class TenantIndex:
         self._was_listed = True
 
     async def _check_noted(self) -> None:
-        """Compare what the index has of documents that may have changed."""
+        """Compare the index with the documents that may have changed."""
         for doc_id in list(self._noted):
             self._noted.discard(doc_id)
             try:
@@ -297,7 +301,7 @@ class TenantIndex:
             self._waiting[head.doc_id] = _MissingDocument(head.readers, stamp is not None)
 
     async def _read_batch(self) -> Sequence[tuple[Document, DocumentHead]]:
-        """Read the next documents that the index lacks."""
+        """Read the next documents missing from the index."""
         batch: list[tuple[Document, DocumentHead]] = []
         chars = 0
         for doc_id in list(self._waiting):
@@ -312,16 +316,16 @@ class TenantIndex:
         return batch
 
     async def _whole(self, doc_id: str) -> tuple[Document, DocumentHead] | None:
-        """Return a document; None if it is gone, or cannot be read while others can."""
+        """Return a document; None if it is gone or unreadable while others are readable."""
         key = (self.tenant_id, doc_id)
         try:
             return await self._documents.whole(key)
         except DocumentsUnavailable:
-            await self._documents.head(key)  # raises while none can be read
+            await self._documents.head(key)  # raises if no document can be read
             return None
 
     async def _follow(self) -> None:
-        """Read what the process that writes has committed since."""
+        """Open what another process has committed."""
         if self._files.are_newer:
             await self._reopen()
             self._is_listed = False
@@ -331,7 +335,7 @@ class TenantIndex:
         self.snapshot = await self._call(self._files.open)
 
     async def _rebuild(self) -> None:
-        """Begin anew, if this process is the one that may."""
+        """Start over, if this process holds the lock."""
         self.snapshot = None
         self._is_listed = self._was_listed = False
         self._settled.clear()
@@ -346,7 +350,7 @@ class TenantIndex:
             self._rebuilt_at = _now()
 
     def _fail(self, reason: str) -> None:
-        """Go on later; what was committed stays in use."""
+        """Retry later; committed documents stay in use."""
         if self.failure is None:
             log.warning("documents.search_index_failed", reason=reason)
         self.failure = reason
@@ -367,7 +371,7 @@ def _progress(
     *,
     is_pending: bool,
 ) -> Progress | None:
-    """Count documents that a caller may read; those that it may not are in no number."""
+    """Count the documents that a caller can read; others affect neither number."""
     bound = caller.documents
     missing = outdated = 0
     for doc_id, document in waiting.items():

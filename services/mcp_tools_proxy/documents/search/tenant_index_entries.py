@@ -1,6 +1,6 @@
-"""What an index holds of a document: an entry for each chunk, and one with what it was made of.
+"""Index entries of a document: one per chunk, and one for the document's state.
 
-Ids, users, roles and tags are there as hashes, texts as terms: snippets are cut from the document.
+Ids, users, roles and tags are hashed, and text is stored as terms; snippets come from the document.
 """
 
 import hashlib
@@ -22,47 +22,47 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
 
 FORMAT = 1
-"""Part of the folder's name: a release whose entries are others builds its own indexes."""
+"""Part of the folder's name: a release with other entries builds its own indexes."""
 
 TEXT = "text"
-"""The terms of a chunk, by the analysis of its document's language."""
+"""Terms of a chunk, by the analysis of its document's language."""
 
 TOKENIZER = "words"
-"""What is registered under this name while something is written: the analysis of one language."""
+"""Name under which the analysis of the language being written is registered."""
 
 DOCUMENT = "document"
 READER = "reader"
 TAG = "tag"
 LANGUAGE = "language"
-"""What entries of chunks are filtered by; nothing else has a READER."""
+"""Filter fields of chunk entries; other entries have no READER."""
 
 KEY = "key"
-"""A random number of an entry, by which its coverage is looked up."""
+"""Random number of an entry, used to look up its coverage."""
 
 GROUP = "group"
 PAGE = "page"
 LISTING = "listing"
 PLACE = "place"
-"""What is read of entries that were found: ``PLACE`` is an ``IndexedPlace``."""
+"""Fields read from found entries; ``PLACE`` is an ``IndexedPlace``."""
 
 HEAD = "head"
 HEAD_READER = "head_reader"
 STATE = "state"
-"""What the one entry of a document has: its id, its readers, and its ``DocumentState``."""
+"""Fields of a document's state entry: its id, its readers and its ``DocumentState``."""
 
 ANYBODY = "*"
 
 _NUMBER_BITS = 62
 
 _Edge = tuple[int, int]
-"""A page and a character of it, where a section begins or has ended."""
+"""Page and character at which a section starts or has ended."""
 
 
 class IndexedPlace(NamedTuple):
-    """Where a chunk stands: its characters on its page, and the sections that begin in it.
+    """Position of a chunk: its characters on the page, and the sections that start in it.
 
-    ``start`` is None for a chunk whose text is not on its page. ``sections`` has their begins, in
-    characters of the page, with their ids; "" is none.
+    ``start`` is None if the chunk's text is not on its page. ``sections`` has the start of each
+    section, in characters of the page, and its id ("" for no section).
     """
 
     doc_id: str
@@ -82,14 +82,14 @@ class IndexedPlace(NamedTuple):
 
 
 class DocumentState(NamedTuple):
-    """Which form of a document an index has: ``stamp`` is another one for each."""
+    """The indexed state of a document; ``stamp`` changes with its content and readers."""
 
     doc_id: str
     stamp: str
 
 
 def stamp_of(head: DocumentHead) -> str:
-    """Return the stamp of a document that is indexed with its present content and readers."""
+    """Return the stamp of a document's current content and readers."""
     return _term("s", f"{head.version} {rights_tag(head.readers)}")
 
 
@@ -99,18 +99,18 @@ def document_term(doc_id: str) -> str:
 
 
 def tag_term(tag: str) -> str:
-    """Return the term of a tag, which has no case."""
+    """Return the term of a tag, ignoring case."""
     return _term("t", fold(tag))
 
 
 def reader_terms(caller: Caller) -> Sequence[str]:
-    """Return the terms of which a document that the caller may read has one."""
+    """Return the terms of a caller; readable documents have at least one of them."""
     users = [_term("u", caller.user_id)] if caller.user_id else []
     return [ANYBODY, *users, *(_term("r", role) for role in caller.roles)]
 
 
 def new_schema() -> tantivy.Schema:
-    """Build the schema."""
+    """Build the schema of an index."""
     builder = tantivy.SchemaBuilder().add_text_field(
         TEXT, tokenizer_name=TOKENIZER, index_option="freq"
     )
@@ -125,7 +125,7 @@ def new_schema() -> tantivy.Schema:
 def entries_of(
     document: Document, head: DocumentHead, language: Language
 ) -> Iterator[tantivy.Document]:
-    """Yield the entries of a document, the one of its state last. Slow: for a worker thread."""
+    """Yield the entries of a document, its state last. Slow: call in a worker thread."""
     sections = _SectionPlaces(document)
     term, readers = document_term(document.doc_id), _terms_of(document.readers)
     common = {
@@ -156,12 +156,12 @@ def entries_of(
 
 
 def read_place(entry: tantivy.Document) -> IndexedPlace:
-    """Return the place of an entry that was found. Raises ValueError, TypeError for damage."""
+    """Return the position in a found entry. Raises ValueError or TypeError if damaged."""
     return IndexedPlace(*json.loads(entry[PLACE][0]))
 
 
 def read_state(entry: tantivy.Document) -> DocumentState:
-    """Return the state that an entry has. Raises ValueError, TypeError for damage."""
+    """Return the state in an entry. Raises ValueError or TypeError if damaged."""
     return DocumentState(*json.loads(entry[STATE][0]))
 
 
@@ -188,10 +188,10 @@ def _place(
 
 
 class _SectionPlaces:
-    """From which places on another section is the innermost one, found in one pass over them.
+    """The innermost section from each section edge on, computed in one pass.
 
-    Looked up one by one, 10,000 sections with text between them took 3 s, ten times as many 100
-    times as long.
+    Individual lookups took 3 s for 10,000 sections with text between them, and 100 times as long
+    for ten times as many.
     """
 
     def __init__(self, document: Document) -> None:
@@ -210,12 +210,12 @@ class _SectionPlaces:
 
 
 def _innermost(sections: Sequence[Section], edges: Sequence[_Edge]) -> Iterator[str]:
-    """Yield for each edge the id of the innermost section behind it; "" for none.
+    """Yield the id of the innermost section after each edge, or "".
 
-    ``sections`` are ordered by their begin.
+    ``sections`` are ordered by start.
     """
     begun: list[tuple[int, Section]] = []
-    """A heap of those that may go on, the one that began last first."""
+    """Heap of open sections, the last to start first."""
     number = 0
     for edge in edges:
         while number < len(sections) and _begin_of(sections[number]) <= edge:
@@ -237,7 +237,6 @@ def _end_of(section: Section) -> _Edge:
 
 
 def _terms_of(readers: Readers | None) -> list[str]:
-    """Return the terms of the readers of a document."""
     if readers is None:
         return [ANYBODY]
     users = [_term("u", user) for user in readers.users]
@@ -245,6 +244,6 @@ def _terms_of(readers: Readers | None) -> list[str]:
 
 
 def _term(kind: str, name: str) -> str:
-    """Return the term of a name of any characters and length."""
+    """Return a fixed-size term for a name of any characters and length."""
     text = f"{kind}:{name}".encode(errors="surrogatepass")
     return hashlib.sha256(text).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""The files of one tenant's index: opened, written, and made anew when they are damaged.
+"""Files of one tenant's index: opened, written, and rebuilt if damaged.
 
-Several processes may share a folder: the one that holds the lock writes, the others read. Half of a
-commit is never seen; what a process had not committed is indexed again.
+Several processes can share a folder: the one that holds the lock writes, the others read. Commits
+are atomic; uncommitted documents are indexed again.
 """
 
 import fcntl
@@ -37,34 +37,35 @@ from mcp_tools_proxy.storage.cache_folder import make_private
 T = TypeVar("T")
 
 _WRITER_HEAP_BYTES = 32_000_000
-"""Allocated as needed, while something is written; about 10 MB of text become one segment."""
+"""Allocated as needed while writing; about 10 MB of text become one segment."""
 
 _FULL_BYTES = 1_000_000
-"""A disk with less space is called full: the engine only says that its writer was killed."""
+"""Free space below which a failure is reported as a full disk; the engine only reports a killed
+writer."""
 
 _COMMITTED = "meta.json"
 
 _SYSTEM_ERROR = re.compile(r"\bOs \{ code: (\d+)")
-"""How the engine spells an error of the system, such as too many open files or a folder that cannot
-be written to. Files that are missing, too short or changed it calls otherwise."""
+"""Format of system errors in the engine's messages, such as too many open files or a read-only
+folder. Missing, short or changed files have other messages."""
 
 
 class IndexFailure(Exception):
-    """The files cannot be written or read now: a full disk, a folder of another user."""
+    """The files cannot be read or written now: a full disk, a folder of another user."""
 
 
 class IndexDamaged(IndexFailure):
-    """The files are there and no index."""
+    """The files exist but are not a valid index."""
 
 
 class IndexFiles:
-    """The index of a tenant below ``root``. Blocks: call it in one thread at a time.
+    """The index of a tenant below ``root``. Blocking: call in one thread at a time.
 
-    Raises IndexFailure, also for what the engine has no exception of its own for.
+    Raises IndexFailure, also for errors without an exception in the engine.
     """
 
     def __init__(self, root: Path, tenant_id: str, stop: threading.Event) -> None:
-        """Once ``stop`` is set, what is being written is given up."""
+        """Setting ``stop`` aborts a running write."""
         name = hashlib.sha256(tenant_id.encode(errors="surrogatepass")).hexdigest()[:32]
         self._root = root
         self._stop = stop
@@ -88,11 +89,11 @@ class IndexFiles:
 
     @property
     def is_owned(self) -> bool:
-        """Whether this process may write."""
+        """Whether this process holds the lock."""
         return self._lock is not None
 
     def own(self) -> bool:
-        """Return whether this process may write, from now on until ``close``."""
+        """Try to acquire the lock, held until ``close``; return whether this process holds it."""
         if self._lock is None:
             with _failures():
                 make_private(self._root)
@@ -109,7 +110,7 @@ class IndexFiles:
         return self.is_owned
 
     def open(self) -> IndexSnapshot | None:
-        """Open what was committed last; None for nothing. Raises IndexDamaged."""
+        """Open the last commit; None without one. Raises IndexDamaged."""
         mark = self._commit_mark()
         if mark is None:
             return None
@@ -120,10 +121,9 @@ class IndexFiles:
         return snapshot
 
     def write(self, documents: Iterable[tuple[Document, DocumentHead]]) -> None:
-        """Put documents into the index in place of what it has of them, and commit.
+        """Add or replace documents, and commit, once per language.
 
-        Once for each of their languages: the engine analyses the texts of a commit alike, in a
-        thread of its own, which takes half of the time.
+        The engine analyses all texts of a commit alike, in its own thread, which halves the time.
         """
         groups: defaultdict[Language, list[tuple[Document, DocumentHead]]] = defaultdict(list)
         for document, head in documents:
@@ -146,7 +146,7 @@ class IndexFiles:
                 writer.add_document(entry)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        """Remove what the index has of documents, and commit."""
+        """Remove documents from the index, and commit."""
 
         def remove(writer: tantivy.IndexWriter) -> None:
             for doc_id in doc_ids:
@@ -155,13 +155,13 @@ class IndexFiles:
         self._commit(remove, ENGLISH)
 
     def reset(self) -> None:
-        """Remove the files, which are damaged or of no document. Only for the owner."""
+        """Remove the files of a damaged index, if this process holds the lock."""
         with _failures():
             if self.is_owned and self._folder.exists():
                 shutil.rmtree(self._folder)
 
     def close(self) -> None:
-        """Leave the index to other processes."""
+        """Release the lock for other processes."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -180,28 +180,28 @@ class IndexFiles:
 
         try:
             called(commit)
-        except IndexFailure as error:  # the engine's errors of a full disk are no OSError
+        except IndexFailure as error:  # the engine's disk-full errors are not OSErrors
             if self._stop.is_set():
                 raise
             reason = str(error)
         else:
             return
-        # not in the block above: there the error's traceback keeps the writer, which has a lock
+        # outside the block above: there, the traceback keeps the writer and its lock alive
         is_full = shutil.disk_usage(self._root).free < _FULL_BYTES
         self._check()
         raise IndexFailure("the disk is full" if is_full else reason)
 
     def _check(self) -> None:
-        """Remove what was not committed. Raises IndexDamaged if what was cannot be read."""
+        """Remove uncommitted files. Raises IndexDamaged if the committed ones are unreadable."""
         snapshot = self.open()
         if snapshot is not None:
             called(lambda: list(snapshot.states()))
             engine = tantivy.Index.open(str(self._folder))
-            with suppress(ValueError, OSError):  # the next commit does it, too
+            with suppress(ValueError, OSError):  # the next commit retries
                 engine.writer(_WRITER_HEAP_BYTES, 1).garbage_collect_files()
 
     def _commit_mark(self) -> tuple[int, int] | None:
-        """Return what is another one after each commit; None before the first."""
+        """Return a mark that changes with each commit; None before the first."""
         try:
             status = (self._folder / _COMMITTED).stat()
         except OSError:
@@ -224,9 +224,9 @@ def _failures() -> Iterator[None]:
 
 
 def called(function: Callable[[], T]) -> T:
-    """Call a function of the engine. Raises IndexDamaged, IndexFailure instead of its errors.
+    """Call the engine; raise IndexDamaged or IndexFailure instead of its errors.
 
-    An error of the system is no damage: a good index was removed for want of a file descriptor.
+    A system error is not damage: a valid index was once removed for lack of a file descriptor.
     """
     try:
         with _failures():
@@ -236,6 +236,6 @@ def called(function: Callable[[], T]) -> T:
             raise IndexFailure(os.strerror(int(found[1]))) from error
         raise IndexDamaged(str(error)) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # the engine's, for bytes that are none
+        if type(error).__name__ != "PanicException":  # the engine's, for unreadable bytes
             raise
         raise IndexDamaged("the engine found it unreadable") from error

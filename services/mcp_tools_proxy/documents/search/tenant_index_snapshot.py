@@ -1,4 +1,4 @@
-"""Searches one state of a tenant's index, within what a caller may read."""
+"""Searches one state of a tenant's index, filtered by access."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,28 +39,28 @@ from mcp_tools_proxy.documents.search.tenant_index_entries import (
 )
 
 CANDIDATES = 64
-"""Chunks of which it is known how much of the query they cover: the best ones."""
+"""Chunks whose coverage of the query is computed: the best ones."""
 
 MANY_TERMS = 64
-"""More terms of a filter are looked up as a set, which takes 4 ms."""
+"""Filters with more terms use a set lookup, which takes 4 ms."""
 
 SAME_DOCUMENT_FACTOR = 0.75
-"""What each further page of a document counts."""
+"""Factor for each further page of a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The terms of what may be found, one of each that is not None; not of ``excluded``."""
+    """Filter terms: a hit matches one of each list that is not None, and none of ``excluded``."""
 
     readers: Sequence[str]
     documents: Sequence[Sequence[str]] = ()
-    """Lists of documents; one that is found is in all of them."""
+    """Lists of documents; a hit is in all of them."""
     tags: Sequence[str] | None = None
     excluded: Sequence[str] = ()
 
 
 class Candidate(NamedTuple):
-    """A chunk that was found, and its score; ``address`` is its place in the index."""
+    """A found chunk and its score; ``address`` is its address in the index."""
 
     score: float
     group: int
@@ -70,7 +70,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The chunks that were found, best first, and what each term weighs in their snippets."""
+    """The found chunks, best first, and the snippet weight of each term."""
 
     ranked: Sequence[Candidate]
     weights: Mapping[str, int]
@@ -78,9 +78,9 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWord:
-    """A word of a query that the index has, or has something like.
+    """A word of a query with matching or similar terms in the index.
 
-    ``weight`` is its IDF. ``terms`` has what each term that stands for it weighs in a snippet.
+    ``weight`` is its IDF; ``terms`` has the snippet weight of each term.
     """
 
     weight: float
@@ -89,9 +89,9 @@ class QueryWord:
 
 
 class IndexSnapshot:
-    """One state of an index; safe to search from many threads. Blocks: call it in a thread.
+    """One immutable state of an index; thread-safe. Blocking: call in a thread.
 
-    Statistics of terms are those of all the tenant's documents.
+    Term statistics cover all documents of the tenant.
     """
 
     def __init__(self, engine: tantivy.Index) -> None:
@@ -100,7 +100,7 @@ class IndexSnapshot:
         self._words = QueryWords(self._schema, self._searcher)
 
     def search(self, query: str, filters: Filters) -> Candidates:
-        """Rank the best chunks that have a word of a query and pass the filters."""
+        """Rank the best chunks that match a word of a query and pass the filters."""
         for words in (self._words.content(query), self._words.every(query)):
             ranked = self._ranked(words, filters) if words else ()
             if ranked:
@@ -108,7 +108,7 @@ class IndexSnapshot:
         return Candidates((), {})
 
     def place(self, candidate: Candidate) -> IndexedPlace:
-        """Return where a candidate stands."""
+        """Return the position of a candidate."""
         return read_place(self._searcher.doc(candidate.address))
 
     def states(self) -> Iterator[DocumentState]:
@@ -119,16 +119,16 @@ class IndexSnapshot:
             yield read_state(self._searcher.doc(address))
 
     def count_documents(self, readers: Sequence[str], documents: Sequence[str] | None) -> int:
-        """Return how many documents have one of the readers, of some or of all."""
+        """Return the number of documents with one of the readers, among some or all."""
         wanted = [self._one_of(HEAD_READER, readers)]
         if documents is not None:
             wanted.append(self._one_of(HEAD, documents))
         found = self._searcher.search(_all_of(wanted), 1, count=True)
-        return int(found.count)  # type: ignore[attr-defined]  # the stubs lack it
+        return int(found.count)  # type: ignore[attr-defined] # the stubs lack it
 
     def _ranked(self, words: Sequence[QueryWord], filters: Filters) -> Sequence[Candidate]:
         scoring = [word.queries.scoring for word in words]
-        if len(words) > 1:  # so that those that cover most are among the candidates
+        if len(words) > 1:  # so that chunks with the best coverage become candidates
             scoring += [word.queries.covering for word in words]
         wanted = [(tantivy.Occur.Must, any_of(scoring)), *self._clauses(filters)]
         found = self._searcher.search(
@@ -158,7 +158,7 @@ class IndexSnapshot:
     def _coverages(
         self, words: Sequence[QueryWord], keys: Sequence[int | float | bool | None]
     ) -> Mapping[object, float]:
-        """Return how much of the words' weight each of some chunks covers, by its key."""
+        """Return the covered weight of the words for each of some chunks, by key."""
         chosen = any_of(tantivy.Query.term_query(self._schema, KEY, key) for key in keys)
         query = tantivy.Query.boolean_query(
             [
@@ -193,7 +193,7 @@ def _all_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
 
 
 def _ordered(candidates: Iterable[Candidate]) -> Sequence[Candidate]:
-    """Return candidates best first; further ones of a page, and of a document, count less."""
+    """Return candidates best first; further ones of a page and of a document are demoted."""
     of_page: dict[tuple[int, int], float] = {}
     of_document: dict[int, float] = {}
     ranked: list[Candidate] = []
@@ -210,18 +210,18 @@ def _ordered(candidates: Iterable[Candidate]) -> Sequence[Candidate]:
 
 
 MAX_WORDS = 64
-"""Most words of a query that are looked up."""
+"""Maximum words of a query."""
 
 _CLEARLY_MORE = 2
-"""Stop words that a query has more of the language it is written in than of another."""
+"""Number of stop words by which one language must exceed another to decide."""
 
 _BEGINNING = 3
 _UNKNOWN_BEGINNING = 2
-"""Letters that a term has in common with those that resemble it; one that nothing has with those
-that it may be a slip for."""
+"""Letters that similar terms share with a term, and that possible corrections share with an unknown
+one."""
 
 _LONGEST_LIST = 20_000
-"""Most terms that are compared: 3 ms."""
+"""Maximum terms compared, which takes 3 ms."""
 
 
 class QueryWords:
@@ -234,19 +234,21 @@ class QueryWords:
         self._analyses = [analysis_of(language_named(name)) for name in names]
 
     def content(self, query: str) -> Sequence[QueryWord]:
-        """Return what the index has of a query without its stop words and words that ask."""
+        """Return the matched words of a query without stop words and question words."""
         words = words_of(query)[:MAX_WORDS]
         deciding = self._of_its_language(words)
         kept = [word for word in words if any(it.content_terms(word) for it in deciding)]
         return self._known(kept, Analysis.content_terms)
 
     def every(self, query: str) -> Sequence[QueryWord]:
-        """Return what the index has of all words of a query."""
+        """Return all matched words of a query."""
         return self._known(words_of(query)[:MAX_WORDS], Analysis.terms)
 
     def _of_its_language(self, words: Sequence[str]) -> Sequence[Analysis]:
-        """Return the analyses that decide which words are stop words: those of the language that
-        has clearly most of them, else all: "die" is a word of English, too.
+        """Return the analyses that decide about stop words: all, or those of a clear language.
+
+        A language is clear if it has several more of the query's words as stop words: "die" is a
+        word of English, too.
         """
         stops = [sum(not it.content_terms(word) for word in words) for it in self._analyses]
         if not stops or max(stops) - min(stops) < _CLEARLY_MORE:
@@ -264,7 +266,7 @@ class QueryWords:
         return tuple(filter(None, map(self._word, groups)))
 
     def _word(self, alternatives: frozenset[str]) -> QueryWord | None:
-        """Return the word that one of some terms stands for; None if nothing is like it."""
+        """Return the word of alternative terms; None without a match or similar term."""
         own = {term: idf for term in sorted(alternatives) if (idf := self._rarity(term))}
         boosts = dict.fromkeys(own, 1.0)
         weight = max(own.values(), default=0.0)
@@ -273,7 +275,7 @@ class QueryWords:
             rarities = {term: self._rarity(term) for term in related if term not in own}
             weight = weight or max(rarities.values(), default=0.0)
             for term, idf in rarities.items():
-                if idf:  # a rare term that only resembles counts less than the query's own
+                if idf:  # so that a rare similar term counts less than the query's own
                     boosts[term] = related[term] * weight / idf
         if not boosts:
             return None
@@ -294,5 +296,5 @@ class QueryWords:
         return related
 
     def _rarity(self, term: str) -> float:
-        """Return a term's IDF among the chunks of the tenant; 0 if none has it."""
+        """Return a term's IDF among the tenant's chunks; 0 if unknown."""
         return rarity(self._searcher.doc_freq(TEXT, term), self._searcher.num_docs)

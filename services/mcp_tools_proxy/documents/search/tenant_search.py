@@ -1,4 +1,4 @@
-"""Searches across the documents of a tenant, for callers: what one may not read is not found."""
+"""Searches across the documents of a tenant that the caller can read."""
 
 import asyncio
 import hashlib
@@ -45,19 +45,19 @@ from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
 from mcp_tools_proxy.storage import cache_folder
 
 ATTEMPTS = 5
-"""How often is searched for what takes the place of hits that turn out to be none."""
+"""Search attempts to replace hits that fail the access check."""
 
 SEARCH_THREADS = 2
 
 MAX_OPEN = 32
-"""Indexes that are open at once; one that is closed is compared with the documents again."""
+"""Maximum open indexes; a reopened one is compared with the documents again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQuery:
-    """A query across the documents that ``caller`` may read and is bound to.
+    """A query across the documents that ``caller`` can read and is bound to.
 
-    They are of ``doc_ids``, and have one of ``tags``, where these are not None.
+    If not None, ``doc_ids`` limits the documents, and each has one of ``tags``.
     """
 
     caller: Caller
@@ -69,17 +69,17 @@ class TenantQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlaces:
-    """What was found, best first; ``progress`` where the index lacks documents of the caller."""
+    """Hits, best first; ``progress`` if the index lacks documents of the caller."""
 
     places: Sequence[tuple[CachedDocument, Hit]]
     progress: Progress | None
 
 
 class TenantIndexes:
-    """Opens indexes, the most recently used first, and brings them up to date by turns.
+    """Opens the indexes of tenants on first use and updates them in turn.
 
-    Nothing is built before a tenant searches. ``run`` keeps up until cancelled. ``changed`` and
-    ``all_changed`` are those of a ChangeListener.
+    The most recently used MAX_OPEN stay open. ``run`` updates them until cancelled. ``changed`` and
+    ``all_changed`` implement ChangeListener.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TenantIndexes:
         *,
         batch_chars: int = BATCH_CHARS,
     ) -> None:
-        """``origin`` names the store: two that share a folder have indexes of their own."""
+        """``origin`` identifies the store, so that two stores can share a folder."""
         name = hashlib.sha256(origin.encode(errors="surrogatepass")).hexdigest()[:24]
         self._root = folder / f"tenant-search-{FORMAT}-{name}"
         self._documents = documents
@@ -105,7 +105,7 @@ class TenantIndexes:
         return f"<TenantIndexes {str(self._root)!r}: {len(self._indexes)} open>"
 
     def use(self, tenant_id: str) -> TenantIndex:
-        """Return the index of a tenant, which is opened in the background."""
+        """Return the index of a tenant, which opens in the background."""
         index = self._indexes.get(tenant_id)
         if index is None:
             files = IndexFiles(self._root, tenant_id, self._stop)
@@ -131,13 +131,13 @@ class TenantIndexes:
             self._has_work.set()
 
     def all_changed(self) -> None:
-        """Note that anything may have changed."""
+        """Note that any document may have changed."""
         for index in self._indexes.values():
             index.note_all()
         self._has_work.set()
 
     async def run(self) -> None:
-        """Update the open indexes, each a part at a time, until cancelled."""
+        """Update the open indexes in turn, one step at a time, until cancelled."""
         while True:
             self._has_work.clear()
             now = asyncio.get_running_loop().time()
@@ -148,7 +148,7 @@ class TenantIndexes:
                 await self._wait(min(times.values(), default=None))
 
     async def close(self) -> None:
-        """Stop, and leave the indexes to other processes."""
+        """Stop, and release the indexes for other processes."""
         self._stop.set()
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
         for index in self._indexes.values():
@@ -181,9 +181,11 @@ class TenantIndexes:
 
 
 class TenantSearch:
-    """Finds places in an index, and checks each with the repository before it is shown.
+    """Finds places in an index and checks each with the repository before it is shown.
 
-    The repository decides, by what the store has now, whether the caller may read the document.
+    The repository decides by the current content of the store. Documents that are refused, or whose
+    version differs from the indexed one, are excluded, and the search is repeated to fill the
+    result (ATTEMPTS times in all).
     """
 
     def __init__(self, repository: DocumentRepository, indexes: TenantIndexes) -> None:
@@ -240,15 +242,13 @@ class TenantSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """The candidates with their places."""
-
     candidates: Candidates
     places: Sequence[tuple[Candidate, IndexedPlace]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A place of a document that the caller may read, which is of the version that is there."""
+    """A hit in a document that the caller can read, of its current version."""
 
     score: float
     place: IndexedPlace
@@ -256,7 +256,7 @@ class _Checked:
 
 
 class _Checks:
-    """Reads the documents of places for a caller; those that it may not read are ``refused``."""
+    """Reads the documents of hits for a caller; inaccessible ones are ``refused``."""
 
     def __init__(self, repository: DocumentRepository, caller: Caller) -> None:
         self.refused: set[str] = set()
@@ -267,7 +267,7 @@ class _Checks:
     async def first(
         self, places: Sequence[tuple[Candidate, IndexedPlace]], count: int
     ) -> Sequence[_Checked]:
-        """Return the first places that may be shown."""
+        """Return the first accessible hits."""
         checked: list[_Checked] = []
         while places and len(checked) < count:
             wanted = count - len(checked)
@@ -338,13 +338,13 @@ def _hit(checked: _Checked, weights: Mapping[str, int]) -> Hit:
 
 
 def _chunk_text(checked: _Checked) -> str:
-    """Return the text of a chunk that came with the document and is not on its page."""
+    """Return the text of a chunk from the file that is not on its page."""
     document = checked.document.document
     return "" if document is None else chunks_of(document)[checked.place.chunk_index].text
 
 
 def _check_failure(index: TenantIndex, progress: Progress | None, places: Sequence[object]) -> None:
-    """Raise DocumentsUnavailable where nothing is found for the index could not be written."""
+    """Raise DocumentsUnavailable if nothing is found because the index cannot be written."""
     if index.failure is not None and progress is not None and not (progress.done or places):
         raise DocumentsUnavailable(
             "the documents cannot be searched together now, because their index cannot be "
@@ -360,7 +360,7 @@ def build_search_indexes(
     folder: Path,
     url: str | None,
 ) -> TenantIndexes:
-    """Build the indexes of a folder, or of the database of a URL."""
+    """Build the indexes for a folder, or for the database of ``url``."""
     origin = str(folder.absolute()) if url is None else _database_of(url)
     documents = TenantDocuments(store, repository.held)
     indexes = TenantIndexes(cache_dir or cache_folder.default_folder(), origin, documents)
@@ -369,6 +369,6 @@ def build_search_indexes(
 
 
 def _database_of(url: str) -> str:
-    """Return the part of a URL that names the database, without its user and password."""
+    """Return the part of a URL that identifies the database, without user and password."""
     parts = urlsplit(url)
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
