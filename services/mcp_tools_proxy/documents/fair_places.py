@@ -47,8 +47,8 @@ class _WaitingWork:
 class FairPlaces:
     """Places for work of several kinds; for one event loop.
 
-    Each tenant holds or waits for at most one place. Free places go to the tenant that has waited
-    longest, if its kind has a free place. Work that holds a place is limited to ``timeout_s``, or
+    Each tenant holds or waits for at most one place. Free places go to the longest-waiting tenants
+    whose kind has a free place. Work that holds a place is limited to ``timeout_s``, or
     to ``shares_s`` seconds (by kind) while a waiting tenant could use its place; the deadlines are
     recomputed whenever work starts to run, to wait or stops waiting.
     """

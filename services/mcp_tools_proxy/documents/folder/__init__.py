@@ -1,5 +1,5 @@
-"""Documents kept as JSON files in one folder (contract §5).
+"""Documents as JSON files in one folder (contract §5).
 
-A start lists names, sizes and times. What a file holds is scanned once, kept in ``cache_dir``,
-and read again only when the file has changed.
+A start lists names, sizes and times. Each file is scanned once; its scan is kept in ``cache_dir``
+until the file changes.
 """

@@ -1,6 +1,4 @@
-"""Lists the document files of a folder, and scans one: reads it once, and keeps what is known of it
-without its text.
-"""
+"""Lists the document files of a folder, and scans a file: reads it once, keeps its facts only."""
 
 import errno
 import os
@@ -26,17 +24,17 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
 Stamp = tuple[int, int, int, int]
-"""Times of change of content and of inode in ns, size, inode: another one is another file."""
+"""Modification and change time in ns, size, inode; any difference means a changed file."""
 
 SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder holds: ``files`` by their names relative to it, with ``/`` between folders.
+    """The content of a folder: ``files`` by relative names, with ``/`` between folders.
 
-    ``unlisted`` are folders that could not be read, and ``unread`` files, each with the reason.
-    ``is_there`` is whether the folder itself is.
+    ``unlisted`` has the folders and ``unread`` the files that could not be read, with the reasons.
+    ``is_there`` tells whether the folder exists.
     """
 
     files: Mapping[str, Stamp]
@@ -46,7 +44,7 @@ class Listing:
 
 
 def list_files(root: Path) -> Listing:
-    """List the files ``*.json`` below ``root``, but for what begins with a dot. Blocks."""
+    """List the files ``*.json`` below ``root`` without hidden files and folders. Blocks."""
     files: dict[str, Stamp] = {}
     unlisted: dict[str, str] = {}
     unread: dict[str, str] = {}
@@ -70,7 +68,7 @@ def _sort(
     files: dict[str, Stamp],
     unread: dict[str, str],
 ) -> list[str]:
-    """Put the files of one folder into ``files`` and ``unread``; return the folders in it."""
+    """Add the files of one folder to ``files`` and ``unread``; return its subfolders."""
     folders = []
     for entry in entries:
         if entry.name.startswith("."):
@@ -91,7 +89,7 @@ def _sort(
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file's status."""
+    """Return the stamp of a file."""
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
@@ -101,9 +99,9 @@ _OPENING, _CLOSING = b"[{", b"]}"
 
 
 def page_spans(content: bytes) -> "array[int]":
-    """Return the begin and end of each page's JSON text in a valid file: two numbers for a page.
+    """Return the start and end, in bytes, of each page's JSON text in a valid file.
 
-    Counted in bytes. 50 MB/s: a tenth of what it takes to read the file as a document.
+    50 MB/s: a tenth of the time for parsing the document.
     """
     spans = array("Q")
     for start, end in _strings_of_pages(content):
@@ -130,20 +128,20 @@ def _strings_of_pages(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def largest_file(document_bytes: int) -> int:
-    """Return the most bytes that a document takes as JSON: a tab or a line's end is two there."""
+    """Return the maximum JSON size of a document: a tab or a line break takes two bytes."""
     return 2 * document_bytes + 64 * 1024
 
 
 MAX_FILE_BYTES = largest_file(64 * 1024 * 1024)
-"""Largest file of a document by default."""
+"""Default limit for a document's file."""
 
 ATTEMPTS = 3
-"""How often a file is read that changes meanwhile."""
+"""Attempts to read a file that keeps changing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """Where the parts of a document stand: its pages in the file (``page_spans``), its sections."""
+    """Positions of a document's pages in its file (``page_spans``), and its sections."""
 
     spans: "array[int]"
     sections: Mapping[str, Section]
@@ -151,10 +149,10 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan:
-    """What one reading of a file found; ``reason`` explains why it holds no usable document.
+    """Result of reading a file; ``reason`` explains why it contains no usable document.
 
-    ``stamp`` is None for a file that could not be read: it may be readable the next time, without
-    a change. ``document`` and ``layout`` are there right after reading, and not kept in memory.
+    ``stamp`` is None if the file could not be read, because it can become readable without a
+    change. ``document`` and ``layout`` are set right after reading and not kept in memory.
     """
 
     stamp: Stamp | None
@@ -165,7 +163,7 @@ class FileScan:
 
 
 def scan_file(root: Path, name: str, max_bytes: int = MAX_FILE_BYTES) -> FileScan:
-    """Read a file of the folder and check it. Blocks: about 10 ms for each MB."""
+    """Read and check a file of the folder. Blocks: about 10 ms per MB."""
     path = root / name
     try:
         stamp, content = _read(path, max_bytes)
@@ -190,7 +188,7 @@ def scan_file(root: Path, name: str, max_bytes: int = MAX_FILE_BYTES) -> FileSca
 
 
 def canonical_name(tenant_id: str, doc_id: str) -> str | None:
-    """Return the name of a document's file in the folder; None for an id that no name can spell."""
+    """Return the file name of a document, or None if the id does not fit in a name."""
     try:
         return document_path(Path(), tenant_id, doc_id).as_posix()
     except InvalidDocument:
@@ -198,7 +196,7 @@ def canonical_name(tenant_id: str, doc_id: str) -> str | None:
 
 
 def misnamed_text(wanted: str) -> str:
-    """Return what an operator reads of a file that should be named ``wanted``."""
+    """Return the problem of a file that should be named ``wanted``, for operators."""
     return (
         "its name does not match the ids inside, and a later release will not serve it: rename "
         f"it to {file_name_text(wanted)}"
@@ -206,7 +204,7 @@ def misnamed_text(wanted: str) -> str:
 
 
 def spelled_key(name: str) -> tuple[str, str] | None:
-    """Return the tenant and the doc_id that a file's name spells; None for another name."""
+    """Return the tenant and doc_id in a canonical file name; None for other names."""
     plain = _PLAIN.fullmatch(name)
     if plain is not None:
         return plain[1], plain[2]
@@ -214,12 +212,12 @@ def spelled_key(name: str) -> tuple[str, str] | None:
     try:
         key = unquote(tenant, errors="strict"), unquote(file[: -len(SUFFIX)], errors="strict")
         return key if canonical_name(*key) == name else None
-    except UnicodeError:  # bytes that are no UTF-8
+    except UnicodeError:  # bytes that are not UTF-8
         return None
 
 
 _PLAIN = re.compile(r"([A-Za-z0-9_~-][A-Za-z0-9_.~-]*)/([A-Za-z0-9_~-][A-Za-z0-9_.~-]*)\.json")
-"""A name that spells itself: looked for first, since encoding one takes 10 µs."""
+"""Names without encoding, tested first, since encoding takes 10 µs."""
 
 
 class FileTooLarge(Exception):
@@ -232,7 +230,7 @@ class FileTooLarge(Exception):
 
 
 def _read(path: Path, max_bytes: int) -> tuple[Stamp, bytes]:
-    """Read a whole file as it is at one moment. Raises OSError, FileTooLarge."""
+    """Read a consistent state of a whole file. Raises OSError, FileTooLarge."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

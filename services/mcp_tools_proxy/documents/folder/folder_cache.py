@@ -1,9 +1,10 @@
-"""What is kept on disk of a documents folder: the scans of its files, and its documents' vectors.
+"""Disk cache of a documents folder: scans of its files, and vectors of its documents.
 
-Two SQLite files in ``cache_dir`` for each folder, which may be read-only, and is copied and listed
-by others. Scans spare the next start to read any file. Vectors cost more, and stay when scans are
-kept in another form. Both can be removed at any time: a failure (full disk, another user's folder,
-a damaged file) costs time and nothing else.
+Each folder has two SQLite files in ``cache_dir``, because the folder itself can be read-only and is
+copied and listed by others. Scans spare the next start from reading unchanged files. Vectors are
+costlier, so they have a file of their own, which survives a change of the scans' format. Both can
+be deleted at any time: a failure (full disk, another user's folder, a damaged file) costs only
+time.
 """
 
 import asyncio
@@ -32,19 +33,19 @@ BUSY_TIMEOUT_S = 2.0
 """Seconds to wait for another process that writes to the same file."""
 
 RETRY_S = 30.0
-"""Seconds until a file that failed is tried again; each cold read parses a whole document then."""
+"""Seconds before a failed file is retried; until then each cold read parses a whole document."""
 
 _FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError, OverflowError)
-"""What a full disk, a damaged file, one of another program, or an inode over 63 bits may raise."""
+"""Errors from a full disk, a damaged or foreign file, or an inode over 63 bits."""
 
 
 def digest_of(documents: Path) -> str:
-    """Return what the names of a folder's files begin or end with."""
+    """Return the part of the cache file names that identifies a folder."""
     return hashlib.sha256(os.fsencode(documents.absolute())).hexdigest()[:24]
 
 
 class CacheFile:
-    """One file of ``tables``; ``on_failure`` is called once. Blocks: use it in a thread."""
+    """An SQLite file with ``tables``; ``on_failure`` is called once. Blocking: use in a thread."""
 
     def __init__(self, path: Path, tables: str, on_failure: Callable[[Path, str], None]) -> None:
         self._path = path
@@ -53,19 +54,19 @@ class CacheFile:
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._retry_at = 0.0
-        """When the file is tried again after a failure, by the monotonic clock."""
+        """Monotonic time of the next attempt after a failure."""
 
     def __repr__(self) -> str:
         return repr(str(self._path))
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return self._path.exists()
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection | None]:
-        """Return the open database, and commit; None for a while once anything about it failed."""
+        """Yield the open database and commit; yield None for a while after a failure."""
         with self._lock:
             self._open()
             try:
@@ -76,7 +77,7 @@ class CacheFile:
                 self._give_up(str(error))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file for good."""
         with self._lock:
             self._retry_at = math.inf
             self._release()
@@ -102,7 +103,7 @@ class CacheFile:
 
 
 def _open(path: Path, tables: str) -> sqlite3.Connection:
-    """Open the file, a new one in place of one that is damaged. Raises OSError, sqlite3.Error."""
+    """Open the file; replace a damaged one. Raises OSError, sqlite3.Error."""
     make_private(path.parent)
     try:
         return _connect(path, tables)
@@ -127,7 +128,7 @@ def _connect(path: Path, tables: str) -> sqlite3.Connection:
 
 
 FORMAT = 4
-"""Part of the file's name: a release that keeps something else reads the folder anew."""
+"""Part of the file's name: a release with another format scans the folder again."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS scans (
@@ -145,7 +146,7 @@ _Row = tuple[object, ...]
 
 
 class ScanCache:
-    """The scans of one documents folder, by file name. Blocks: call it in a thread."""
+    """The scans of one documents folder, by file name. Blocking: call in a thread."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class ScanCache:
         return f"<ScanCache {self._file!r}>"
 
     def load(self) -> dict[str, FileScan]:
-        """Return every scan that is kept; none where they cannot be read."""
+        """Return all kept scans; none if they are unreadable."""
         with self._file.using() as database:
             if database is not None:
                 rows = database.execute("SELECT * FROM scans")
@@ -168,7 +169,7 @@ class ScanCache:
         return {}
 
     def keep(self, scans: Mapping[str, FileScan]) -> None:
-        """Keep scans in place of older ones of the same names."""
+        """Add or replace scans."""
         with self._file.using() as database:
             if database is not None:
                 rows = [_row(name, scan) for name, scan in scans.items() if scan.stamp is not None]
@@ -184,7 +185,7 @@ class ScanCache:
                 )
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove the scans of files that are gone."""
+        """Remove the scans of deleted files."""
         with self._file.using() as database:
             if database is not None:
                 rows = [(os.fsencode(name),) for name in names]
@@ -192,9 +193,10 @@ class ScanCache:
                 database.executemany("DELETE FROM layouts WHERE name = ?", rows)
 
     def layout(self, name: str, stamp: Stamp) -> FileLayout | None:
-        """Return where the parts of a file stand; None where that is not known.
+        """Return the positions of a file's parts, or None if unknown.
 
-        Not by its version, which two files have that differ in their spaces only.
+        The key is the stamp, not the version: files that differ in white space only have the same
+        version.
         """
         with self._file.using() as database:
             if database is not None:
@@ -237,7 +239,7 @@ def _row(name: str, scan: FileScan) -> _Row:
 
 def _scan(row: tuple[object, ...]) -> FileScan:
     _, mtime, ctime, size, inode, reason, tenant_id, doc_id, title, tags, pages, *rest = row
-    stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment]  # as they were written
+    stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment] # as they were written
     if tenant_id is None:
         return FileScan(stamp=stamp, reason=str(reason))
     sections, chars, version, readers, language, ocr = rest
@@ -283,11 +285,11 @@ CREATE TABLE IF NOT EXISTS vectors (
 """
 
 FileName = Callable[[Key], str | None]
-"""Returns the name of the file that stands for a document, None where there is none."""
+"""Returns the name of the file in use for a document, or None."""
 
 
 class VectorFile:
-    """The vectors of one documents folder. Blocks: call it in a thread."""
+    """The vectors of one documents folder. Blocking: call in a thread."""
 
     def __init__(self, folder: Path, documents: Path) -> None:
         path = folder / f"vectors-{_VECTORS_FORMAT}-{digest_of(documents)}.sqlite"
@@ -297,7 +299,7 @@ class VectorFile:
         return f"<VectorFile {self._file!r}>"
 
     def read(self, name: str, version: str, model: str) -> StoredVectors | None:
-        """Return the vectors of a file's document; None where there are none."""
+        """Return the vectors of a file's document, or None."""
         with self._file.using() as database:
             if database is not None:
                 wanted = (
@@ -312,7 +314,7 @@ class VectorFile:
         return None
 
     def write(self, name: str, vectors: StoredVectors) -> None:
-        """Keep the vectors of a file's document in place of older ones."""
+        """Replace the vectors of a file's document."""
         with self._file.using() as database:
             if database is not None:
                 database.execute(
@@ -327,7 +329,7 @@ class VectorFile:
                 )
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove the vectors of files that are gone."""
+        """Remove the vectors of deleted files."""
         if not self._file.is_there:
             return
         with self._file.using() as database:
@@ -348,14 +350,14 @@ class FolderVectors:
         self._file_name = file_name
 
     async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
-        """Read the vectors of one version by one model; None when there are none."""
+        """Return the vectors of a version by a model, or None."""
         name = self._file_name(key)
         if name is None:
             return None
         return await asyncio.to_thread(self._file.read, name, version, model)
 
     async def write(self, key: Key, vectors: StoredVectors) -> None:
-        """Keep vectors in place of older ones; those of an older version are never read."""
+        """Replace stored vectors; outdated ones are never read."""
         name = self._file_name(key)
         if name is not None:
             await asyncio.to_thread(self._file.write, name, vectors)

@@ -1,7 +1,4 @@
-"""What a documents folder is known to hold, and which file stands for each document. No I/O.
-
-Lists for callers are made of it, too.
-"""
+"""In-memory catalog of a documents folder, and lists for callers. No I/O."""
 
 import asyncio
 from bisect import bisect_right
@@ -33,44 +30,44 @@ from mcp_tools_proxy.wire.text import file_name_text
 class KnownFile:
     """The state of one file.
 
-    ``head`` is that of its last good content. ``reason`` explains why its present content is not
-    usable. While it is not ``scanned``, neither is known to be true now.
+    ``head`` is from its last valid content; ``reason`` explains why its current content is
+    unusable. Until the file is ``scanned``, both can be outdated.
     """
 
     stamp: Stamp | None
     spelled: Key | None
-    """Tenant and doc_id that its name spells."""
+    """Tenant and doc_id in its name."""
     head: DocumentHead | None = None
     reason: str | None = None
     scanned: bool = False
 
     @property
     def key(self) -> Key | None:
-        """The document that the file stands for, as far as that is known."""
+        """The file's document, as far as known."""
         if self.head is not None:
             return self.head.tenant_id, self.head.doc_id
         return None if self.scanned else self.spelled
 
 
 class FolderCatalog:
-    """The files of a folder and the documents they stand for.
+    """The files of a folder, and the file in use for each document.
 
-    A file stands for the document that its name spells. One with another id inside stands for that
-    document as well, unless a file of the right name does: for one release, with a warning.
+    A document's file is the one with its canonical name. Without that, a file with another name but
+    the document's ids inside is used, with a warning; this support ends with a later release.
     """
 
     def __init__(self) -> None:
         self._files: dict[str, KnownFile] = {}
         self._unlisted: Mapping[str, str] = {}
         self._restricted: Counter[str | None] = Counter()
-        """Files by tenant whose document has readers, or is not known to have none."""
+        """Files per tenant whose document has readers, or could have."""
         self._not_scanned: Counter[str | None] = Counter()
-        """Files by tenant that have to be scanned."""
+        """Files per tenant that are not scanned."""
         self._revisions: Counter[str] = Counter()
-        """Changes of the files of a tenant."""
+        """Number of changes to a tenant's files."""
         self._served: dict[Key, str] = {}
         self._served_of: dict[str, list[str]] = {}
-        """By tenant the files that are in use."""
+        """Files in use, by tenant."""
         self._doc_ids: Counter[str] = Counter()
         self._errors: dict[str, str] = {}
         self._misnamed: dict[str, str] = {}
@@ -80,36 +77,36 @@ class FolderCatalog:
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """The files that are not in use: name → reason, one line."""
+        """Files not in use: name → reason, one line."""
         return self._errors
 
     @property
     def misnamed(self) -> Mapping[str, str]:
-        """The files in use whose name does not spell their document: name → what it should be."""
+        """Files in use with a wrong name: name → canonical name."""
         return self._misnamed
 
     @property
     def names(self) -> Set[str]:
-        """The names of all files."""
+        """Names of all files."""
         return self._files.keys()
 
     @property
     def not_scanned(self) -> list[str]:
-        """The names of the files that have to be scanned."""
+        """Names of the files that are not scanned."""
         return [name for name, file in self._files.items() if not file.scanned]
 
     @property
     def has_unread(self) -> bool:
-        """Whether there is a file or folder that could not be read: access may change unnoticed."""
+        """Whether a file or folder is unreadable; its permissions can change without an event."""
         return bool(self._unlisted) or any(file.stamp is None for file in self._files.values())
 
     def file_of(self, key: Key) -> tuple[str, KnownFile] | None:
-        """Return the name and the state of the file that stands for a document."""
+        """Return the name and the state of the file in use for a document."""
         name = self._served.get(key)
         return None if name is None else (name, self._files[name])
 
     def files_of(self, key: Key) -> dict[str, KnownFile]:
-        """Return every file of a document by its name, the one in use last, broken ones too."""
+        """Return all files of a document by name, including broken ones; the one in use is last."""
         names = [
             name
             for name, file in self._files.items()
@@ -119,36 +116,36 @@ class FolderCatalog:
         return {name: self._files[name] for name in names}
 
     def has_doc_id(self, doc_id: str) -> bool:
-        """Return whether any tenant has a document of that id."""
+        """Return whether any tenant has a document with that id."""
         return doc_id in self._doc_ids
 
     def has_readers(self, tenant_id: str) -> bool:
-        """Return whether a document of the tenant has readers, or may have."""
+        """Return whether a document of the tenant has readers, or could have."""
         return bool(self._restricted[tenant_id] or self._restricted[None])
 
     def has_not_scanned(self, tenant_id: str) -> bool:
-        """Return whether a file of the tenant has to be scanned, or may be one of the tenant."""
+        """Return whether an unscanned file belongs to the tenant, or could."""
         return bool(self._not_scanned[tenant_id] or self._not_scanned[None])
 
     def revision_of(self, tenant_id: str) -> int:
-        """Return a number that is another one after each change of a tenant's documents."""
+        """Return a number that changes with each change of a tenant's documents."""
         return self._revisions[tenant_id]
 
     def files_of_tenant(self, tenant_id: str) -> list[KnownFile]:
-        """Return the files that stand for the documents of a tenant."""
+        """Return the files in use of a tenant."""
         return [self._files[name] for name in self._served_of.get(tenant_id, ())]
 
     @property
     def keys(self) -> Set[Key]:
-        """Every document."""
+        """Keys of all documents."""
         return self._served.keys()
 
     def apply_listing(self, listing: Listing, scans: Mapping[str, FileScan]) -> set[Key]:
-        """Apply what was listed; return the documents that may have changed.
+        """Apply a listing; return the documents that may have changed.
 
-        ``scans`` are of earlier starts: they hold where the stamp is the same. What a folder held
-        that cannot be listed now stays, and so does everything while the folder itself is gone: a
-        volume that is unmounted for a moment must not remove documents.
+        ``scans`` of earlier starts are valid for equal stamps. Files in a folder that cannot be
+        listed are kept, and all files are kept while the root is missing: a briefly unmounted
+        volume must not remove documents.
         """
         if not listing.is_there:
             return set()
@@ -175,7 +172,7 @@ class FolderCatalog:
         return {key for key in changed if key is not None}
 
     def apply_scan(self, name: str, scan: FileScan) -> set[Key]:
-        """Apply what a scan of a file found; return the documents that have changed by it."""
+        """Apply the scan of a file; return the changed documents."""
         known = self._files.get(name)
         if known is None:
             known = KnownFile(stamp=None, spelled=spelled_key(name))
@@ -190,7 +187,7 @@ class FolderCatalog:
         return selected if file.head == known.head else selected | _keys(known, file)
 
     def forget(self, name: str) -> set[Key]:
-        """Remove a file; return the documents that have changed by it."""
+        """Remove a file; return the changed documents."""
         known = self._files.get(name)
         if known is None:
             return set()
@@ -198,13 +195,13 @@ class FolderCatalog:
         return self._select() | _keys(known)
 
     def _is_listed(self, name: str, listing: Listing) -> bool:
-        """Return whether a file is there, or may be: its folder could not be listed."""
+        """Return whether a file exists, or could: its folder could not be listed."""
         if name in listing.files or name in listing.unread:
             return True
         return any(not folder or name.startswith(f"{folder}/") for folder in listing.unlisted)
 
     def _set(self, name: str, file: KnownFile | None) -> None:
-        """Keep the state of a file, and count it for its tenant."""
+        """Store the state of a file and update the tenant's counters."""
         if (old := self._files.pop(name, None)) is not None:
             self._count(old, -1)
         if file is not None:
@@ -221,7 +218,7 @@ class FolderCatalog:
             self._restricted[tenant_id] += by
 
     def _select(self) -> set[Key]:
-        """Choose the file for each document; return the documents that have another file now."""
+        """Choose the file of each document; return the documents whose file changed."""
         before, self._served = self._served, {}
         self._errors = {file_name_text(name): reason for name, reason in self._unlisted.items()}
         self._misnamed = {}
@@ -253,7 +250,7 @@ class FolderCatalog:
 
 
 def _listed(name: str, stamp: Stamp, known: KnownFile | None, scan: FileScan | None) -> KnownFile:
-    """Return the state of a file that is new, or another than it was."""
+    """Return the state of a new or changed file."""
     spelled = spelled_key(name) if known is None else known.spelled
     if scan is not None and scan.stamp == stamp:
         head = scan.head or (known.head if known else None)
@@ -266,10 +263,10 @@ def _keys(*files: KnownFile) -> set[Key]:
 
 
 MAX_TENANTS = 64
-"""Tenants whose documents are kept in order."""
+"""Tenants with cached sorted lists."""
 
 ENTRIES_PER_TURN = 1_000
-"""How many documents are compared before the event loop may run other tasks: 0.3 ms."""
+"""Documents compared before the event loop can run other tasks: 0.3 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +275,12 @@ class _Entry:
     updated_ns: int
     names: tuple[str, ...]
     text: str
-    """The names as one text, for words."""
+    """The names joined as one text, for word queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TenantList:
-    """The known documents of a tenant by id, and the revision of the catalog that they are of."""
+    """A tenant's documents by id, and the catalog revision of the list."""
 
     revision: int
     ids: Sequence[str]
@@ -291,7 +288,7 @@ class _TenantList:
 
 
 class FolderLists:
-    """The documents of each tenant in order, built when a list needs them after a change."""
+    """Sorted documents of each tenant, rebuilt when a list is requested after a change."""
 
     def __init__(self, catalog: FolderCatalog) -> None:
         self._catalog = catalog
@@ -314,13 +311,13 @@ class FolderLists:
         return found
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
-        """Return the first documents of a tenant behind an id."""
+        """Return a tenant's first documents after an id."""
         listed = await self._list_of(tenant_id)
         start = bisect_right(listed.ids, after)
         return [entry.head for entry in listed.entries[start : start + limit]]
 
     async def _list_of(self, tenant_id: str) -> _TenantList:
-        """Return the documents of a tenant as they are now; sorted and folded in a thread."""
+        """Return the current documents of a tenant, sorted and folded in a thread."""
         known = self._by_tenant.get(tenant_id)
         if known is not None and known.revision == self._catalog.revision_of(tenant_id):
             return known
@@ -337,7 +334,7 @@ class FolderLists:
 
 
 def _build(revision: int, files: Iterable[KnownFile], before: _TenantList | None) -> _TenantList:
-    """Sort the documents of a tenant; names that were folded before are not folded again."""
+    """Sort the documents of a tenant; reuse the folded names of the previous list."""
     folded: Mapping[int, _Entry] = {}
     if before is not None:
         folded = {id(entry.head): entry for entry in before.entries}

@@ -1,4 +1,4 @@
-"""The store of documents that are files in one folder; problems of the folder are logged."""
+"""DocumentStore over the files of one folder; logs the folder's problems."""
 
 import asyncio
 import os
@@ -37,29 +37,29 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import file_name_text
 
 SCANNED_FIRST_BYTES = 8_000_000
-"""Files up to this size together are scanned before the start is done: it takes 0.1 s."""
+"""Total size of files scanned before the start completes; takes 0.1 s."""
 
 BATCH_BYTES = 1_000_000
 BATCH_FILES = 64
-"""What is scanned in one go in the background, and then kept on disk."""
+"""Limits of one background batch, which is then kept on disk."""
 
 ATTEMPTS = 3
-"""How often a document is read whose file changes meanwhile."""
+"""Attempts to read a document whose file keeps changing."""
 
 log = structlog.get_logger()
 
 
 class FolderReport:
-    """Logs each problem once, and keeps the metrics; called whenever a folder was read."""
+    """Logs each problem once and updates the metrics after each reading of the folder."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.present: bool | None = None
         self._last: tuple[Mapping[str, str], Mapping[str, str]] | None = None
-        """The errors and the misnamed files that were logged last."""
+        """Errors and misnamed files logged last."""
 
     def update(self, folder: "FolderStore", *, has_changed: bool) -> None:
-        """Log what is new; ``has_changed`` is whether any document may have changed."""
+        """Log new problems; ``has_changed``: any document may have changed."""
         if folder.present != self.present:
             write = log.info if folder.present else log.warning
             write("documents.folder", path=str(folder.root), present=folder.present)
@@ -84,15 +84,20 @@ class FolderReport:
 
 
 def log_cache_failure(path: Path, reason: str) -> None:
-    """Log why what was found in files cannot be kept."""
+    """Log the reason why scans cannot be kept."""
     log.warning("documents.cache_failed", path=str(path), reason=reason)
 
 
 class FolderStore:
     """A DocumentStore over the files of ``root``, which need not exist.
 
-    Call ``load`` once, then whenever the folder may have changed (``FolderWatch``); keep
+    Call ``load`` once, and again whenever the folder may have changed (``FolderWatch``); keep
     ``scan_rest`` running. Files are read in threads.
+
+    A load lists names and stamps; scans from the disk cache are valid for equal stamps. Other files
+    are scanned at once if small, otherwise in background batches; a read scans its file
+    immediately. Texts are not kept: a read of pages uses the byte positions from the scan and
+    checks the stamp after reading; if it differs, the file is scanned again.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class FolderStore:
         self._vectors = vectors
         self._reporter = reporter
         self.catalog = FolderCatalog()
-        """What the folder holds, as far as it was scanned."""
+        """Known files, as far as scanned."""
         self._lists = FolderLists(self.catalog)
         self._older = OlderFiles(self.root)
         self._originals = OriginalFiles(self.root)
@@ -122,7 +127,7 @@ class FolderStore:
         self.present = False
         """Whether the folder existed at the last load."""
         self.vanished = False
-        """Whether the folder existed and is now missing: what is cached of it is served."""
+        """Whether the folder existed and is now missing; cached documents are still served."""
 
     def __repr__(self) -> str:
         return (
@@ -135,12 +140,12 @@ class FolderStore:
 
     @property
     def is_current(self) -> bool:
-        """Whether changes are known: those of files are always told."""
+        """Return True: changes of files are always reported."""
         return True
 
     @property
     def timeout_s(self) -> float | None:
-        """No limit: files are there or not."""
+        """Return None: no limit."""
         return None
 
     def listen(self, listener: ChangeListener) -> None:
@@ -150,7 +155,7 @@ class FolderStore:
     async def load(self) -> None:
         """List the folder: names, sizes and times."""
         async with self._loading:
-            # one after the other: two threads would fight for the interpreter, and take 80 ms more
+            # sequential: two threads would compete for the GIL and take 80 ms more
             known = await asyncio.to_thread(self._load_earlier)
             listing = await asyncio.to_thread(list_files, self.root)
             self.vanished = not listing.is_there and (self.present or self.vanished)
@@ -171,11 +176,11 @@ class FolderStore:
         self._report(has_changed=bool(changed))
 
     def _load_earlier(self) -> Mapping[str, FileScan]:
-        """Return the scans of earlier starts, the first time."""
+        """Return the scans of earlier starts on the first call."""
         return {} if self._has_earlier else self._cache.load()
 
     async def scan_rest(self) -> None:
-        """Scan files that nobody has asked for yet, until cancelled."""
+        """Scan new files in the background until cancelled."""
         while True:
             await self._new_files.wait()
             self._new_files.clear()
@@ -184,17 +189,17 @@ class FolderStore:
             self._report(has_changed=True)
 
     async def scan_all(self) -> None:
-        """Scan every file that was not scanned yet."""
+        """Scan every unscanned file."""
         await self._scan_all(self.catalog.not_scanned)
 
     def heads_of(self, tenant_id: str) -> list[DocumentHead]:
-        """Return the known documents of a tenant."""
+        """Return the heads of a tenant's known documents."""
         files = self.catalog.files_of_tenant(tenant_id)
         return [file.head for file in files if file.head is not None]
 
     async def refresh(self, key: Key) -> None:
-        """Scan the files of a document now: they may just have changed."""
-        async with self._loading:  # or a listing from before would remove what is found
+        """Scan the files of a document that may have changed."""
+        async with self._loading:  # a concurrent, older listing would remove the result
             for name in {*self.catalog.files_of(key), canonical_name(*key)}:
                 if name is not None:
                     await self._scan(name)
@@ -202,10 +207,10 @@ class FolderStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[None]:
-        """Leave the file to the block, which writes it and applies what it wrote.
+        """Exclude a file from scans while the block writes it.
 
-        A listing that finds it meanwhile has no thread read it: that would take as much
-        memory again for nothing. One writer at a time for each file.
+        A concurrent scan would only use the memory of the document again. One writer at a time per
+        file.
         """
         self._being_written.add(name)
         try:
@@ -214,15 +219,15 @@ class FolderStore:
             self._being_written.remove(name)
 
     async def apply_written(self, name: str, scan: FileScan) -> None:
-        """Apply what was written to a file, which so need not be read."""
+        """Apply a written file without reading it."""
         async with self._loading:  # as above
             await self._apply(name, scan)
         self._report(has_changed=True)
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
-        """Read the wanted parts of a document; None when there is none.
+        """Read the wanted parts of a document, or None.
 
-        Raises DocumentsUnavailable for a file whose good content is gone, or that keeps changing.
+        Raises DocumentsUnavailable if the file is invalid or keeps changing.
         """
         for _ in range(ATTEMPTS):
             found = self.catalog.file_of(key)
@@ -243,49 +248,49 @@ class FolderStore:
         )
 
     async def read_older(self, key: Key, version: str) -> Reading | None:
-        """Read an older version of a document, whole; None when it is not kept."""
+        """Read an older version, whole; None if it is not kept."""
         reading = await self.read(key, HEAD_ONLY)
         if reading is None:
             return None
         return await asyncio.to_thread(self._older.read, key, version, reading.head.version)
 
     async def original_tag(self, key: Key, version: str) -> str | None:
-        """Return a tag of the PDF that is kept of a version; None when none is kept."""
+        """Return a tag of the kept PDF of a version; None without a PDF."""
         return await asyncio.to_thread(self._originals.tag, key, version)
 
     async def read_original(self, key: Key, version: str) -> bytes | None:
-        """Read the PDF that is kept of a version; None when none is kept."""
+        """Read the kept PDF of a version; None without a PDF."""
         return await asyncio.to_thread(self._originals.read, key, version)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
-        """Return the first documents that a query admits; files that nobody has read are none."""
+        """Return the first documents that a query admits, without unscanned files."""
         return await self._lists.list_readable(query)
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
-        """Return the first documents of a tenant behind an id."""
+        """Return a tenant's first documents after an id."""
         return await self._lists.list_heads(tenant_id, after=after, limit=limit)
 
     def is_pending(self, tenant_id: str) -> bool:
-        """Return whether a file that may be a document of the tenant has not been read yet."""
+        """Return whether an unscanned file could be a document of the tenant."""
         return self.catalog.has_not_scanned(tenant_id)
 
     async def has_doc_id(self, doc_id: str) -> bool:
-        """Return whether any tenant has a document of that id."""
+        """Return whether any tenant has a document with that id."""
         return self.catalog.has_doc_id(doc_id)
 
     async def has_readers(self, tenant_id: str) -> bool:
-        """Return whether a document of the tenant has readers; unread ones may have."""
+        """Return whether a document of the tenant has readers; unscanned ones count."""
         return self.catalog.has_readers(tenant_id)
 
     @property
     def vectors(self) -> VectorStore:
-        """What keeps the vectors of the documents."""
+        """Store of the documents' vectors."""
         if self._vectors is None:
             raise RuntimeError("this store was opened without its vectors")
         return FolderVectors(self._vectors, self._name_of)
 
     def close(self) -> None:
-        """Close the caches on disk."""
+        """Close the disk caches."""
         self._cache.close()
         if self._vectors is not None:
             self._vectors.close()
@@ -295,17 +300,17 @@ class FolderStore:
         return None if found is None else found[0]
 
     def _forget(self, names: Collection[str]) -> None:
-        """Remove what is kept on disk of files that are gone."""
+        """Remove the cached data of deleted files."""
         self._cache.forget(names)
         if self._vectors is not None:
             self._vectors.forget(names)
 
     def _to_scan(self) -> list[str]:
-        """Return the files that nobody has read, and nobody is writing."""
+        """Return the unscanned files that are not being written."""
         return [name for name in self.catalog.not_scanned if name not in self._being_written]
 
     async def _scan(self, name: str) -> FileScan:
-        """Scan one file now, and apply what was found."""
+        """Scan one file and apply the result."""
         scan = await asyncio.to_thread(scan_file, self.root, name, self._max_file_bytes)
         if scan.stamp is None and await asyncio.to_thread(_is_removed, self.root, name):
             self._notify(self.catalog.forget(name))
@@ -315,12 +320,12 @@ class FolderStore:
         return scan
 
     async def _apply(self, name: str, scan: FileScan) -> None:
-        """Keep what was found in a file on disk, and apply it."""
+        """Cache a scan on disk and apply it."""
         await asyncio.to_thread(self._cache.keep, {name: scan})
         self._notify(self.catalog.apply_scan(name, scan))
 
     async def _scan_all(self, names: list[str]) -> None:
-        """Scan files in batches, which are kept on disk together."""
+        """Scan files in batches; each batch is cached on disk in one step."""
         while names:
             scans = await asyncio.to_thread(_scan_batch, self.root, names, self._max_file_bytes)
             names = names[len(scans) :]
@@ -329,7 +334,7 @@ class FolderStore:
                 self._notify(self.catalog.apply_scan(name, scan))
 
     def _read_parts(self, name: str, file: KnownFile, wanted: Wanted) -> Reading | None:
-        """Read parts of a file; None when it is not what was scanned, or has to be read whole."""
+        """Read parts of a file; None if it changed since its scan or must be read whole."""
         head = file.head
         if head is None or file.stamp is None:
             return None
@@ -345,7 +350,7 @@ class FolderStore:
                         pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))
                     if stamp_of(os.fstat(opened.fileno())) != file.stamp:
                         return None
-            except (OSError, ValueError):  # ValueError: it changed, or what is kept is damaged
+            except (OSError, ValueError):  # ValueError: the file changed, or the cache is damaged
                 return None
         return Reading(head=head, pages=pages, sections=layout.sections)
 
@@ -360,12 +365,12 @@ class FolderStore:
 
 
 def _is_removed(root: Path, name: str) -> bool:
-    """Return whether a file is gone, and not the folder as a whole."""
+    """Return whether the file is gone but the folder exists."""
     return root.is_dir() and not os.path.lexists(root / name)
 
 
 def _scan_batch(root: Path, names: list[str], max_bytes: int) -> dict[str, FileScan]:
-    """Scan the next files; their texts are not kept."""
+    """Scan the next batch of files; their texts are not kept."""
     scans: dict[str, FileScan] = {}
     read_bytes = 0
     for name in names:
@@ -378,7 +383,7 @@ def _scan_batch(root: Path, names: list[str], max_bytes: int) -> dict[str, FileS
 
 
 def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
-    """Return the head of a file; raise DocumentsUnavailable if more is wanted of a broken one."""
+    """Return the head of a file; raise DocumentsUnavailable if more is wanted of a broken file."""
     if file.head is None:
         return None
     if wanted.is_head_only:
@@ -390,7 +395,7 @@ def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
 
 
 def _whole(scan: FileScan, key: Key) -> Reading | None:
-    """Return what a scan read, if it is of that document."""
+    """Return the content of a scan if it is the wanted document."""
     head = scan.head
     if head is None or (head.tenant_id, head.doc_id) != key:
         return None

@@ -1,4 +1,4 @@
-"""Loads the changes of a documents folder as they happen."""
+"""Reloads a documents folder when it changes."""
 
 import asyncio
 from contextlib import aclosing
@@ -10,37 +10,37 @@ from watchfiles import Change, awatch
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 
 DEBOUNCE_MS = 400
-"""Milliseconds in which changes are collected before the folder is listed."""
+"""Milliseconds during which changes are collected before the folder is listed."""
 
 CHECK_MS = 500
-"""Milliseconds between checks that the watched folder has not been replaced."""
+"""Milliseconds between checks for a replaced folder."""
 
 SCANS_AFTER_CHANGE = 3
-"""How many checks in a row list the folder after a change.
+"""Consecutive checks that list the folder after a change.
 
 A polling watch compares times in whole seconds, so it misses a second change within one.
 """
 
 UNREAD_CHECKS = 10
-"""Checks between attempts to read unreadable files: a change of access causes no event."""
+"""Checks between attempts to read unreadable files: a change of permissions causes no event."""
 
 BEGIN_AFTER_S = 0.1
-"""Seconds after the start until the watch begins: it looks at every file first, and everything
-waits for that, 70 ms for 20,000. So readiness is told before."""
+"""Delay of the watch after the start, so that readiness is reported first: the watch begins by
+checking every file, which blocks for 70 ms with 20,000 files."""
 
 RETRY_S = 0.5
-"""Seconds before a missing folder or a failed watch is tried again."""
+"""Seconds before a missing folder or a failed watch is retried."""
 
 _FAILURES = (OSError, RuntimeError, ValueError)
-"""What a watch raises: RuntimeError is watchfiles' own, ValueError a name that is no UTF-8."""
+"""Errors of a watch: RuntimeError is watchfiles' own; ValueError is a name that is not UTF-8."""
 
 log = structlog.get_logger()
 
 
 class FolderWatch:
-    """Has a store load its folder at each change; each is in force within a second.
+    """Reloads a store after each change of its folder, within a second.
 
-    A change event only triggers a load, which compares all names, sizes and times.
+    An event only triggers a load, which compares all names, sizes and times.
     """
 
     def __init__(self, store: FolderStore) -> None:
@@ -51,9 +51,9 @@ class FolderWatch:
         return f"<FolderWatch {str(self._root)!r}>"
 
     async def run(self) -> None:
-        """Load changes until cancelled, and scan the files of the folder in the background.
+        """Follow changes until cancelled, and scan files in the background.
 
-        A missing folder or a failing watch is retried, so only cancellation ends this.
+        A missing folder or a failed watch is retried.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._store.scan_rest())
@@ -83,12 +83,12 @@ class FolderWatch:
             return
         batches = awatch(
             self._root,
-            watch_filter=None,  # a mounted volume may swap its files behind a link to a dot-folder
+            watch_filter=None,  # a mounted volume can swap its files behind a link to a dot-folder
             debounce=DEBOUNCE_MS,
             rust_timeout=CHECK_MS,
             yield_on_timeout=True,
         )
-        # one more: something may have changed just before the watch began
+        # one more, for a change just before the watch began
         scans_left = SCANS_AFTER_CHANGE + 1
         async with aclosing(batches):
             async for changes in batches:

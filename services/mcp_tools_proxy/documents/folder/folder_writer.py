@@ -1,4 +1,4 @@
-"""Changes the documents of a folder: each is one file, written whole under one lock."""
+"""DocumentWriter over a folder: one file per document, written atomically under one lock."""
 
 import asyncio
 import dataclasses
@@ -48,7 +48,7 @@ from mcp_tools_proxy.storage.files import remove_unfinished
 from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"
-"""Held by whoever changes files of the folder; a name with a dot is no document."""
+"""Lock file for changes to the folder; its leading dot excludes it from the documents."""
 
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -58,7 +58,7 @@ def _ignore(_doc_id: str, _path: Path) -> None:
 
 
 def _close(locked: asyncio.Future[int]) -> None:
-    """Close a descriptor that nobody waits for any more."""
+    """Close a descriptor obtained after a cancellation."""
     if not locked.cancelled() and locked.exception() is None:
         os.close(locked.result())
 
@@ -66,8 +66,8 @@ def _close(locked: asyncio.Future[int]) -> None:
 class FolderWriter:
     """A DocumentWriter over the files of a store's folder.
 
-    ``shown_root`` is the folder as messages name it; ``on_removed`` is called with a document's id
-    and each of its files that was removed. ``quota`` limits the documents of each tenant.
+    ``shown_root`` is the folder in messages; ``on_removed`` is called with a document's id and each
+    removed file. ``quota`` limits the documents of each tenant.
     """
 
     def __init__(
@@ -88,22 +88,22 @@ class FolderWriter:
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
         self._removes_unfinished = True
-        """Whether the next change removes what killed writers left: texts that are in no list."""
+        """Whether the next change removes the unfinished files of killed writers."""
         self._changing = asyncio.Lock()
-        """Held before the file's lock: each that waited for that had a thread, until none was left
-        to the one that held it."""
+        """Held before the file lock. Without it, each waiting change occupied a thread, until the
+        lock holder had none left."""
 
     def __repr__(self) -> str:
         return f"<FolderWriter {str(self._root)!r}>"
 
     @property
     def name(self) -> str:
-        """Where documents are kept."""
+        """Human-readable location of the documents."""
         return str(self._shown_root)
 
     @property
     def vectors(self) -> VectorStore:
-        """What keeps the vectors of the documents."""
+        """Store of the documents' vectors."""
         return self._store.vectors
 
     def place(self, key: Key) -> str:
@@ -113,7 +113,7 @@ class FolderWriter:
         return str(self._shown(name or ""))
 
     async def problems_of(self, key: Key) -> Mapping[str, str]:
-        """Return the files of a document that cannot be used: path → reason."""
+        """Return the unusable files of a document: path → reason."""
         return {
             file_name_text(str(self._shown(name))): file.reason
             for name, file in self._store.catalog.files_of(key).items()
@@ -122,11 +122,11 @@ class FolderWriter:
 
     @property
     def unusable(self) -> Mapping[str, str]:
-        """The files that are not in use: name relative to the folder → reason, one line each."""
+        """Files not in use: name relative to the folder → reason, one line each."""
         return self._store.catalog.errors
 
     async def problems(self) -> Mapping[str, str]:
-        """Return the files that are not in use, and those in use with another name's document."""
+        """Return the files not in use, and those in use with a wrong name."""
         problems = dict(self._store.catalog.errors)
         for name, wanted in self._store.catalog.misnamed.items():
             problems.setdefault(file_name_text(name), misnamed_text(wanted))
@@ -135,7 +135,7 @@ class FolderWriter:
     async def list_heads(
         self, tenant_id: str | None, *, after: Key | None = None, limit: int
     ) -> tuple[DocumentHead, ...]:
-        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id."""
+        """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id."""
         heads: list[DocumentHead] = []
         for key in sorted(self._store.catalog.keys):
             if (after is not None and key <= after) or tenant_id not in (None, key[0]):
@@ -148,17 +148,17 @@ class FolderWriter:
         return tuple(heads)
 
     async def head(self, key: Key) -> DocumentHead | None:
-        """Return the head of a document; None when there is none."""
+        """Return the head of a document, or None."""
         reading = await self._store.read(key, HEAD_ONLY)
         return None if reading is None else reading.head
 
     async def document(self, key: Key) -> Document | None:
-        """Return a whole document; None when there is none."""
+        """Return a whole document, or None."""
         reading = await self._store.read(key, Wanted(whole=True))
         return None if reading is None else reading.document
 
     async def older_versions(self, key: Key) -> Sequence[str]:
-        """Return the older versions of a document that are kept, the newest first."""
+        """Return the kept older versions of a document, newest first."""
         head = await self.head(key)
         if head is None:
             return ()
@@ -172,10 +172,10 @@ class FolderWriter:
         keep_readers: bool,
         original: bytes | None = None,
     ) -> DocumentHead:
-        """Write a document to its own file, and remove other files of it.
+        """Write a document to its canonical file and remove its other files.
 
-        Raises VersionConflict, and InvalidDocument for a document that no file can hold, or that
-        would replace a broken one, whose readers nobody knows.
+        Raises VersionConflict, and InvalidDocument for a document that cannot be written or would
+        replace a broken file whose readers are unknown.
         """
         key = (document.tenant_id, document.doc_id)
         async with self._writing(key) as old:
@@ -189,7 +189,7 @@ class FolderWriter:
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
     ) -> DocumentHead:
-        """Change who may read a document. Raises VersionConflict, NoSuchDocument."""
+        """Change the readers of a document. Raises VersionConflict, NoSuchDocument."""
         async with self._writing(key) as old:
             if old is None:
                 raise NoSuchDocument
@@ -221,7 +221,7 @@ class FolderWriter:
     async def _write(
         self, document: Document, old: DocumentHead | None, original: bytes | None = None
     ) -> DocumentHead:
-        """Write the document's own file, and then remove others, so that none stands in for it."""
+        """Write the canonical file, then remove the document's other files."""
         key = (document.tenant_id, document.doc_id)
         path = document_path(self._root, *key)
         with self._store.writing(path.relative_to(self._root).as_posix()):
@@ -233,7 +233,7 @@ class FolderWriter:
     async def _replace(
         self, document: Document, path: Path, old: DocumentHead | None, original: bytes | None
     ) -> tuple[DocumentHead, list[str]]:
-        """Write a document's own file; return its head, and the document's other files."""
+        """Write the canonical file; return its head and the document's other files."""
         key = (document.tenant_id, document.doc_id)
         try:
             head = await asyncio.to_thread(head_of, document)
@@ -258,9 +258,9 @@ class FolderWriter:
         old: DocumentHead | None,
         original: bytes | None,
     ) -> None:
-        """Check the quota under the lock, by the files that are there: other processes write too.
+        """Check the quota under the lock against the files on disk, as other processes write too.
 
-        The facts are those of the files that this process has read.
+        The facts are only those of files that this process has read.
         """
         if self._quota is not None:
             heads = self._store.heads_of(head.tenant_id)
@@ -311,9 +311,9 @@ class FolderWriter:
         old: DocumentHead | None,
         original: bytes | None,
     ) -> WrittenFile:
-        """Write a document's own file, and its PDF before; where that fails, the PDF goes again.
+        """Write a document's PDF, then its file; remove the PDF if that fails.
 
-        Of a document that is not there nobody would remove it.
+        Nothing else would remove the PDF of a document that does not exist.
         """
         key = (document.tenant_id, document.doc_id)
         try:
@@ -326,10 +326,10 @@ class FolderWriter:
             raise
 
     async def _keep_older(self, key: Key, old: DocumentHead | None, new: str) -> Sequence[str]:
-        """Keep the version that ``new`` is about to replace; return which are older then."""
+        """Keep the version that ``new`` replaces; return the versions older than ``new``."""
         found = self._store.catalog.file_of(key)
         if old is None or found is None:
-            await asyncio.to_thread(self._remove_kept, key)  # of another document of that id
+            await asyncio.to_thread(self._remove_kept, key)  # of an earlier document with that id
             return ()
         older = await asyncio.to_thread(self._older.versions, key, old.version)
         if old.version == new:
@@ -340,14 +340,14 @@ class FolderWriter:
         return older[: self._keep_versions - 1]
 
     def _remove_kept(self, key: Key) -> None:
-        """Remove what is kept of a document besides its own file. Raises OSError."""
+        """Remove the older versions and PDFs of a document. Raises OSError."""
         self._older.remove(key)
         self._originals.remove(key)
 
     def _remove_outdated(self, head: DocumentHead, older: Sequence[str]) -> None:
-        """Remove what is kept for no version of a document that was written.
+        """Remove older versions and PDFs that are no longer needed.
 
-        Where that fails, it is of no use to anybody, and the next change removes it.
+        If that fails, they are unused, and the next change removes them.
         """
         key = (head.tenant_id, head.doc_id)
         with suppress(OSError):
@@ -355,7 +355,7 @@ class FolderWriter:
             self._originals.remove(key, but=head.version)
 
     def _others(self, names: list[str], written: Path) -> list[str]:
-        """Return the files that are no link to the one that was written."""
+        """Return the files that are not links to the written one."""
         kept = os.path.realpath(written)
         return [name for name in names if os.path.realpath(self._root / name) != kept]
 
@@ -384,7 +384,7 @@ class FolderWriter:
 
     @asynccontextmanager
     async def _writing(self, key: Key) -> AsyncIterator[DocumentHead | None]:
-        """Hold the folder's lock, and give the document's present head."""
+        """Hold the folder's lock and yield the document's current head."""
         async with self._changing:
             descriptor = await self._locked()
             try:
@@ -396,7 +396,7 @@ class FolderWriter:
                 os.close(descriptor)
 
     async def _locked(self) -> int:
-        """Return the lock's descriptor; one that comes after a cancellation is closed."""
+        """Return the lock's descriptor; close one obtained after a cancellation."""
         locking = asyncio.get_running_loop().run_in_executor(None, self._lock)
         try:
             return await asyncio.shield(locking)
@@ -405,7 +405,7 @@ class FolderWriter:
             raise
 
     def _lock(self) -> int:
-        """Open the lock's file and wait for the lock; closing it gives the lock back."""
+        """Open the lock file and wait for the lock; closing the descriptor releases it."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)

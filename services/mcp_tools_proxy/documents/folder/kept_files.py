@@ -1,12 +1,11 @@
-"""Files that are kept beside a folder's documents: older versions, and original PDFs.
+"""Files kept besides a folder's documents: older versions and original PDFs.
 
-Older versions are files that our own writing has replaced, as
-``.versions/TENANT/DOC_ID/VERSION.json``. ``kept.json`` beside them lists them behind the version
-that replaced the newest of them. Where the document is at another version, it was put there by
-hand, and none of them belongs to it.
+Older versions are files that this service has replaced: ``.versions/TENANT/DOC_ID/VERSION.json``.
+``kept.json`` beside them lists the current version and then the older ones, newest first. If the
+document has another version, it was replaced by hand, and the older versions do not apply.
 
-The PDF that a document was imported from is ``.originals/TENANT/DOC_ID/VERSION.pdf``. One of
-another version than the present one belongs to no document.
+The source PDF of a document is ``.originals/TENANT/DOC_ID/VERSION.pdf``; only that of the current
+version is used.
 """
 
 import dataclasses
@@ -28,20 +27,17 @@ _LIST = f"kept{SUFFIX}"
 
 
 class _VersionFiles:
-    """Files of documents' versions below the folder ``root``, in ``folder``. All methods block."""
+    """Files of document versions in ``folder`` below ``root``. All methods block."""
 
     folder: ClassVar[str]
-    """Begins with a dot: nothing in it is listed as a document."""
+    """Starts with a dot, so that its files are not listed as documents."""
     suffix: ClassVar[str]
 
     def __init__(self, root: Path) -> None:
         self._root = root / self.folder
 
     def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the files that are kept of each document of a tenant.
-
-        Raises OSError.
-        """
+        """Return the file sizes of each document of a tenant. Raises OSError."""
         folder = self._root / tenant_folder
         if not folder.is_dir():
             return {}
@@ -55,7 +51,7 @@ class _VersionFiles:
         return self._folder(key) / f"{version}{self.suffix}"
 
     def _remove_others(self, key: Key, kept: Collection[Path]) -> None:
-        """Remove the files of a document except some; the folder as well if none of those is there.
+        """Remove the files of a document except ``kept``, and its folder if then empty.
 
         Raises OSError.
         """
@@ -70,13 +66,13 @@ class _VersionFiles:
 
 
 class OlderFiles(_VersionFiles):
-    """The files of older versions."""
+    """Files of older versions."""
 
     folder = ".versions"
     suffix = SUFFIX
 
     def versions(self, key: Key, present: str) -> Sequence[str]:
-        """Return the older versions of a document, the newest first."""
+        """Return the older versions of a document, newest first."""
         try:
             replaced_by, *older = from_json((self._folder(key) / _LIST).read_bytes())
         except (OSError, ValueError, TypeError):
@@ -84,7 +80,7 @@ class OlderFiles(_VersionFiles):
         return older if replaced_by == present else ()
 
     def read(self, key: Key, version: str, present: str) -> Reading | None:
-        """Read an older version of a document; None when it is not kept, or is no longer that."""
+        """Read an older version of a document; None if it is not kept or has changed."""
         if version not in self.versions(key, present):
             return None
         path = self._path(key, version)
@@ -98,20 +94,20 @@ class OlderFiles(_VersionFiles):
         return Reading(head=head, document=document) if is_same else None
 
     def keep(self, key: Key, file: Path, version: str) -> None:
-        """Keep a document's file, which is about to be replaced. Raises OSError."""
+        """Keep a document's file before it is replaced. Raises OSError."""
         kept = self._path(key, version)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.unlink(missing_ok=True)
         source = Path(os.path.realpath(file))
         try:
             kept.hardlink_to(source)
-        except OSError:  # the file system has no links, or the file is in another one
+        except OSError:  # no hard links, or another file system
             shutil.copyfile(source, kept)
 
     def list(self, key: Key, older: Sequence[str], *, present: str) -> None:
-        """Write which versions are kept of a document that was written, and remove all others.
+        """List the kept versions of a written document and remove all others.
 
-        Raises OSError; nothing is kept then.
+        If it raises OSError, no versions are kept.
         """
         if older:
             write_atomically(self._folder(key) / _LIST, to_json([present, *older]))
@@ -129,33 +125,33 @@ class OlderFiles(_VersionFiles):
 
 
 class OriginalFiles(_VersionFiles):
-    """The original PDFs."""
+    """Original PDFs."""
 
     folder = ".originals"
     suffix = ".pdf"
 
     def tag(self, key: Key, version: str) -> str | None:
-        """Return the stamp of the PDF of a version; None when none is kept."""
+        """Return the stamp of a version's PDF, or None."""
         try:
             return repr(stamp_of(self._path(key, version).stat()))
         except OSError:
             return None
 
     def read(self, key: Key, version: str) -> bytes | None:
-        """Read the PDF of a version; None when none is kept."""
+        """Read a version's PDF, or None."""
         try:
             return self._path(key, version).read_bytes()
         except OSError:
             return None
 
     def keep(self, key: Key, version: str, original: bytes) -> None:
-        """Keep the PDF of a version that is about to be written. Raises OSError."""
+        """Keep the PDF of a version before that is written. Raises OSError."""
         path = self._path(key, version)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, original)
 
     def remove(self, key: Key, *, but: str | None = None) -> None:
-        """Remove the PDFs of a document, except that of one version. Raises OSError."""
+        """Remove the PDFs of a document except that of version ``but``. Raises OSError."""
         self._remove_others(key, () if but is None else (self._path(key, but),))
 
 

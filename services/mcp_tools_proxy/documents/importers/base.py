@@ -1,6 +1,6 @@
-"""Shared by all importers: options, errors, cleaning text, cutting pages, building sections.
+"""Shared parts of the importers: options, errors, text cleaning, pages, sections.
 
-Pages without text are found, and their numbers formatted, for the messages about an import.
+Also finds pages without text and formats page numbers for messages.
 """
 
 import re
@@ -16,19 +16,19 @@ from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import cut_utf8
 
 PAGE_BYTES = 8000
-"""The largest page made from a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
+"""Maximum page of a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
 
 MAX_RANGES = 20
-"""Ranges of pages listed; a book with a picture on every other page would fill screens."""
+"""Page ranges listed; a book with a picture on every other page would fill screens."""
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
 Progress = Callable[[int, int], None]
-"""Called with the number of pages done and of all pages."""
+"""Called with the number of pages done and the total."""
 
 
 class ImportFailed(Exception):
-    """The file cannot be imported; ``reason`` is one line for the person importing."""
+    """The file cannot be imported; ``reason`` is one line for the importing user."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -39,9 +39,8 @@ class ImportFailed(Exception):
 class ImportOptions:
     """The options of one import.
 
-    With ``title`` None the file's own title is used, else ``stem``, its name without the suffix.
-    Pages that are pictures are read in ``ocr_languages``, as Tesseract names them; without any they
-    stay without text.
+    Without ``title``, the file's own title is used, or ``stem``, its name without suffix. Scanned
+    pages are read in ``ocr_languages`` (names of Tesseract); if empty, they stay without text.
     """
 
     tenant_id: str
@@ -57,7 +56,7 @@ class ImportOptions:
 class Heading:
     """The start of a section: ``char`` is a 0-based offset in the text of ``page`` (1-based).
 
-    A heading of a larger ``level`` begins a subsection of the section before it.
+    A heading with a larger ``level`` starts a subsection of the previous section.
     """
 
     level: int
@@ -67,11 +66,11 @@ class Heading:
 
 
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,39}")
-"""A name in front of ``.traineddata``; nothing that leads to another folder."""
+"""Name of a ``.traineddata`` file, without path separators."""
 
 
 def check_languages(languages: tuple[str, ...]) -> tuple[str, ...]:
-    """Check the names of languages for OCR. Raises ValueError."""
+    """Check the names of OCR languages. Raises ValueError."""
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
             raise ValueError("should be names such as eng, deu, chi_sim, separated by commas")
@@ -83,9 +82,9 @@ def no_progress(done: int, total: int) -> None:
 
 
 def decode_text(data: bytes) -> str:
-    """Decode UTF-8, or UTF-16 that begins with a byte order mark; end lines with ``\\n``.
+    """Decode UTF-8, or UTF-16 with a byte order mark; convert line ends to ``\\n``.
 
-    The mark itself is dropped. Raises ImportFailed.
+    The byte order mark is dropped. Raises ImportFailed.
     """
     is_utf_16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     try:
@@ -115,8 +114,8 @@ def one_line(text: str) -> str:
 def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
     """Cut ``text`` into pages of at most PAGE_BYTES; joined, they are ``text`` again.
 
-    A page ends at the last of ``edges`` (ascending offsets) that fits, else after a line, else
-    between two characters.
+    A page ends at the last of ``edges`` (ascending offsets) that fits, otherwise after a line,
+    otherwise between two characters.
     """
     pages: list[str] = []
     start = 0
@@ -137,10 +136,10 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
 def build_document(
     options: ImportOptions, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
 ) -> Document:
-    """Build a document; ``title`` is the file's own, "" when it has none.
+    """Build a document; ``title`` is the file's own title, or "".
 
-    A file without headings becomes one section named after the document, so that
-    ``read_doc_section`` works for every document.
+    A file without headings gets one section named after the document, so that ``read_doc_section``
+    works for every document.
     """
     name = one_line(options.title or "") or one_line(title) or one_line(options.stem)
     return Document(
@@ -157,10 +156,10 @@ def build_document(
 
 
 def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str, Section]:
-    """Build the sections of ``headings``, which come in reading order, parents first.
+    """Build the sections of ``headings``, given in reading order, parents first.
 
-    A section ends where the next one of its own or a higher level starts (contract §5). Headings
-    at the very same place share their text: nothing separates it.
+    A section ends at the next heading of its own or a higher level (contract §5). Headings at the
+    same position share their text.
     """
     sections: dict[str, Section] = {}
     repeats: Counter[str] = Counter()
@@ -188,7 +187,7 @@ def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str
 
 
 def _slug(title: str) -> str:
-    """Return a readable id: letters, digits and marks of any script in lower case, and hyphens."""
+    """Return a readable id: lower-case letters, digits and marks of any script, and hyphens."""
     kept = "".join(
         c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " "
         for c in unicodedata.normalize("NFC", title).lower()
@@ -205,7 +204,7 @@ def _unused_id(slug: str, used: Mapping[str, object], repeats: Counter[str]) -> 
 
 
 def pages_without_text(document: Document) -> list[int]:
-    """Return the numbers of the pages that hold nothing but white space."""
+    """Return the numbers of the pages with only white space."""
     return [number for number, text in enumerate(document.pages, start=1) if not text.strip()]
 
 

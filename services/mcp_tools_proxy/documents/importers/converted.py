@@ -1,6 +1,6 @@
-"""Imports DOCX, HTML and CSV: markitdown makes Markdown of them (extra formats).
+"""Imports DOCX, HTML and CSV by conversion to Markdown with markitdown (extra formats).
 
-What a .docx file unpacks to is checked before anything of it is parsed, and pictures are left out.
+The unpacked content of a .docx file is checked before parsing, and pictures are dropped.
 """
 
 import csv
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
 _SNIFFED_CHARS = 64 * 1024
 _DELIMITERS = ",;\t|"
 _NAMED_DELIMITER = re.compile(rf'"?sep=([{_DELIMITERS}])"?\n')
-"""A first line for Excel, and no row."""
+"""A first line for Excel, not a row."""
 
 _CELL_CHARS = 3
-"""Characters that a table has around a cell."""
+"""Markdown characters around a table cell."""
 
 _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
-"""A picture within the file: only its description is text."""
+"""An embedded picture; only its description is text."""
 
 MAX_PARTS = 5_000
 
 MAX_XML_BYTES = 64 * 1024 * 1024
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all that a file unpacks to: a novel's text has 10 MB, and pictures are packed already."""
+"""Limit for all unpacked parts: a novel's text has 10 MB, and pictures are already compressed."""
 
 MAX_TOKENS = 500_000
 """Elements and attributes of all parts: 100,000 paragraphs or cells take most of the CPU that an
 import has. A file of 41 kB unpacked to a million."""
 
 MAX_DEPTH = 200
-"""Elements within elements: 10,000 tables within each other took 8 s before they were refused."""
+"""Nesting limit: 10,000 nested tables took 8 s before they were refused."""
 
 MAX_OPEN_FIELDS = 50
-"""Fields that begin and do not end: each is looked at again for every run behind it."""
+"""Limit for unclosed fields: each is examined again for every following run."""
 
 _OLE = b"\xd0\xcf\x11\xe0"
 
@@ -69,15 +69,15 @@ _BROKEN = "is not a readable .docx file: it is damaged, or was cut short"
 
 
 def import_docx(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a Word file, by its headings. Raises ImportFailed."""
+    """Build a document from a Word file; headings become sections. Raises ImportFailed."""
     converters = _converters()
     return _document(converters.docx, text_archive(data), options, kind=".docx")
 
 
 def import_html(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a web page, by its headings, without scripts. Raises ImportFailed.
+    """Build a document from a web page, without scripts; headings become sections.
 
-    Nothing that it names is fetched.
+    External resources are not fetched. Raises ImportFailed.
     """
     if data.count(b"<") > MAX_TOKENS:
         raise ImportFailed(f"has more than {MAX_TOKENS} elements: cut it into parts")
@@ -91,9 +91,9 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
 
 
 def import_csv(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a table: each page begins with the names of the columns.
+    """Build a document from a table; each page starts with the column names.
 
-    Commas, semicolons, tabs or bars part the columns. Raises ImportFailed.
+    Columns are separated by commas, semicolons, tabs or bars. Raises ImportFailed.
     """
     converters = _converters()
     text = clean(decode_text(data))
@@ -101,17 +101,17 @@ def import_csv(data: bytes, options: ImportOptions) -> Document:
         f"{_convert(converters.csv, _spelled(rows).encode(), kind='.csv').markdown}\n\n"
         for rows in _slices(_rows(text))
     ]
-    # not parsed again, for it would be a token for each cell: there are no headings to be found
+    # without parsing, which would make a token per cell: tables have no headings
     edges = list(accumulate(map(len, tables)))
     pages = paginate("".join(tables).rstrip(), edges)
     return build_document(options, title="", pages=pages, headings=())
 
 
 class _Converters:
-    """What markitdown has for each kind of file."""
+    """The markitdown converter of each file type."""
 
     def __init__(self) -> None:
-        # the converters alone: MarkItDown itself starts threads, and guesses what a file is
+        # only the converters: MarkItDown itself starts threads and guesses file types
         from markitdown.converters import (  # noqa: PLC0415 - an extra
             CsvConverter,
             DocxConverter,
@@ -124,7 +124,7 @@ class _Converters:
 
 
 def _converters() -> _Converters:
-    """Return the converters. Raises ImportFailed where they are not installed."""
+    """Return the converters. Raises ImportFailed if they are not installed."""
     try:
         return _Converters()
     except ImportError as error:
@@ -160,11 +160,12 @@ def _convert(
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the rows that hold something. Raises ImportFailed."""
+    """Yield the non-empty rows. Raises ImportFailed."""
     delimiter = None
     if named := _NAMED_DELIMITER.match(text):
         text, delimiter = text[named.end() :], named[1]
-    lines = TextIOWrapper(BytesIO(text.encode()), "utf-8", newline="")  # StringIO: four times it
+    # StringIO would take four times as much memory
+    lines = TextIOWrapper(BytesIO(text.encode()), "utf-8", newline="")
     rows = csv.reader(lines, delimiter=delimiter or _delimiter(text))
     try:
         yield from (row for row in rows if any(cell.strip() for cell in row))
@@ -175,13 +176,13 @@ def _rows(text: str) -> Iterator[list[str]]:
 def _delimiter(text: str) -> str:
     try:
         return csv.Sniffer().sniff(text[:_SNIFFED_CHARS], _DELIMITERS).delimiter
-    except csv.Error:  # one column, or rows that differ
+    except csv.Error:  # one column, or irregular rows
         first = text.partition("\n")[0]
         return max(_DELIMITERS, key=first.count)
 
 
 def _slices(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    """Yield tables of about one page each, all with the first row at their top."""
+    """Yield tables of about one page each, all with the header row."""
     header = next(rows, None)
     if header is None:
         raise ImportFailed("is empty")
@@ -201,18 +202,18 @@ def _row_bytes(row: Iterable[str]) -> int:
 
 
 def _spelled(rows: Iterable[list[str]]) -> str:
-    """Return rows as markitdown reads them."""
+    """Return rows as CSV for markitdown."""
     text = StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue()
 
 
 def text_archive(data: bytes) -> bytes:
-    """Return a .docx file with nothing in it but its XML: all other parts are empty.
+    """Return a .docx file in which all parts except XML are empty.
 
-    Pictures are no text, and took four times their size of memory. Sizes and XML are checked. A
-    document type is refused in every part, and so every entity of its own: Word writes none.
-    Raises ImportFailed.
+    Pictures are not text and took four times their size of memory. Sizes and XML are checked.
+    Document types, and thereby entities, are refused in every part; Word never writes them. Raises
+    ImportFailed.
     """
     if data.startswith(_OLE):
         raise ImportFailed("has a password, or is an old .doc file: save it as .docx without one")
@@ -225,12 +226,12 @@ def text_archive(data: bytes) -> bytes:
             return _packed(_texts(archive, parts))
     except (BadZipFile, LargeZipFile, zlib.error, EOFError, ValueError, OSError) as error:
         raise ImportFailed(_BROKEN) from error
-    except (NotImplementedError, RuntimeError) as error:  # another compression, or a password
+    except (NotImplementedError, RuntimeError) as error:  # unsupported compression, or a password
         raise ImportFailed("is packed in a way that Word does not use: save it again") from error
 
 
 def _check_sizes(parts: list[ZipInfo]) -> None:
-    """Check what the parts say of their sizes; ``ZipFile`` unpacks no more than that."""
+    """Check the declared sizes of the parts; ``ZipFile`` unpacks no more than those."""
     xml = sum(part.file_size for part in parts if part.filename.lower().endswith(_XML))
     size = sum(part.file_size for part in parts)
     if len(parts) > MAX_PARTS or xml > MAX_XML_BYTES or size > MAX_BYTES:
@@ -241,7 +242,7 @@ def _check_sizes(parts: list[ZipInfo]) -> None:
 
 
 def _texts(archive: ZipFile, parts: list[ZipInfo]) -> Mapping[str, bytes]:
-    """Return the parts by their names, with the content of those that are XML."""
+    """Return the parts by name, with content only for XML."""
     texts: dict[str, bytes] = {}
     reader = _PartReader()
     for part in parts:
@@ -250,12 +251,12 @@ def _texts(archive: ZipFile, parts: list[ZipInfo]) -> Mapping[str, bytes]:
             content = archive.read(part)
             _read_part(content, reader)
         texts[part.filename] = content
-    # Word writes "NULL" for one that was removed, and opens the file
+    # Word writes "NULL" for a removed picture, and opens the file
     return {**dict.fromkeys(map(_part_name, reader.pictures), b""), **texts}
 
 
 def _part_name(target: str) -> str:
-    """Return the part that a relation of the document names."""
+    """Return the part name of a relationship's target."""
     return target[1:] if target.startswith("/") else f"{_TEXT_FOLDER}{target}"
 
 
@@ -268,7 +269,7 @@ def _packed(parts: Mapping[str, bytes]) -> bytes:
 
 
 class _PartReader(ContentHandler):
-    """Counts the elements of parts, and collects what their relations name as pictures.
+    """Counts the elements of parts and collects the picture targets of relationships.
 
     Raises ImportFailed.
     """
@@ -313,7 +314,7 @@ def _local(name: str) -> str:
 
 
 def _read_part(content: bytes, reader: _PartReader) -> None:
-    """Check a part that is XML, and read its pictures. Raises ImportFailed."""
+    """Check an XML part and collect its pictures. Raises ImportFailed."""
     from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
     from defusedxml.sax import parseString  # noqa: PLC0415 - an extra
 

@@ -1,6 +1,6 @@
-"""Imports files in processes of their own, with nothing of this one's: no secret, no descriptor.
+"""Imports files in separate processes without access to this one's secrets and descriptors.
 
-Two imports with OCR and two without may run at once, three in all.
+Up to two imports with OCR and two without run at once, three in total.
 """
 
 import asyncio
@@ -34,32 +34,32 @@ from mcp_tools_proxy.system.worker_process import WorkerProcess
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 
 TIMEOUT_S = 180.0
-"""Seconds for one import in all; its CPU ends it sooner, unless it sleeps."""
+"""Seconds for one import; its CPU limit is reached first unless it sleeps."""
 
 OCR_TIMEOUT_S = 900.0
-"""Seconds, and seconds of CPU, for one import with OCR; a page takes about 2."""
+"""Seconds, and CPU seconds, for one import with OCR; a page takes about 2."""
 
 ENVIRONMENT = {"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""All that the process knows of its environment: Tesseract and numpy may start no thread."""
+"""The complete environment of the process; keeps Tesseract and numpy from starting threads."""
 
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
-"""Largest document, as JSON, that is taken from an import, unless told otherwise."""
+"""Default limit for an imported document, as JSON."""
 
 MOST_AT_ONCE = 3
 
 MOST_OF_A_KIND = 2
-"""Of those with OCR, and of those without: two scans take a quarter of an hour."""
+"""Limit for imports with OCR, and for those without: two scans take a quarter of an hour."""
 
 MOST_WAITING = 24
-"""Tenants that wait; each has an upload on disk."""
+"""Waiting tenants; each has an upload on disk."""
 
 WAIT_S = 90.0
-"""Seconds that an import waits for a place: longer than two others may take meanwhile."""
+"""Seconds that an import waits for a place: longer than two others can take."""
 
 SHARE_S = 60.0
 
 OCR_SHARE_S = 300.0
-"""Seconds after which an import ends while another tenant waits for its place."""
+"""Seconds after which an import is stopped if another tenant waits for its place."""
 
 _PLAIN, _OCR = "plain", "ocr"
 
@@ -82,7 +82,7 @@ _SIZE = re.compile(rb"document (\d{1,12})")
 
 
 class ImportUnavailable(Exception):
-    """No process can be started, or there is no room for what it makes; ``reason`` is one line."""
+    """No process can be started, or there is no space for its result; ``reason`` is one line."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -90,7 +90,7 @@ class ImportUnavailable(Exception):
 
 
 class ImporterBusy(Exception):
-    """There is no place for an import now, or no longer; ``reason`` is one line."""
+    """An import has no place, or lost it; ``reason`` is one line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -98,7 +98,7 @@ class ImporterBusy(Exception):
 
 
 class ImportPlaces:
-    """The places of one event loop."""
+    """Import places of one event loop."""
 
     def __init__(
         self, *, wait_s: float = WAIT_S, share_s: float = SHARE_S, ocr_share_s: float = OCR_SHARE_S
@@ -116,14 +116,14 @@ class ImportPlaces:
 
     @property
     def running(self) -> int:
-        """How many imports run."""
+        """Number of running imports."""
         return self._places.running
 
     @asynccontextmanager
     async def place(
         self, tenant_id: str, *, with_ocr: bool, timeout_s: float
     ) -> AsyncIterator[None]:
-        """Wait for a place, and hold it during the block. Raises ImporterBusy, TimeoutError."""
+        """Wait for a place and hold it during the block. Raises ImporterBusy, TimeoutError."""
         kind = _OCR if with_ocr else _PLAIN
         try:
             async with self._places.place(tenant_id, kind=kind, timeout_s=timeout_s):
@@ -134,7 +134,7 @@ class ImportPlaces:
 
 
 class Imported:
-    """What an import handed back, in a file without a name."""
+    """The result of an import, in an unnamed temporary file."""
 
     def __init__(self, file: FileIO, options: ImportOptions) -> None:
         self.size = file.tell()
@@ -142,9 +142,9 @@ class Imported:
         self._options = options
 
     def document(self) -> Document:
-        """Return the document, checked like any document file. Raises ImportFailed. Blocks.
+        """Return the document, validated like an uploaded file. Raises ImportFailed. Blocks.
 
-        It has to be the document that was asked for. It takes twice its size of memory meanwhile.
+        Its ids must be those of the request. Validation takes twice the document's size in memory.
         """
         self._file.seek(0)
         return _checked(self._file.read(), self._options)
@@ -179,7 +179,7 @@ class Importer:
         options: ImportOptions,
         progress: Progress = no_progress,
     ) -> AsyncIterator[Imported]:
-        """Import an open file from its begin, and hold what it made until the block ends.
+        """Import an open file from its start and hold the result until the block ends.
 
         Raises ImportFailed, ImporterBusy, ImportUnavailable.
         """
@@ -243,13 +243,13 @@ class Importer:
     async def _receive(
         self, output: asyncio.StreamReader, answer: FileIO, progress: Progress
     ) -> Exception | None:
-        """Write the document to a file; return why there is none.
+        """Write the document to a file; return the error if there is none.
 
-        Returned, for the group of tasks would wrap what is raised.
+        Returned because the task group would wrap a raised error.
         """
         try:
             while line := await output.readline():
-                await asyncio.sleep(0)  # lines without end stalled every other call for 0.2 s
+                await asyncio.sleep(0)  # endless lines stalled every other call for 0.2 s
                 if found := _PROGRESS.match(line):
                     progress(int(found[1]), int(found[2]))
                 elif found := _SIZE.match(line):
@@ -257,7 +257,7 @@ class Importer:
                 elif line.startswith(b"failed "):
                     reason = str(from_json(line.removeprefix(b"failed ")))
                     return ImportFailed(one_line(reason)[:_REASON_CHARS])
-        except ValueError:  # a line without end: nobody reads on, so the process would not end
+        except ValueError:  # an overlong line: the process is not read further
             return ImportFailed("cannot be imported: the importer's output is not a document")
         return _Ended()
 
@@ -282,7 +282,7 @@ class Importer:
 
 
 class _Ended(Exception):
-    """The process ended without an answer."""
+    """The process ended without a result."""
 
 
 @contextmanager
@@ -309,7 +309,7 @@ def _temporary_folder() -> Iterator[str]:
 
 @asynccontextmanager
 async def worker_process(command: Sequence[str]) -> AsyncIterator[WorkerProcess]:
-    """Run a process in a folder of its own; end it, and what it started, with the block."""
+    """Run a process in its own folder; the block's end kills it and its children."""
     with _temporary_folder() as folder:
         try:
             worker = await WorkerProcess.start(command, folder=folder, environment=ENVIRONMENT)
@@ -322,7 +322,7 @@ async def worker_process(command: Sequence[str]) -> AsyncIterator[WorkerProcess]
 
 
 async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:
-    """Send the request, then the file; one that ends early has its reason in its answer."""
+    """Send the request, then the file; a process that ends early reports its reason."""
     with suppress(ConnectionError):
         sink.write(request)
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
@@ -332,7 +332,7 @@ async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> No
 
 
 def _checked(content: bytes, options: ImportOptions) -> Document:
-    """Check what an import handed back like a foreign file. Raises ImportFailed."""
+    """Validate the result of an import like a foreign file. Raises ImportFailed."""
     try:
         document = parse_document(Path("document"), content, is_foreign=True)
     except BrokenFile as error:
@@ -345,7 +345,7 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
 
 
 def _reason_of(exit_code: int, cpu_s: float) -> str:
-    """Return why a process ended without an answer."""
+    """Return the reason why a process ended without a result."""
     if exit_code == -signal.SIGXCPU:
         advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
         return f"takes more than {cpu_s:g} s of CPU; {advice}"

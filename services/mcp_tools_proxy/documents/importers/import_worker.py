@@ -1,6 +1,6 @@
-"""Imports one file in a process of its own: from stdin to stdout, within limits.
+"""Worker process that imports one file from stdin to stdout, within limits.
 
-Started by ``import_process``. What a file can do to its parser, it does to this process only.
+Started by ``import_process``; isolates the service from attacks on parsers.
 """
 
 import json
@@ -16,32 +16,31 @@ from mcp_tools_proxy.system.confinement import confine_parser
 
 MEMORY_BYTES = 1024 * 1024 * 1024
 CPU_S = 120
-"""Where no page is read by OCR."""
+"""Without OCR."""
 FILE_BYTES = 1024 * 1024
 OPEN_FILES = 32
 PROCESSES = 0
-"""Limits of the process; a parser needs no files but its libraries, and starts nothing: what it
-started could outlive it. The system does not hold root to the last one, where there is no
-seccomp."""
+"""Limits of the process. A parser needs no files except its libraries and starts no processes,
+which could outlive it. Without seccomp, root is exempt from the last limit."""
 
 OCR_DATA = ("/usr/share/tesseract-ocr", "/usr/share/tessdata")
 
 
 def main() -> None:
-    """Read a request and a file, write progress, then the document or why there is none."""
+    """Read a request and a file; write progress, then the document or the reason of the failure."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    request = json.loads(source.readline())  # the gateway's own; the file comes after it
+    request = json.loads(source.readline())  # written by the gateway; the file follows
     limit_process(math.ceil(request["cpu_s"]))
     sink.write(_answer(request, source, sink))
     sink.flush()
 
 
 def limit_process(cpu_s: int = CPU_S) -> None:
-    """Limit memory, CPU and files, and be the first to be ended where memory runs out.
+    """Limit memory, CPU and files, and become the first victim if memory runs out.
 
     Then confine the process to its libraries and its folder, without network.
     """
-    # beyond its soft limit of CPU a process gets SIGXCPU, while SIGKILL may be memory as well
+    # over the soft CPU limit, a process gets SIGXCPU; SIGKILL could also mean memory
     limits = {
         resource.RLIMIT_AS: (MEMORY_BYTES, MEMORY_BYTES),
         resource.RLIMIT_CPU: (cpu_s, cpu_s + 1),
@@ -51,7 +50,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
         resource.RLIMIT_CORE: (0, 0),
     }
     for kind, most in limits.items():
-        with suppress(ValueError, OSError):  # a lower one is in force, or the system has none
+        with suppress(ValueError, OSError):  # a lower limit is set, or unsupported
             resource.setrlimit(kind, most)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
@@ -59,7 +58,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
 
 
 def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:
-    # Imported here, within the limits
+    # imported after the limits are set
     from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.kinds import import_data  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Chooses the importer for a file by its suffix, and imports plain text."""
+"""Choice of the importer by file suffix; import of plain text."""
 
 import re
 import shlex
@@ -27,9 +27,9 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 
 
 def import_plain(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
+    """Build a document from plain text: pages at form feeds, otherwise of ≤ 8 kB at paragraphs.
 
-    Raises ImportFailed when ``data`` is empty or ``decode_text`` cannot decode it.
+    Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
     text = decode_text(data)
     if not clean(text).strip():
@@ -53,7 +53,7 @@ _IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {
     ".htm": import_html,
     ".csv": import_csv,
 }
-"""Importers but that of PDF, which shows its progress."""
+"""Importers except that of PDF, which reports progress."""
 
 SUFFIXES = (".pdf", *_IMPORTERS)
 
@@ -63,7 +63,7 @@ _UNKNOWN = f"is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
 def import_data(
     data: bytes, suffix: str, options: ImportOptions, progress: Progress = no_progress
 ) -> Document:
-    """Import a file of one of SUFFIXES. Raises ImportFailed, also for a file of another kind."""
+    """Import a file with one of SUFFIXES. Raises ImportFailed, also for other suffixes."""
     kind = suffix.lower()
     if kind == ".pdf":
         return _import_pdf(data, options, progress)
@@ -80,13 +80,13 @@ def _import_pdf(data: bytes, options: ImportOptions, progress: Progress) -> Docu
 
 
 def check_suffix(suffix: str) -> None:
-    """Check that there is an importer for files of that name. Raises ImportFailed."""
+    """Check that files with that suffix can be imported. Raises ImportFailed."""
     if suffix.lower() not in SUFFIXES:
         raise ImportFailed(_UNKNOWN)
 
 
 def warning_about(path: Path, document: Document, *, with_ocr: bool) -> str | None:
-    """Return one line on the pages of an imported PDF without text, and how to add it, or None."""
+    """Return a one-line warning about pages of a PDF without text, with advice, or None."""
     pages = pages_without_text(document)
     if path.suffix.lower() != ".pdf" or not pages:
         return None

@@ -1,4 +1,4 @@
-"""Imports Markdown (CommonMark and tables)."""
+"""Imports Markdown (CommonMark with tables)."""
 
 import re
 from bisect import bisect_right
@@ -36,9 +36,9 @@ class _Block:
 def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """Build a document from Markdown: headings become sections, pages are at most 8 kB.
 
-    The title is that of the front matter, which is removed, else the first heading. A heading
-    inside a quote, a list or code starts no section, and the text before the first heading belongs
-    to none. Raises ImportFailed when ``data`` is empty or ``decode_text`` cannot decode it.
+    The title comes from the front matter, which is removed, or from the first heading. Headings
+    inside quotes, lists or code start no section; text before the first heading has no section.
+    Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)
@@ -46,9 +46,9 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
 
 
 def build_from_markdown(text: str, options: ImportOptions, *, title: str = "") -> Document:
-    """Build a document from the text of Markdown; ``title`` is the file's own, "" without one.
+    """Build a document from Markdown text; ``title`` is the file's own title, or "".
 
-    Raises ImportFailed when there is no text.
+    Raises ImportFailed if there is no text.
     """
     if not text.strip():
         raise ImportFailed("is empty")
@@ -61,7 +61,7 @@ def build_from_markdown(text: str, options: ImportOptions, *, title: str = "") -
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Return the title of the front matter, "" when there is none, and the text after it."""
+    """Return the title in the front matter, or "", and the text after it."""
     first, *lines = text.split("\n")
     if first.rstrip() != "---" or not lines or not _FIELD.match(lines[0]):
         return "", text
@@ -79,7 +79,8 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 def _blocks(text: str) -> Iterator[_Block]:
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    parser = MarkdownIt("commonmark").enable("table").disable("inline")  # only headings need it
+    # only headings need inline parsing
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")
     references: dict[str, object] = {}
     tokens = parser.parse(text, references)
     for number, token in enumerate(tokens):
@@ -91,7 +92,6 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> str:
-    """Return a heading's text without its markup."""
     parts: list[Token] = []
     parser.inline.parse(heading, parser, references, parts)
     return one_line(
@@ -104,7 +104,7 @@ def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> s
 
 
 def _page_edges(blocks: Sequence[_Block]) -> list[int]:
-    """Return the starts of blocks, except of those that follow a heading, which stay with it."""
+    """Return the starts of blocks, except those after a heading, which stay with it."""
     edges: list[int] = []
     after_heading = False
     for block in blocks:

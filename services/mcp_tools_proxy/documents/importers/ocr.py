@@ -1,7 +1,7 @@
-"""Reads the text of pages that are pictures with Tesseract, in the importing process (extra ocr).
+"""Reads scanned pages with Tesseract, inside the import process (extra ocr).
 
-The library is in the wheel of tesserocr; what it knows of languages, ``*.traineddata``, is in
-packages of Debian. Nothing is started: the limits of the importing process are those of Tesseract.
+The wheel of tesserocr contains the library; the language data, ``*.traineddata``, is in Debian
+packages. No process is started, so the limits of the import process apply.
 """
 
 import math
@@ -26,29 +26,29 @@ DATA_FOLDERS = (
 
 DPI = 300
 MAX_PIXELS = 20_000_000
-"""Pixels of a page as it is read, 20 MB; a larger page (A3 has 17 million) is drawn coarser."""
+"""Pixels of a rendered page, 20 MB; larger pages (A3 has 17 million) get a lower resolution."""
 
 PAGE_TIMEOUT_MS = 60_000
-"""For one page; one that takes longer has no text. A dense one takes 2 to 5 s."""
+"""Limit per page; a page that takes longer has no text. A dense page takes 2 to 5 s."""
 
 MIN_CONFIDENCE = 30
-"""Below this, in per cent, what was read is no text: a photograph yields some letters, too."""
+"""Minimum confidence in per cent: a photograph yields some letters, too."""
 
 _ORIENTATION = "osd"
 _PARTED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_])")
-"""A word that was parted at the end of a line."""
+"""A word hyphenated at the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What was read on one page, and how sure that is, in per cent."""
+    """OCR text of a page, and its confidence in per cent."""
 
     text: str
     confidence: int
 
 
 class TesseractReader:
-    """Reads pages that are pictures in some languages; loaded when the first page is read."""
+    """Reads scanned pages in some languages; loads Tesseract for the first page."""
 
     def __init__(self, languages: Sequence[str], folders: Sequence[str] = DATA_FOLDERS) -> None:
         self._languages = languages
@@ -56,16 +56,15 @@ class TesseractReader:
         self._engine: _Engine | None = None
 
     def __enter__(self) -> Self:
-        """Return this."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Free what was loaded."""
+        """Free the loaded engine."""
         if self._engine is not None:
             self._engine.api.End()
 
     def read(self, page: PdfPage) -> PageText | None:
-        """Return what is on the page; None where no text was found. Raises ImportFailed."""
+        """Return the text of a page, or None. Raises ImportFailed."""
         if self._engine is None:
             self._engine = _Engine(self._languages, self._folders)
         return self._engine.read(page)
@@ -107,7 +106,7 @@ class _Engine:
 
 
 def _data_folder(languages: Sequence[str], folders: Sequence[str]) -> Path:
-    """Return the folder that has the data of every language. Raises ImportFailed."""
+    """Return the folder with the data of every language. Raises ImportFailed."""
     missing = list(languages)
     for folder in map(Path, folders):
         lacking = [it for it in languages if not (folder / f"{it}.traineddata").exists()]
@@ -122,6 +121,6 @@ def _data_folder(languages: Sequence[str], folders: Sequence[str]) -> Path:
 
 
 def _scale(width: float, height: float) -> float:
-    """Return pixels for each point (1/72 inch) of a page of that size in points."""
+    """Return the pixels per point (1/72 inch) for a page size in points."""
     most = math.sqrt(MAX_PIXELS / max(1.0, width * height))
     return min(DPI / 72, most)

@@ -22,10 +22,11 @@ from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.domain.document import Document
 
 FEW_LETTERS = 100
-"""A stamp, a page number, a running title: with fewer letters beside a picture a page is read."""
+"""Below this number of letters (a stamp, a page number, a running title), a page with a picture is
+read by OCR."""
 
 MIN_SHARE = 0.5
-"""Share of the page that pictures cover, where it has some letters."""
+"""Minimum share of the page covered by a picture, if the page has some letters."""
 
 _MOST_OBJECTS = 1_000
 
@@ -38,8 +39,8 @@ def import_pdf(
 ) -> Document:
     """Build a document from a PDF: its pages, its outline as sections, its title.
 
-    A page keeps its number even when it has no text. ``reader`` reads the pages that are pictures.
-    Raises ImportFailed when the file is broken, needs a password, or has no text at all.
+    Pages without text keep their number. ``reader`` reads scanned pages. Raises ImportFailed if the
+    file is broken, encrypted, or has no text at all.
     """
     try:
         with closing(PdfDocument(data)) as pdf:
@@ -67,7 +68,7 @@ _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page's text, and how sure its OCR was where there was any."""
+    """A page's text, and the confidence of its OCR, if any."""
 
     text: str
     confidence: int | None = None
@@ -86,7 +87,7 @@ def _page_texts(
 def _page(page: PdfPage, reader: TesseractReader | None) -> _Page:
     with closing(page.get_textpage()) as textpage:
         text: str = textpage.get_text_range()
-    # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() removes it
+    # PDFium writes U+FFFE for a hyphen at a line's end; clean() removes it
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
     if reader is not None and is_picture(page, text):
         read = reader.read(page)
@@ -114,9 +115,9 @@ def _text_of(read: Callable[[], str]) -> str:
 
 
 def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:
-    """Find each title in its page's text, below the title before it; else use the page's start.
+    """Locate each title in its page's text, after the previous one; otherwise use the page's start.
 
-    A bookmark's own coordinates do not help: the order of the text is independent of them.
+    A bookmark's coordinates do not help, because they are unrelated to the order of the text.
     """
     headings: list[Heading] = []
     found_to = (1, 0)
@@ -131,7 +132,7 @@ def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str
 
 
 def _title_pattern(title: str) -> re.Pattern[str]:
-    """Return a pattern for lines with the title and no other words, but maybe a number before."""
+    """Return a pattern for lines with only the title, optionally after a number."""
     words = r"\s+".join(re.escape(word) for word in title.split())
     return re.compile(
         rf"^(?:\w+[ \t]+)?(?:\d|[^\w\n])*?{words}[^\w\n]*$", re.IGNORECASE | re.MULTILINE
@@ -139,7 +140,7 @@ def _title_pattern(title: str) -> re.Pattern[str]:
 
 
 def is_picture(page: PdfPage, text: str) -> bool:
-    """Return whether a page's text is to be read from how the page looks."""
+    """Return whether a page needs OCR."""
     letters = sum(map(str.isalnum, text))
     if not letters:
         return bool(raw.FPDFPage_CountObjects(page.raw))
@@ -147,7 +148,7 @@ def is_picture(page: PdfPage, text: str) -> bool:
 
 
 def _picture_share(page: PdfPage) -> float:
-    """Return the share of a page that its largest picture covers."""
+    """Return the share of a page covered by its largest picture."""
     width, height = map(float, page.get_size())
     pictures = page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)
     areas = (_area(it.get_bounds()) for it in islice(pictures, _MOST_OBJECTS))

@@ -118,7 +118,7 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
 
 
 async def _fold_names(connection: asyncpg.Connection) -> None:
-    """Fold the names in rows from before 0002; PostgreSQL could fold only by its own locale.
+    """Fold the names in rows from before migration 0002; PostgreSQL could fold only by its own locale.
 
     Replicas are not notified: their cached data does not change.
     """

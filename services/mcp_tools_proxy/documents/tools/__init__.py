@@ -1,5 +1,5 @@
-"""Local tools: for each a pydantic argument model and one async function (contract §2).
+"""Local tools: each has a pydantic argument model and one async function (contract §2).
 
-``build_local_tool`` builds a domain Tool from both. A tool reads documents through its repository,
-always for ``call.caller.tenant_id``; names, descriptions and schemas are written for a model.
+``build_local_tool`` builds a domain Tool from both. Tools read documents through the repository, as
+``call.caller``; names, descriptions and schemas are written for models.
 """

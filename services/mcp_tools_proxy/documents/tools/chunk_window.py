@@ -33,10 +33,10 @@ DEFAULT_RADIUS = 2
 
 
 def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
-    """Return R, the number of chunks allowed on each side of an anchor.
+    """Return the maximum number of chunks on each side of an anchor (T-02).
 
-    R is the smallest of the radii that are set and of floor((N-1)/2) for a legacy total N ≥ 1; 2
-    when none is set (T-02).
+    That is the minimum of the set radii and of floor((N-1)/2) for a legacy total N ≥ 1, or 2 if
+    none is set.
     """
     known = [radius for radius in radii if radius is not None]
     if legacy_total is not None:
@@ -45,10 +45,10 @@ def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
 
 
 def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, str]:
-    """Cut a window's texts to ``max_bytes`` of UTF-8 in all; return those left by their index.
+    """Cut a window's texts to ``max_bytes`` of UTF-8 in total; return the rest by index.
 
-    The bytes are spent from the anchor outwards, so the far edges are cut first: a chunk before the
-    anchor loses its beginning, the anchor and the chunks after it their end (T-02).
+    The bytes are spent from the anchor outwards: a chunk before the anchor loses its beginning, the
+    anchor and the chunks after it their end (T-02).
     """
     kept: dict[int, str] = {}
     bytes_left = max_bytes
@@ -64,11 +64,11 @@ def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, 
 
 
 class WindowArguments(DocumentArguments):
-    """Which chunk to read around, and how far."""
+    """Arguments of read_chunk_window."""
 
     anchor_chunk_id: Id
     section_id: SkipJsonSchema[Id | None] = None
-    """Ignored, and absent from the schema: existing callers send it with every call."""
+    """Ignored and not in the schema: existing callers always send it."""
     window_before: Natural = 0
     window_after: Natural = 0
     radius: Annotated[Natural | None, Field(description="Sets both sides.")] = None
@@ -95,9 +95,9 @@ class WindowArguments(DocumentArguments):
 
 
 class ChunkText(TypedDict):
-    """One chunk; ``page`` and ``chunk_index`` are there where Retrieval says them.
+    """One chunk; ``page`` and ``chunk_index`` are present if Retrieval sends them.
 
-    ``sources`` has one source: what Retrieval says of the chunk's place.
+    ``sources`` has one source with the chunk's position, as far as Retrieval sends it.
     """
 
     chunk_id: str
@@ -108,7 +108,7 @@ class ChunkText(TypedDict):
 
 
 class ChunkWindow(TypedDict):
-    """The chunks in reading order; at a document's edge there are fewer than asked for."""
+    """The chunks in reading order; fewer than requested at a document's edges."""
 
     doc_id: str
     anchor_chunk_id: str
@@ -134,10 +134,10 @@ def window_tool(
 ) -> LocalTool[WindowArguments, CachedDocument | None]:
     """Build read_chunk_window (T-02 … T-04).
 
-    With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides
-    whether a tenant may read it. That is known only after the request was sent, so such a call is
-    charged to the document's budget in any case. As soon as a document of the tenant has readers,
-    a Retrieval Service that does not know the caller is asked only for what the caller may read.
+    With ``own_documents_only``, the document must be in ``repository``. Otherwise Retrieval decides
+    about access, but only after the request, so such a call is always charged to the document's
+    budget. Once a document of the tenant has readers, a Retrieval Service that does not receive the
+    caller is asked only for documents that the caller can read.
     """
     find_own = document_finder(repository, lambda _: WHOLE if windows_are_local else HEAD_ONLY)
 
@@ -220,7 +220,7 @@ def _trim(
 
 
 def _cut_chunk(chunk: RetrievedChunk, text: str, *, is_tail: bool) -> RetrievedChunk:
-    """Return a chunk of which ``text`` is left: its end with ``is_tail``, else its beginning."""
+    """Return a chunk cut to ``text``: its end with ``is_tail``, otherwise its beginning."""
     start, end = chunk.start_char, chunk.end_char
     if start is not None and end is not None and end - start == len(chunk.text):
         start, end = (end - len(text), end) if is_tail else (start, start + len(text))

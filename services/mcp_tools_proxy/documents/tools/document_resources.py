@@ -1,4 +1,4 @@
-"""The documents as resources of MCP: ``doc://{doc_id}``, and spans of their pages."""
+"""Documents as MCP resources: ``doc://{doc_id}``, and page ranges."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ DOCUMENT_URI = f"{OWN_SCHEME}://{{doc_id}}"
 PAGES_URI = f"{DOCUMENT_URI}/pages/{{from}}-{{to}}"
 
 MAX_COMPLETIONS = 100
-"""MCP's limit of values in one answer."""
+"""MCP's limit for values in one response."""
 
 _TEXT = "text/plain"
 _URI = re.compile(rf"(?i:{OWN_SCHEME})://([^/?#]+)(?:/pages/([^/?#]+)-([^-/?#]+))?")
@@ -38,7 +38,7 @@ _URI = re.compile(rf"(?i:{OWN_SCHEME})://([^/?#]+)(?:/pages/([^/?#]+)-([^-/?#]+)
 def document_templates(
     repository: DocumentRepository, read_pages: Tool, *, max_pages_per_call: int
 ) -> Sequence[ResourceTemplate]:
-    """Build the two templates; their documents are read by the tool ``read_pages``."""
+    """Build the two templates; the tool ``read_pages`` reads their documents."""
     whole = _spec(
         DOCUMENT_URI,
         "document",
@@ -59,9 +59,9 @@ def document_templates(
 
 @dataclass(frozen=True, slots=True)
 class DocumentTemplate:
-    """Represents the URIs of all documents, or of all spans of pages.
+    """The URIs of all documents, or of all page ranges.
 
-    ``span`` are the pages of a URI that names none; None for the template whose URIs name pages.
+    ``span`` is the page range for URIs without pages; None if the URIs contain pages.
     """
 
     spec: ResourceSpec
@@ -71,13 +71,13 @@ class DocumentTemplate:
 
     @property
     def completion(self) -> Component:
-        """The component that completes the id of a document."""
+        """The component that completes document ids."""
         return DocumentCompletion(self.spec, self.repository)
 
     def at(self, uri: str) -> "DocumentResource | None":
-        """Return the document's text at ``uri``; None if that is no URI of the template.
+        """Return the resource at ``uri``; None if the URI does not match the template.
 
-        What is percent-encoded is decoded once: an id may be any text.
+        Percent-encoding is decoded once, since an id can be any text.
         """
         match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_CHARS else None
         if match is None or (match[2] is None) is (self.span is None):
@@ -94,7 +94,7 @@ class DocumentTemplate:
 
 @dataclass(frozen=True, slots=True)
 class DocumentResource:
-    """Pages of one document, by the rules and within the limits of ``read_doc_pages``."""
+    """Pages of one document, with the rules and limits of ``read_doc_pages``."""
 
     template: DocumentTemplate
     uri: str
@@ -108,7 +108,7 @@ class DocumentResource:
         return self.template.spec
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with what its URI names, as arguments of the tool."""
+        """Return the call with the document and pages of its URI as tool arguments."""
         if call.arguments:
             raise InvalidArguments("a resource takes a uri only; leave the other arguments out")
         pages = {"page_start": self.first, "page_end": self.last}
@@ -149,7 +149,7 @@ class _CompletionParams(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DocumentCompletion(NamesNoDocument):
-    """Completes the id of a document, from those that the caller may read; page numbers not."""
+    """Completes document ids that the caller can read; does not complete page numbers."""
 
     spec: ResourceSpec
     repository: DocumentRepository
@@ -164,7 +164,7 @@ class DocumentCompletion(NamesNoDocument):
             ) from None
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Return ``completion``: the ids that begin with the value, in any case."""
+        """Return ``completion``: the ids that start with the value, ignoring case."""
         if not isinstance(parsed, _Argument) or parsed.name != DOCUMENT_ARGUMENT:
             return Result(value={"completion": {"values": []}}, tokens=0)
         query = CatalogQuery(

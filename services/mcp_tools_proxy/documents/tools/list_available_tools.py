@@ -1,4 +1,4 @@
-"""list_available_tools: what this caller may run."""
+"""list_available_tools: the tools that the caller can call."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,13 +21,13 @@ from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 SUMMARY_CHARS = 160
-"""Longest summary of a tool: about 40 tokens."""
+"""Maximum length of a tool's summary: about 40 tokens."""
 
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 class CatalogArguments(Arguments):
-    """Which tools, and in which shape."""
+    """Arguments of list_available_tools."""
 
     format: Annotated[
         ToolFormat | None,
@@ -48,9 +48,9 @@ class ToolWarning(TypedDict):
 
 
 class Catalog(TypedDict):
-    """The names, a line for each, and if requested the definitions in the same order.
+    """Names and one-line summaries of tools and, if requested, their definitions in the same order.
 
-    ``not_configured`` are tools of the gateway that are in no list until an operator sets them up.
+    ``not_configured`` has the gateway's tools that an operator must first configure.
     """
 
     tools: list[str]
@@ -70,17 +70,17 @@ class ToolListing(Protocol):
 
     @property
     def definitions(self) -> Sequence[JsonObject]:
-        """The tools in the list's format."""
+        """The tools in the requested format."""
         ...
 
     @property
     def warnings(self) -> Sequence[ToolWarning]:
-        """Warnings on single tools, requested names, or the whole list."""
+        """Warnings about tools, requested names, or the whole list."""
         ...
 
     @property
     def not_configured(self) -> Sequence[str]:
-        """The names of the tools that the caller could call if they were configured."""
+        """Names of the tools that the caller could call if they were configured."""
         ...
 
 
@@ -135,7 +135,7 @@ def _catalog(listing: ToolListing) -> Catalog:
 
 
 def summary_of(description: str) -> str:
-    """Return the first sentence of a tool's description, in one line and cut."""
+    """Return the first sentence of a description, on one line, cut to SUMMARY_CHARS."""
     line = next(filter(None, map(str.strip, description.splitlines())), "")
     sentence = _END_OF_SENTENCE.split(line, maxsplit=1)[0]
     return sentence if len(sentence) <= SUMMARY_CHARS else sentence[: SUMMARY_CHARS - 1] + "…"
@@ -148,7 +148,7 @@ def _definitions(listing: ToolListing, shape: ToolFormat) -> list[JsonObject]:
 
 
 def _definition(spec: ToolSpec) -> JsonObject:
-    """Return a tool with its alias, which is its name for model APIs that refuse a colon."""
+    """Return a tool's definition with its alias, for model APIs that reject a colon in names."""
     definition: dict[str, object] = {
         "name": spec.listed_name,
         "alias": spec.alias,

@@ -1,4 +1,4 @@
-"""list_documents: which documents this caller may read."""
+"""list_documents: the documents that the caller can read."""
 
 import base64
 import binascii
@@ -29,23 +29,22 @@ from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 LIST_DOCUMENTS = "list_documents"
-"""The name of the tool."""
 
 MAX_DOCUMENTS = 50
-"""Documents in one answer."""
+"""Maximum documents in one answer."""
 
 MAX_CURSOR_CHARS = 2_048
 MAX_QUERY_WORDS = 16
 TITLE_CHARS = 300
 TAG_CHARS = 100
 MAX_TAGS = 20
-"""What an answer shows of one document: else a single one could be too large for any answer."""
+"""Limits for one document in an answer, so that a single one always fits."""
 
 _CHECK_BYTES = 4
 
 
 def _doc_id_of(cursor: str) -> str:
-    """Return the id behind which a list goes on. Raises ValueError for what is no cursor."""
+    """Return the doc_id after which the list continues. Raises ValueError if invalid."""
     try:
         data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         check, doc_id = data[:_CHECK_BYTES], data[_CHECK_BYTES:].decode()
@@ -66,7 +65,7 @@ def _check_of(doc_id: str) -> bytes:
 
 
 class DocumentListArguments(Arguments):
-    """Which documents, and from where on."""
+    """Arguments of list_documents."""
 
     query: Annotated[
         str | None,
@@ -88,7 +87,7 @@ class DocumentListArguments(Arguments):
 
 
 class ListedDocument(TypedDict):
-    """One document; ``pages`` is their number."""
+    """One document; ``pages`` is the page count."""
 
     doc_id: str
     title: str
@@ -105,7 +104,7 @@ class DocumentList(TypedDict):
     count: int
     next_cursor: NotRequired[str]
     pending: NotRequired[bool]
-    """True while some documents are not read yet."""
+    """True until all documents are known."""
 
 
 def documents_tool(

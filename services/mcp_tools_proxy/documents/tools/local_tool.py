@@ -1,6 +1,6 @@
 """Builds a Tool from a pydantic argument model and one async function.
 
-Arguments that several tools share are here: those that name a document, with its lookup.
+Also defines shared arguments, such as those that identify a document, and its lookup.
 """
 
 import re
@@ -33,13 +33,13 @@ from mcp_tools_proxy.wire.strict_json import whole_number
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 LARGEST = 10**18
-"""Larger integers are clamped to it; no document has as many pages, characters or sections."""
+"""Larger integers are clamped to it; documents have fewer pages, characters and sections."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,4300}")
 
 
 def _integer(value: object) -> object:
-    """Validate an integer, also one written as ``3.0`` or as a string, which models do (T-01)."""
+    """Validate an integer, including ``3.0`` and strings, which models send (T-01)."""
     value = whole_number(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
@@ -55,34 +55,34 @@ Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
 """An integer, 1 or more."""
 
 Id = Annotated[Identifier, BeforeValidator(id_of)]
-"""An id; an integer counts as its digits."""
+"""An id; integers are accepted as strings."""
 
 StartChar = Annotated[
     Natural, Field(description="To continue a truncated answer: its next_start_char.")
 ]
 
 MAX_ARGUMENTS = 100
-"""Most arguments of one call that are validated; no tool has as many."""
+"""Maximum validated arguments of a call; tools have fewer."""
 
 MAX_IGNORED = 20
-"""How many ignored arguments a result names."""
+"""Maximum ignored arguments named in a result."""
 
 NEAR_MISS = 0.8
-"""Least similarity, without case and underscores, by which an unknown name is a misspelt one."""
+"""Minimum similarity, without case and underscores, of an unknown name to a misspelt one."""
 
 _NOT_SHOWN = ("title", "pattern", "minLength", "maxLength", "maxItems")
 
 
 class Arguments(BaseModel):
-    """Base of argument models, whose objects are frozen; they refuse unknown arguments (T-01)."""
+    """Base of argument models; frozen; unknown arguments are refused (T-01)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ConflictingArguments(ValueError):
-    """Arguments that are valid one by one but not together; a model's validator raises it.
+    """Arguments are individually valid but inconsistent; raised in validators of a model.
 
-    ``names`` are theirs: pydantic knows no place for an error of a whole model.
+    ``names`` are these arguments: pydantic has no location for an error of a whole model.
     """
 
     def __init__(self, message: str, *names: str) -> None:
@@ -95,7 +95,7 @@ DocumentT = TypeVar("DocumentT", bound=CachedDocument | None)
 
 
 class _Prepared(Generic[ArgumentsT, DocumentT]):
-    """The arguments of a call, those that are ignored, and its document once that was found."""
+    """Validated and ignored arguments of a call, and its document once found."""
 
     __slots__ = ("arguments", "document", "ignored")
 
@@ -116,12 +116,13 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
     ignores_unknown_arguments: bool
     shows_sources: bool = True
-    """Whether answers have sources, where neither the request nor the agent's profile says it."""
+    """Whether answers have sources if neither the request nor the agent's profile decides."""
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with the id of its document as text.
+        """Return the call with its doc_id as text.
 
-        If it names none, that is the one document that its caller may use.
+        If it is missing, add the only document that the caller is bound to, if there is exactly
+        one.
         """
         given = call.arguments.get(DOCUMENT_ARGUMENT)
         documents = call.caller.documents
@@ -153,9 +154,9 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         return None if document is None else document.head.version
 
     async def call(self, parsed: Any, call: Call) -> Result:
-        """Call the function with the arguments, and with the document that was checked.
+        """Call the function with the arguments and the checked document.
 
-        The result names the arguments that were ignored.
+        The result names the ignored arguments.
         """
         result = await self.function(parsed.arguments, call, parsed.document)
         if not (self.shows_sources if call.sources is None else call.sources):
@@ -166,7 +167,7 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         return replace(result, value={**result.value, "ignored_arguments": named})
 
     def _validate(self, present: JsonObject) -> tuple[ArgumentsT, Sequence[str]]:
-        """Return the valid arguments, and the names of those that are ignored."""
+        """Return the valid arguments and the names of the ignored ones."""
         try:
             return self.model.model_validate(present), ()
         except ValidationError as error:
@@ -177,7 +178,7 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         return self._validate(known)[0], ignored
 
     def _ignorable(self, error: ValidationError) -> Sequence[str]:
-        """Return the unknown arguments if nothing else is wrong; no misspelt one is ignored."""
+        """Return the unknown arguments if they are the only problem and not misspelt."""
         if not self.ignores_unknown_arguments:
             return ()
         errors = error.errors(include_url=False, include_input=False, include_context=False)
@@ -187,7 +188,7 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         return names
 
     def _similar_argument(self, name: str) -> str | None:
-        """Return the argument of which ``name`` may be a misspelling."""
+        """Return the argument that ``name`` resembles, if any."""
         spellings = {_spelling(known): known for known in self._shown_arguments()}
         match = closest_match(_spelling(name), spellings, least=NEAR_MISS)
         return None if match is None else spellings[match]
@@ -218,7 +219,7 @@ def _spelling(name: str) -> str:
 
 
 def _names_in(error: ErrorDetails) -> tuple[str, ...]:
-    """Return the names of the arguments that a problem is about."""
+    """Return the names of the arguments that caused a problem."""
     if error["loc"]:
         return (str(error["loc"][0])[:QUOTE_CHARS],)
     match error.get("ctx"):
@@ -228,17 +229,17 @@ def _names_in(error: ErrorDetails) -> tuple[str, ...]:
 
 
 async def no_document(_arguments: Arguments, _call: Call) -> None:
-    """Return None: the arguments name no document."""
+    """Return None, for tools without a document argument."""
 
 
 class DocumentArguments(Arguments):
-    """Base of the arguments that name a document."""
+    """Base of arguments with a document."""
 
     doc_id: Id
 
 
 class VersionArguments(DocumentArguments):
-    """Base of the arguments that name a document, and may name a version of it."""
+    """Base of arguments with a document and an optional version."""
 
     version: Annotated[
         ContentVersion | None,
@@ -256,10 +257,9 @@ FindDocument = Callable[[DocumentArgumentsT, Call], Awaitable[CachedDocument]]
 def document_finder(
     repository: DocumentRepository, wanted: Callable[[DocumentArgumentsT], Wanted]
 ) -> FindDocument[DocumentArgumentsT]:
-    """Build the function that returns the document of a call, with the parts that it needs.
+    """Build a function that finds the document of a call, with the wanted parts.
 
-    The call is checked with it, and made with the document that it returned. The function raises
-    AccessDenied or DocumentNotFound if there is none that the caller may read, and
+    The function raises AccessDenied or DocumentNotFound if the caller cannot read the document, and
     DocumentsUnavailable.
     """
 
@@ -272,7 +272,7 @@ def document_finder(
 def version_finder(
     repository: DocumentRepository, wanted: Callable[[VersionArgumentsT], Wanted]
 ) -> FindDocument[VersionArgumentsT]:
-    """Build the same function for arguments that may name a version. Raises VersionNotKept, too."""
+    """Build a ``document_finder`` for an optional version. It also raises VersionNotKept."""
     find_present = document_finder(repository, wanted)
 
     def find(arguments: VersionArgumentsT, call: Call) -> Awaitable[CachedDocument]:
@@ -298,15 +298,15 @@ def build_local_tool(
     ignores_unknown_arguments: bool = False,
     is_configured: bool = True,
 ) -> LocalTool[ArgumentsT, DocumentT]:
-    """Build a local tool.
+    """Build a local tool, whose alias is its name.
 
-    ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
-    TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
-    DocumentNotFound before a call is charged; where it returns None, even a call for a missing
-    document charges the document's budget. ``function`` gets the document that was found. A local
-    name is its own alias. A tool without documents (``no_document``) needs no tenant. One that is
-    not configured is in no list, and each call of it is refused. One that
-    ``ignores_unknown_arguments`` names them in its result, unless they look misspelt.
+    ``check`` raises the *_TOO_LARGE errors that depend on arguments only. ``result`` is a TypedDict
+    of the result's JSON. ``find_document`` raises AccessDenied or DocumentNotFound before the call
+    is charged; if it returns None, even a call for a missing document is charged to the document's
+    budget. ``function`` receives the found document. A tool without documents (``no_document``)
+    needs no tenant. A tool that is not configured is not listed, and its calls are refused. With
+    ``ignores_unknown_arguments``, the result names unknown arguments unless they look misspelt,
+    which is an error.
     """
     spec = ToolSpec(
         name=name,
@@ -330,7 +330,7 @@ def build_local_tool(
 
 @lru_cache(maxsize=64)
 def _arguments_schema(model: type[Arguments]) -> dict[str, object]:
-    """Return the input schema; cached, because pydantic needs milliseconds for each."""
+    """Return the input schema; cached, because pydantic takes milliseconds."""
     schema = model.model_json_schema()
     properties = schema.get("properties", {})
     shown: dict[str, object] = {
@@ -343,17 +343,17 @@ def _arguments_schema(model: type[Arguments]) -> dict[str, object]:
 
 @lru_cache(maxsize=64)
 def _result_schema(result: type[Mapping[str, object]]) -> dict[str, object]:
-    """Return the output schema; cached for the same reason."""
+    """Return the output schema; cached, because pydantic takes milliseconds."""
     fields = TypeAdapter(result).json_schema()["properties"]
     return {"type": "object", "properties": {name: _typed(it) for name, it in fields.items()}}
 
 
 def _plain(part: dict[str, Any]) -> dict[str, object]:
-    """Return what a list shows of an argument.
+    """Return the shortened schema of an argument.
 
-    Each keyword costs tokens in every request to a model. Bounds that no model runs into are left
-    out, and checked all the same. "T or null" becomes T: null means absent here, and models handle
-    one type better.
+    Each keyword costs tokens in every request to a model. Bounds that models do not reach are
+    omitted but still checked. "T or null" becomes T, because null means absent and models handle a
+    single type better.
     """
     plain = {key: value for key, value in part.items() if key not in _NOT_SHOWN}
     match plain.get("anyOf"):
@@ -366,11 +366,11 @@ def _plain(part: dict[str, Any]) -> dict[str, object]:
 
 
 def _typed(part: dict[str, Any]) -> dict[str, object]:
-    """Return what an output schema shows of a field: its type.
+    """Return only the type from the output schema of a field.
 
-    The whole schemas of nine tools were 3,500 of their 5,900 tokens over MCP.
+    The full schemas of nine tools were 3,500 of their 5,900 tokens over MCP.
     """
-    typed: dict[str, object] = {"type": part.get("type", "object")}  # without a type: a reference
+    typed: dict[str, object] = {"type": part.get("type", "object")}  # a reference has no type
     if "items" in part:
         typed["items"] = _typed(part["items"])
     return typed

@@ -1,4 +1,4 @@
-"""Every local tool, in the order of every list: a new one is added here, with an example."""
+"""All local tools, in the order of every list. Add new tools here, with an example."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ EXAMPLES: Mapping[str, Mapping[str, object]] = {
     "verify_quote": {"doc_id": "doc_1", "quote": "Pages 1 and 2 introduce the terms"},
     "list_available_tools": {},
 }
-"""Arguments of a call that works with the built-in document, of each tool that is always there.
+"""Example arguments of each permanent tool, valid for the built-in document.
 
 The OpenAPI document shows them, and tests call every tool with them.
 """
@@ -36,7 +36,7 @@ The OpenAPI document shows them, and tests call every tool with them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParts:
-    """What the tools work with, and their limits; without ``images`` no page is shown."""
+    """Dependencies and limits of the tools; without ``images``, there is no view_doc_page."""
 
     repository: DocumentRepository
     tenant_search: TenantSearch

@@ -1,4 +1,4 @@
-"""Reading a document: read_doc_pages, read_doc_section, and read_doc_metadata for what it has."""
+"""Reading a document: read_doc_pages, read_doc_section and read_doc_metadata."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,15 +31,15 @@ from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge, Secti
 from mcp_tools_proxy.wire.text import Cut, cut_text, estimate_tokens, quote
 
 PAGE_SEPARATOR = "\n\n"
-"""Pages are joined by a blank line (contract §2)."""
+"""Joins pages by a blank line (contract §2)."""
 
 MAX_SPANS = 100
-"""Most pages of which one answer has text: each has a source of some 150 bytes. An answer with more
-was longer than its text by far, where pages hold a few characters each."""
+"""Maximum pages in one answer: each has a source of some 150 bytes, which would be longer than the
+text if pages have only a few characters."""
 
 
 class PagesArguments(VersionArguments):
-    """Which pages to read (1-based, inclusive), and from where."""
+    """Arguments of read_doc_pages: pages (1-based, inclusive) and offset."""
 
     page_start: Positive
     page_end: Annotated[Positive, Field(description="Inclusive.")]
@@ -53,7 +53,7 @@ class PagesArguments(VersionArguments):
 
 
 class PagesText(TypedDict):
-    """The pages' text, joined by a blank line; the span is clamped to the document."""
+    """The pages' text, joined by a blank line; the range is clamped to the document."""
 
     text: str
     tokens: int
@@ -136,7 +136,7 @@ SHOWN_SECTION_IDS = 50
 
 
 class SectionArguments(VersionArguments):
-    """Which section to read, and from where."""
+    """Arguments of read_doc_section."""
 
     section_id: Id
     start_char: StartChar = 0
@@ -224,7 +224,7 @@ def _no_section(arguments: SectionArguments, sections: Iterable[str]) -> Section
 
 
 class MetadataArguments(VersionArguments):
-    """Which document to describe, and from which section on."""
+    """Arguments of read_doc_metadata."""
 
     start_section: Annotated[
         Natural, Field(description="To continue: next_start_section of the previous answer.")
@@ -241,7 +241,7 @@ class SectionEntry(TypedDict):
 
 
 class Metadata(TypedDict):
-    """What a document is; ``pages`` is their number."""
+    """Metadata of a document; ``pages`` is the page count."""
 
     doc_id: str
     title: str
@@ -320,14 +320,14 @@ def _fit_sections(sections: Iterable[Section], max_bytes: int) -> list[SectionEn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPages:
-    """A part of the joined text of pages, and where on its pages that part stands."""
+    """A part of the joined text of pages, and its positions on the pages."""
 
     cut: Cut
     spans: Sequence[PageSpan]
 
 
 def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...]:
-    """Return what a section covers of each of its ``pages``."""
+    """Return the spans of a section on its ``pages``."""
     spans = page_spans(section.page_start, pages)
     if section.start_char is not None:
         spans = (spans[0]._replace(start_char=section.start_char), *spans[1:])
@@ -337,7 +337,7 @@ def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...
 
 
 def page_spans(first: int, pages: Sequence[str]) -> tuple[PageSpan, ...]:
-    """Return the whole of consecutive pages, of which the first has the number ``first``."""
+    """Return the spans of whole pages, numbered from ``first``."""
     return tuple(PageSpan(number, 0, len(text)) for number, text in enumerate(pages, start=first))
 
 
@@ -346,7 +346,7 @@ def cut_pages(
 ) -> CutPages:
     """Return text from ``start_char`` of the joined ``spans``, at most ``max_bytes`` of UTF-8.
 
-    There is one of ``pages`` for each span.
+    ``pages`` has the page of each span. A text with more than MAX_SPANS spans is cut.
     """
     cut = cut_text(_joined(spans, pages), start_char=start_char, max_bytes=max_bytes)
     end_char = start_char + len(cut.text)
@@ -365,7 +365,7 @@ def cut_pages(
 
 
 def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
-    """Yield the text of the spans piece by piece, separators included."""
+    """Yield the text of the spans and separators."""
     for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
         if number:
             yield PAGE_SEPARATOR

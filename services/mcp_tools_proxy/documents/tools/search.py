@@ -1,4 +1,4 @@
-"""Full-text search: doc_local_search in one document, search_documents across them."""
+"""Full-text search: doc_local_search in one document, search_documents across documents."""
 
 from collections.abc import Sequence
 from typing import Annotated, NotRequired
@@ -33,7 +33,7 @@ MAX_RESULTS = 5
 
 
 def _checked_query(text: str) -> str:
-    """Return a query without blanks around it, cut. Raises ValueError for a blank one."""
+    """Trim a query and cut it to MAX_QUERY_CHARS. Raises ValueError if blank."""
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("should not be blank")
@@ -54,7 +54,7 @@ SearchQuery = Annotated[
 
 
 class SearchArguments(VersionArguments):
-    """Where to look, for what, and how many places to give."""
+    """Arguments of doc_local_search."""
 
     query: SearchQuery
     max_results: Annotated[
@@ -65,7 +65,7 @@ class SearchArguments(VersionArguments):
 
 
 class Snippet(TypedDict):
-    """One place: an excerpt around the best match, and where it stands."""
+    """A search hit: an excerpt around the best match, and its position."""
 
     snippet: str
     page: int
@@ -76,7 +76,7 @@ class Snippet(TypedDict):
 
 
 class Snippets(TypedDict):
-    """The places found, best first."""
+    """The hits, best first."""
 
     snippets: list[Snippet]
     count: int
@@ -90,7 +90,7 @@ def search_tool(
 ) -> LocalTool[SearchArguments, CachedDocument]:
     """Build doc_local_search (contract §2, T-07).
 
-    Its description points to read_chunk_window only with ``windows_configured``.
+    The description mentions read_chunk_window only with ``windows_configured``.
     """
     readers = "read_doc_section or read_doc_pages"
     if windows_configured:
@@ -139,7 +139,7 @@ def _fit_snippets(found: CachedDocument, hits: Sequence[Hit], max_text_bytes: in
 
 
 def fit_snippet(found: CachedDocument, hit: Hit, max_bytes: int) -> Snippet | None:
-    """Return what an answer has of a hit, its snippet cut to ``max_bytes``; None for no text."""
+    """Return a hit for an answer, its snippet cut to ``max_bytes``; None if no text fits."""
     text = cut_utf8(hit.snippet, max_bytes)
     if not text:
         return None
@@ -158,7 +158,7 @@ def fit_snippet(found: CachedDocument, hit: Hit, max_bytes: int) -> Snippet | No
 
 
 def _span_of_part(found: CachedDocument, hit: Hit, part: str) -> PageSpan | None:
-    """Return where the first words of a hit's snippet stand on its page."""
+    """Return the page span of the first words of a hit's snippet."""
     if hit.span is None:
         return None
     page, start, whole_end = hit.span
@@ -168,15 +168,14 @@ def _span_of_part(found: CachedDocument, hit: Hit, part: str) -> PageSpan | None
 
 
 SEARCH_DOCUMENTS = "search_documents"
-"""The name of the tool."""
 
 MAX_PLACES = 10
 MAX_NARROWED = 100
-"""Most tags, or ids, of one call."""
+"""Maximum tags, or ids, of a call."""
 
 
 class TenantSearchArguments(Arguments):
-    """What to find, and in which documents."""
+    """Arguments of search_documents."""
 
     query: SearchQuery
     max_results: Annotated[
@@ -195,7 +194,7 @@ class TenantSearchArguments(Arguments):
 
 
 class FoundPlace(TypedDict):
-    """One place: its document, an excerpt around the best match, and where it stands."""
+    """A search hit: its document, an excerpt around the best match, and its position."""
 
     doc_id: str
     title: str
@@ -208,20 +207,20 @@ class FoundPlace(TypedDict):
 
 
 class IndexProgress(TypedDict):
-    """How many of the documents that you may read were searched."""
+    """Number of searched and of readable documents."""
 
     done: int
     total: int
 
 
 class FoundInDocuments(TypedDict):
-    """The places found, best first."""
+    """The hits, best first."""
 
     places: list[FoundPlace]
     count: int
     searched_for: NotRequired[list[str]]
     indexing: NotRequired[IndexProgress]
-    """Only there while documents are not indexed yet: places of these are missing."""
+    """Present until all documents are indexed; hits in the others are missing."""
 
 
 def documents_search_tool(
@@ -265,7 +264,7 @@ def documents_search_tool(
 def _fit_places(
     found: Sequence[tuple[CachedDocument, Hit]], max_text_bytes: int
 ) -> list[FoundPlace]:
-    """Return the best places whose snippets fit together; the last one may be cut."""
+    """Return the best hits whose snippets fit together; the last one may be cut."""
     places: list[FoundPlace] = []
     bytes_left = max_text_bytes
     for document, hit in found:

@@ -1,4 +1,4 @@
-"""Where the texts of an answer stand, so that they can be cited and checked."""
+"""Sources of the texts in an answer, for citation and verification."""
 
 from collections.abc import Iterable
 from typing import NotRequired, cast
@@ -11,9 +11,9 @@ from mcp_tools_proxy.domain.json_objects import without_none
 
 
 class Source(TypedDict):
-    """A place in a document: characters of one page's text, ``end_char`` excluded.
+    """A position in a document: characters of one page's text, ``end_char`` excluded.
 
-    ``ocr`` is there only for a page that was read by OCR: how sure that was, in per cent.
+    ``ocr`` is the OCR confidence in per cent, present only for pages read by OCR.
     """
 
     doc_id: str
@@ -25,7 +25,7 @@ class Source(TypedDict):
 
 
 class WindowSource(TypedDict):
-    """A place in a document, as far as Retrieval knows it."""
+    """A position in a document, as far as Retrieval knows it."""
 
     doc_id: str
     version: NotRequired[str]
@@ -36,12 +36,12 @@ class WindowSource(TypedDict):
 
 
 def sources_of(head: DocumentHead, spans: Iterable[PageSpan]) -> list[Source]:
-    """Return the sources of a text that stands on these stretches of a document's pages."""
+    """Return the sources of a text with the given page spans."""
     return [source_of(head, span) for span in spans]
 
 
 def source_of(head: DocumentHead, span: PageSpan) -> Source:
-    """Return the source of a text that stands on one stretch of a page."""
+    """Return the source of a text with the given page span."""
     source: Source = {
         "doc_id": head.doc_id,
         "version": head.version,
@@ -58,7 +58,7 @@ def source_of(head: DocumentHead, span: PageSpan) -> Source:
 def without_sources(value: JsonObject) -> JsonObject:
     """Return a document tool's answer without the sources of its texts.
 
-    The places that ``verify_quote`` answers are no such sources: they are what it is called for.
+    The ``matches`` of ``verify_quote`` stay, because they are its result.
     """
     return {
         key: [_without(it) for it in part] if isinstance(part, list) else part
@@ -74,7 +74,7 @@ def _without(item: object) -> object:
 
 
 def window_sources(doc_id: str, chunk: RetrievedChunk) -> list[WindowSource]:
-    """Return the source of a chunk, with what Retrieval knows of it."""
+    """Return the source of a chunk, as far as Retrieval knows it."""
     known = {
         "doc_id": doc_id,
         "version": chunk.version,

@@ -1,4 +1,4 @@
-"""verify_quote: whether a quote stands in a document word for word."""
+"""verify_quote: verbatim check of a quote."""
 
 from typing import Annotated, NotRequired
 
@@ -25,7 +25,7 @@ MAX_QUOTE_CHARS = 2_000
 
 
 def _quote(text: str) -> str:
-    """Refuse what is too short or too long: a part that was cut would be another quote."""
+    """Validate the length of a quote; a cut quote would be a different one."""
     trimmed = text.strip()
     if len(trimmed) < MIN_QUOTE_CHARS:
         raise ValueError(f"should have at least {MIN_QUOTE_CHARS} characters; quote more words")
@@ -37,7 +37,7 @@ def _quote(text: str) -> str:
 
 
 class QuoteArguments(VersionArguments):
-    """What is said to stand in which document."""
+    """Arguments of verify_quote."""
 
     quote: Annotated[
         str,
@@ -53,7 +53,7 @@ class QuoteArguments(VersionArguments):
 
 
 class Nearest(TypedDict):
-    """The passage that is most like the quote."""
+    """The passage most similar to the quote."""
 
     text: str
     similarity: float
@@ -61,7 +61,7 @@ class Nearest(TypedDict):
 
 
 class QuoteVerdict(TypedDict):
-    """Whether the quote stands there, and where; else what stands there that is like it."""
+    """Whether and where the document contains the quote, or the most similar passage."""
 
     verified: bool
     matches: list[Source]

@@ -21,20 +21,20 @@ from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound
 
 PIXELS_OF_A_TOKEN = 750
-"""Vendors count about as many pixels of an image as a token."""
+"""Vendors count about this many pixels per token."""
 
 _ENVELOPE_BYTES = 64 * 1024
-"""What a result may have besides its image."""
+"""Maximum size of a result without its image."""
 
 
 class PageArguments(DocumentArguments):
-    """Which page to show."""
+    """Arguments of view_doc_page."""
 
     page: Positive
 
 
 class ImageContent(TypedDict):
-    """An image, as MCP spells it."""
+    """An image in MCP format."""
 
     type: Literal["image"]
     data: str
@@ -42,7 +42,7 @@ class ImageContent(TypedDict):
 
 
 class ShownPage(TypedDict):
-    """The page that is shown, and the size of its image in pixels."""
+    """The page and the size of its image in pixels."""
 
     doc_id: str
     version: str
@@ -51,7 +51,7 @@ class ShownPage(TypedDict):
     height: int
     tokens: int
     content: NotRequired[list[ImageContent]]
-    """The image; over MCP it is the result's content instead."""
+    """The image; over MCP, this is the content of the result."""
 
 
 def view_tool(
