@@ -1,4 +1,4 @@
-"""Threads for builds from whole documents and for searches, so neither blocks other calls."""
+"""Threads for index builds and searches, so that neither blocks other calls."""
 
 import asyncio
 import math
@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 
 BUILDER_MAX_CHARS = (200_000, 5_000_000, math.inf)
-"""Largest document, in characters, of each builder thread. A small document does not wait for a
+"""Largest document, in characters, of each builder thread: a small document does not wait for a
 large one, possibly of another tenant."""
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Builders:
 async def built(build: asyncio.Future[T]) -> T:
     """Wait for a shared build; a cancelled caller does not cancel it.
 
-    Raises ShuttingDown if the build was cancelled, and the build's exceptions.
+    Raises the build's exceptions, and ShuttingDown if it was cancelled.
     """
     try:
         return await asyncio.shield(build)
@@ -69,7 +69,6 @@ class Searcher:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
-        """Serializes the quick searches."""
         self._searched = False
         """Whether a quick search has run in this iteration of the event loop."""
         self._closed = False
@@ -96,7 +95,6 @@ class Searcher:
         self._thread.shutdown(wait=False)
 
     async def _search_here(self, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
-        """Search on the event loop, once per iteration, so that other ready tasks run."""
         async with self._turn:
             if self._searched:
                 await asyncio.sleep(0)

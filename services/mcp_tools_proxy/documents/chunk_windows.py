@@ -1,6 +1,6 @@
-"""Chunk windows: request, source interface and the in-process source (T-03).
+"""Chunk windows: the request, the source interface, and the in-process source (T-03).
 
-The in-process source serves ``retrieval_window_url=local``.
+The latter serves ``retrieval_window_url=local``.
 """
 
 from collections.abc import Sequence
@@ -50,10 +50,7 @@ class LocalRetrieval:
         return f"<LocalRetrieval {self._repository!r}>"
 
     async def window(self, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
-        """Return the window (Retrieval).
-
-        Raises AccessDenied, DocumentNotFound, ChunkNotFound, DocumentsUnavailable.
-        """
+        """Return the window (Retrieval). Also raises DocumentNotFound, DocumentsUnavailable."""
         found = await self._find(wanted.caller, wanted.doc_id, WHOLE)
         table = await self._repository.chunks(found)
         chunks = cut_window(table, wanted.anchor_chunk_id, before=wanted.before, after=wanted.after)

@@ -46,7 +46,7 @@ class CachedDocument:
         self.vectors: DocumentVectors | None = None
         self.size_bytes = ENTRY_BYTES
         self.generation = _UNCHECKED
-        """Cache generation in which the head was last read."""
+        """Cache generation of the last reading of the head."""
         self.kept_as: EntryKey | None = None
         """Key in the cache; None if not cached."""
         self._pages: dict[int, str] = {}
@@ -100,10 +100,10 @@ class CachedDocument:
 class DocumentCache:
     """CachedDocuments by tenant and doc_id within ``max_bytes``; for one event loop.
 
-    The least recently used are evicted first; the last one used always stays. After a possible
-    change, the current version stays with its head marked as unchecked, because its texts may still
-    be valid, and older versions are dropped, because they may have been removed. A head is checked
-    if it was read in the cache's current generation; ``mark_all`` starts a new one.
+    The least recently used are evicted first; the last one used always stays. A possible change
+    drops older versions, which may have been removed, and marks the current version as unchecked:
+    its texts may still be valid. A head is checked if it was read in the cache's current
+    generation; ``mark_all`` starts a new one.
     """
 
     def __init__(self, *, max_bytes: int, metrics: Metrics) -> None:
@@ -111,7 +111,6 @@ class DocumentCache:
         self._metrics = metrics
         self._entries: OrderedDict[EntryKey, CachedDocument] = OrderedDict()
         self._older: dict[Key, set[EntryKey]] = {}
-        """Keys of the cached older versions of each document."""
         self._bytes = 0
         self._generation = 0
 

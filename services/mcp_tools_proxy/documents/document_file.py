@@ -174,7 +174,6 @@ class DocumentDump:
 
 
 def _file_of(document: Document) -> "_DocumentFile":
-    """Return the file model of a document. Raises InvalidDocument."""
     content: dict[str, object] = {
         "doc_id": document.doc_id,
         "tenant_id": document.tenant_id,
@@ -233,7 +232,7 @@ def tenant_of_folder(root: Path, path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A written document file: its status and the positions of its pages."""
+    """A written document file, its status and the positions of its pages."""
 
     path: Path
     status: os.stat_result
@@ -335,7 +334,7 @@ class _ChunkEntry(BaseModel):
 
 
 class _ReadersEntry(BaseModel):
-    """Readers of the document. Unknown keys are refused because they can be misspelt."""
+    """Readers of the document. Unknown keys are refused, as they can be misspelt."""
 
     model_config = _STRICT | ConfigDict(extra="forbid")
 
@@ -430,7 +429,6 @@ _ENTRIES_AT_ONCE = 1_000
 
 
 def _valid_file(content: object) -> _DocumentFile:
-    """Validate the parsed content of a document file. Raises _InvalidFile."""
     if isinstance(content, dict):
         content = content | {
             name: _valid_entries(name, content[name])

@@ -109,10 +109,10 @@ class DocumentRepository:
     DocumentNotFound if no tenant has one or ``hide_foreign_documents`` is set; DocumentsUnavailable
     while the store cannot be read.
 
-    A cached document is served without a store request while the store reports all changes and none
-    was reported for the document. Otherwise its head is read again, and its cached texts are reused
-    if the version is the same. A change reported during a read marks the result as outdated: it is
-    returned but not cached.
+    A cached document is served without a store request if the store reports all changes and has
+    reported none for the document. Otherwise its head is read again, and its cached texts are
+    reused if the version is the same. A change reported during a read marks the result as outdated:
+    it is returned but not cached.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class DocumentRepository:
         """
         present = await self.find(caller, doc_id)
         if present.head.version == version:
-            present = await self.find(caller, doc_id, wanted)  # the document may have been replaced
+            present = await self.find(caller, doc_id, wanted)  # it may have been replaced
         if present.head.version == version:
             return present
         async with in_time(self._store):
@@ -223,7 +223,7 @@ class DocumentRepository:
     async def _find_older(self, present: DocumentHead, version: str) -> CachedDocument:
         """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
 
-        The caller checks the readers of ``present``; older versions have no readers.
+        Older versions have no readers: callers check those of ``present``.
         """
         key = (present.tenant_id, present.doc_id)
         if self._store.is_current and (found := self._cache.get((*key, version))):
@@ -233,12 +233,12 @@ class DocumentRepository:
             reading = await self._store.read_older(key, version)
         if reading is None:
             raise _not_kept(key, version, present.version)
-        if changes != self._changes:  # the document may have been removed: do not cache it
+        if changes != self._changes:  # it may have been removed: do not cache it
             return CachedDocument(reading)
         return self._cache.keep_older(key, reading)
 
     def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
-        """Check that a document is one of those that a caller is bound to.
+        """Check that a caller is bound to a document.
 
         The store is not read, so the error does not reveal whether the document exists.
         """
@@ -298,7 +298,7 @@ class DocumentRepository:
     async def check_quote(self, found: CachedDocument, quote: str) -> QuoteCheck:
         """Find a quote word for word in a document, found WHOLE, or the closest passage.
 
-        The closest passage is sought around the best hits of a search for the quote.
+        The passage is sought around the best hits of a search for the quote.
         """
         if found.quotable is None or _failed(found.quotable):
             found.quotable = self._start(found, QuotableDocument, self._count_quotable)
@@ -328,7 +328,6 @@ class DocumentRepository:
         self._searcher.close()
 
     def _held_entries(self, query: CatalogQuery) -> Iterator[CatalogEntry]:
-        """Yield the in-memory documents that a query admits."""
         for (tenant_id, doc_id), entry in self._held.items():
             if tenant_id == query.caller.tenant_id and doc_id > query.after:
                 names = folded_names(entry.head)
@@ -341,7 +340,7 @@ class DocumentRepository:
         return await self._store.read(key, HEAD_ONLY) is not None
 
     def _from_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
-        """Return a document that needs no store request; count the cache hit or miss."""
+        """Return ``_in_memory``, and count the cache hit or miss."""
         found = self._in_memory(key, wanted)
         if found is None:
             self._misses += 1
@@ -389,7 +388,6 @@ class DocumentRepository:
 
     @contextmanager
     def _noted(self, key: Key) -> Iterator["_Read"]:
-        """Register a read so that a change marks its result as outdated."""
         read = _Read()
         reads = self._reads.setdefault(key, set())
         reads.add(read)
@@ -401,7 +399,6 @@ class DocumentRepository:
                 del self._reads[key]
 
     async def _refusal(self, doc_id: str) -> DocumentRefused:
-        """Return the error for a document that the caller cannot read."""
         if not self._hide_foreign_documents and (
             any(doc_id == held for _, held in self._held) or await self._store.has_doc_id(doc_id)
         ):

@@ -1,6 +1,6 @@
 """Store interface: partial reads of documents, lists and vectors.
 
-A store does not check callers, except in lists. ``documents.document_repository`` checks access and
+A store checks access only in lists. ``documents.document_repository`` checks it for reads, and
 caches documents.
 """
 
@@ -39,7 +39,7 @@ class Wanted:
         return not (self.pages or self.sections or self.section_id is not None or self.whole)
 
     def page_numbers(self, sections: Mapping[str, Section], page_count: int) -> range:
-        """Return the existing wanted pages; those of the section if ``section_id`` is set."""
+        """Return the wanted pages that exist; those of the section if ``section_id`` is set."""
         span = self.pages
         if self.section_id is not None:
             section = sections.get(self.section_id)
@@ -52,9 +52,9 @@ HEAD_ONLY = Wanted()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The result of reading one version of a document: at least the wanted parts.
+    """The wanted parts of one version of a document, or more.
 
-    ``sections`` is keyed by section_id, in reading order; ``document`` is the whole document.
+    ``sections`` is keyed by section_id, in reading order.
     """
 
     head: DocumentHead
@@ -78,8 +78,8 @@ SEPARATOR = "\n"
 class CatalogQuery:
     """A query for documents after ``after`` (by doc_id) that ``caller`` can read and is bound to.
 
-    Every word of ``words`` occurs in the title, the id or a tag; ``tag`` is one of the tags; the id
-    starts with ``id_prefix``. All three are folded (``fold``).
+    Every word of ``words`` is in the title, the id or a tag; ``tag`` is a tag; the id starts with
+    ``id_prefix``. All three are folded (``fold``).
     """
 
     caller: Caller
@@ -109,7 +109,7 @@ class CatalogQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """One document of a list; ``updated`` is the time of its last content change."""
+    """A listed document; ``updated`` is the time of its last content change."""
 
     head: DocumentHead
     updated: datetime
@@ -119,7 +119,7 @@ class CatalogEntry:
 class CatalogPage:
     """A page of a document list, ordered by doc_id.
 
-    ``has_more``: more documents follow; ``is_pending``: the store has not listed all documents yet.
+    ``is_pending``: the store has not listed all documents yet.
     """
 
     entries: Sequence[CatalogEntry]
@@ -135,15 +135,15 @@ class ChangeListener(Protocol):
         ...
 
     def all_changed(self) -> None:
-        """Receive that changes may have been missed, so any document can differ."""
+        """Receive that changes may have been missed."""
         ...
 
 
 class DocumentStore(Protocol):
     """Documents by tenant and doc_id; two tenants can use the same doc_id.
 
-    Implementations never mix two versions in one reading and never block the event loop. Each
-    method raises DocumentsUnavailable while the store cannot be read.
+    Implementations never mix versions in one reading and never block the event loop. Each method
+    raises DocumentsUnavailable while the store cannot be read.
     """
 
     @property
@@ -156,7 +156,7 @@ class DocumentStore(Protocol):
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that one call can wait for the store in total; None is no limit."""
+        """Seconds that one call can wait for the store in total; None means unlimited."""
         ...
 
     def listen(self, listener: ChangeListener) -> None:
@@ -187,14 +187,11 @@ class DocumentStore(Protocol):
         ...
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
-        """Return a tenant's first documents after an id, including those without readers.
-
-        Access is not checked.
-        """
+        """Return a tenant's first documents after an id, without checking access."""
         ...
 
     def is_pending(self, tenant_id: str) -> bool:
-        """Return whether lists may still miss some of the tenant's documents."""
+        """Return whether lists may lack some of the tenant's documents."""
         ...
 
     async def has_doc_id(self, doc_id: str) -> bool:
@@ -214,8 +211,7 @@ NUMBER_BYTES = 2
 class StoredVectors:
     """The vectors of a document's first chunks, in reading order, as bytes.
 
-    ``version`` is the document's version, ``model`` the embedding model; each vector has
-    ``dimension`` numbers.
+    ``model`` is the embedding model; each vector has ``dimension`` numbers.
     """
 
     version: str
@@ -281,7 +277,7 @@ def words_of(query: str, *, limit: int) -> tuple[str, ...]:
 
 
 class DatabaseProblem(Exception):
-    """The database is unusable; the message is one line that says what to do."""
+    """The database is unusable; the message is one line with advice."""
 
 
 class WrongRole(DatabaseProblem):

@@ -1,4 +1,4 @@
-"""Write interface of the document store, used by the import, the operator routes and the CLI.
+"""Write interface of the document store, for the import, the operator routes and the CLI.
 
 A tenant has a quota for its documents and for their facts, which stay in memory.
 """
@@ -27,7 +27,7 @@ class Expected(Enum):
 
 
 class VersionConflict(Exception):
-    """The document differs from the expected one; ``head`` is the current head, or None."""
+    """The document is not the expected one; ``head`` is the current head, or None."""
 
     def __init__(self, head: DocumentHead | None) -> None:
         super().__init__("the document is not the expected version")
@@ -49,7 +49,7 @@ class NoSuchDocument(Exception):
 
 
 class TenantNeeded(Exception):
-    """The store requires a tenant: this process cannot read the documents of all tenants."""
+    """The store requires a tenant: this process cannot read all tenants' documents."""
 
 
 class ReadOnlyDocuments(Exception):
@@ -71,7 +71,7 @@ class WriteFailed(Exception):
 class DocumentWriter(Protocol):
     """Reads and changes documents for operators, without checking readers.
 
-    A change is atomic, including the check of ``expected``, also across processes. Changes raise
+    A change, with its check of ``expected``, is atomic across processes. Changes raise
     ReadOnlyDocuments and WriteFailed; every method raises DocumentsUnavailable while the store is
     unreachable.
     """
@@ -129,11 +129,10 @@ class DocumentWriter(Protocol):
     ) -> DocumentHead:
         """Write a document as a new version; ``expected`` is a version or an Expected.
 
-        The replaced version is kept, within the configured number of versions. With
-        ``keep_readers``, a replaced document keeps its readers, read in the same atomic step; the
-        readers of ``document`` then apply to a new document only. ``original`` is the source PDF,
-        kept with this version. Raises VersionConflict, InvalidDocument, and QuotaExceeded if the
-        writer has a quota.
+        The replaced version is kept, within the configured number. With ``keep_readers``, a
+        replaced document keeps its readers, and those of ``document`` apply to a new one only.
+        ``original`` is the source PDF, kept with this version. Raises VersionConflict,
+        InvalidDocument, and QuotaExceeded if the writer has a quota.
         """
         ...
 
@@ -160,8 +159,8 @@ class DocumentWriter(Protocol):
 
 
 MAX_FACTS_BYTES = 65_536
-"""Limit for the facts of one document. Facts stay in memory, where a tag of 8 characters takes
-seven times its bytes: 86 MB of tags took 600 MB, and as much again when the tenant searched."""
+"""Limit for the facts of one document, which stay in memory. Tags of 8 characters take seven times
+their bytes: 86 MB took 600 MB, and as much again when the tenant searched."""
 
 FACTS_BYTES_EACH = 1024
 """Facts quota of a tenant, per document of its document quota."""
@@ -181,7 +180,7 @@ class DocumentUsage(NamedTuple):
 
 
 def facts_bytes(head: DocumentHead) -> int:
-    """Return the size of a document's facts (title, tags, readers, OCR values) as JSON."""
+    """Return the bytes of a document's facts (title, tags, readers, OCR values) as JSON."""
     readers = None if head.readers is None else dump_readers(head.readers)
     return len(to_json([head.title, head.tags, readers, head.ocr]))
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class Refusal(Enum):
-    """Reason for refusing or ending a place."""
+    """Reason for refusing or withdrawing a place."""
 
     OWN_WORK = auto()
     """Work of the same tenant waits or runs."""
@@ -48,9 +48,9 @@ class FairPlaces:
     """Places for work of several kinds; for one event loop.
 
     Each tenant holds or waits for at most one place. Free places go to the longest-waiting tenants
-    whose kind has a free place. Work that holds a place is limited to ``timeout_s``, or
-    to ``shares_s`` seconds (by kind) while a waiting tenant could use its place; the deadlines are
-    recomputed whenever work starts to run, to wait or stops waiting.
+    whose kind has a free place. Work is limited to ``timeout_s``, or to the ``shares_s`` seconds of
+    its kind while a waiting tenant could use its place; the deadlines are recomputed whenever work
+    starts to run, or starts or stops waiting.
     """
 
     def __init__(
@@ -68,14 +68,13 @@ class FairPlaces:
         self._wait_s = wait_s
         self._shares_s = shares_s
         self._taken: Counter[str] = Counter()
-        """Places taken, by kind, including work that is admitted but has not started."""
+        """Places taken, by kind, including those of admitted work that has not started."""
 
         self._running: dict[str, _RunningWork] = {}
         self._waiting: dict[str, _WaitingWork] = {}
         """Waiting work by tenant, in order of arrival."""
 
         self._tenants: set[str] = set()
-        """Tenants that wait or have a place."""
 
     def __repr__(self) -> str:
         return f"<FairPlaces: {self.running} running, {self.waiting} waiting>"
@@ -92,10 +91,9 @@ class FairPlaces:
 
     @asynccontextmanager
     async def place(self, tenant_id: str, *, kind: str, timeout_s: float) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block, for up to ``timeout_s`` seconds.
+        """Wait for a place and hold it during the block, for up to ``timeout_s`` or its share.
 
-        While a waiting tenant could use the place, the limit is the share of this kind. Raises
-        NoPlace, TimeoutError.
+        Raises NoPlace, TimeoutError.
         """
         if tenant_id in self._tenants:
             raise NoPlace(Refusal.OWN_WORK, self._shares_s[kind])
@@ -112,7 +110,6 @@ class FairPlaces:
             self._tenants.discard(tenant_id)
 
     async def _take(self, tenant_id: str, *, kind: str) -> None:
-        """Acquire a place, or wait for one. Raises NoPlace."""
         if self._fits(kind=kind):
             self._taken[kind] += 1
             return
@@ -139,7 +136,6 @@ class FairPlaces:
         return self._taken.total() < self._most_at_once and self._taken[kind] < self._most_of_a_kind
 
     def _admit(self) -> None:
-        """Admit waiting work to free places, longest wait first."""
         for waiting in self._waiting.values():
             if not waiting.admitted.done() and self._fits(kind=waiting.kind):
                 self._taken[waiting.kind] += 1
@@ -147,7 +143,6 @@ class FairPlaces:
 
     @asynccontextmanager
     async def _in_time(self, tenant_id: str, *, kind: str, timeout_s: float) -> AsyncIterator[None]:
-        """Run the block within its time. Raises NoPlace, TimeoutError."""
         share_s = min(timeout_s, self._shares_s[kind])
         since = asyncio.get_running_loop().time()
         end = asyncio.timeout(timeout_s)

@@ -32,7 +32,7 @@ def each_chunk(document: Document) -> Iterable[Chunk]:
 def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
     """Return a chunk's position on its page; None if the page does not contain its text.
 
-    ``pages`` are the document's; a chunk from the file can name a page that does not exist.
+    Chunks from the file can name a page that does not exist.
     """
     if not 1 <= chunk.page <= len(pages):
         return None

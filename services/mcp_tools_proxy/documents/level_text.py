@@ -2,7 +2,7 @@
 
 White space becomes one space, or nothing next to scripts without spaces (Chinese, Japanese …).
 Quotation marks, dashes and ligatures get one form; accents are composed. Hyphens within words are
-removed and recorded separately, because a hyphen at the end of a line may not belong to the word.
+removed and recorded, because a hyphen at the end of a line may not belong to the word.
 """
 
 import re
@@ -59,8 +59,8 @@ NO_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f\U00020000-\U0003ffff"
 )
-"""Regex class of letters and punctuation of scripts without spaces: Thai, Lao, Burmese, Khmer,
-Chinese and Japanese."""
+"""Regex class for the letters and punctuation of Thai, Lao, Burmese, Khmer, Chinese and Japanese,
+which have no spaces between words."""
 
 _SOFT_HYPHEN = "\xad"
 _HYPHENS = "-‐‑\xad"
@@ -82,7 +82,7 @@ _RUN = f"(?P<run>(?<=-)-{{{_MOST}}}(?=-))"
 
 
 def _compile(characters: str, *alternatives: str) -> re.Pattern[str]:
-    """Compile the pattern of replaced text, found by a first character of ``characters``.
+    """Compile the pattern of replaced text; ``characters`` are additional first characters.
 
     Alternatives with different first characters made a search six times slower.
     """
@@ -197,7 +197,6 @@ def level_text(text: str) -> LevelText:
 
 
 def _pattern_of(text: str) -> re.Pattern[str]:
-    """Return the pattern for the characters that occur in the text."""
     if text.isascii():
         return _PLAIN
     seen: set[str] = set()

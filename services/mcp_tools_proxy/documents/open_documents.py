@@ -1,4 +1,4 @@
-"""Factory of the document backend: a folder (store, disk cache, watch) or PostgreSQL.
+"""Factory of the document backends: a folder (store, disk cache, watch) or PostgreSQL.
 
 ``mock_mode`` has a built-in document (contract T-05).
 """
@@ -90,7 +90,7 @@ class OpenDocuments(Protocol):
         ...
 
     async def connect(self) -> None:
-        """Load the list of documents as far as that is quick."""
+        """Load the list of documents, within a short time."""
         ...
 
     async def run(self) -> None:
@@ -137,7 +137,7 @@ def build_documents(
 async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s: float) -> None:
     """Check the PostgreSQL URLs before the service listens.
 
-    Raises ValueError with one line for a role that bypasses row-level security.
+    Raises ValueError with one line if a role bypasses row-level security.
     """
     if url is None:
         return

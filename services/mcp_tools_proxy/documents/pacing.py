@@ -22,7 +22,7 @@ from mcp_tools_proxy.wire.strict_json import (
 T = TypeVar("T")
 
 _PAUSE_S = 0.00005
-"""A thread that never waits makes the event loop wait 5 ms for the GIL each time."""
+"""A thread that never sleeps makes the event loop wait 5 ms for the GIL each time."""
 
 
 def pause() -> None:
@@ -81,8 +81,8 @@ def parse_paced(
 ) -> object:
     """Parse strict JSON in parts; for an object with long lists.
 
-    ``max_items`` bounds the number of values; ``max_part_bytes`` bounds a text, a list item and any
-    other value. Both are checked before parsing. Returns an empty list for JSON over
+    ``max_items`` limits the number of values; ``max_part_bytes`` limits a text, a list item and any
+    other value; both are checked before parsing. Returns an empty list for JSON over
     ``whole_bytes`` that is not an object. Raises RepeatedKey, TooManyItems, TooLargePart,
     ValueError.
     """
@@ -223,7 +223,6 @@ class _ObjectParser:
         self._members[key] = value
 
     def _parsed(self, opening: bytes, start: int, end: int, closing: bytes) -> object:
-        """Parse the content between two brackets, and pause."""
         if self._is_blank(start, end):
             raise _invalid(start)
         content = b"".join((opening, memoryview(self._data)[start:end], closing))

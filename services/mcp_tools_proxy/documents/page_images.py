@@ -32,7 +32,6 @@ MOST_AT_ONCE = 2
 """Pages rendered at once, at most one per tenant."""
 
 MOST_WAITING = 24
-"""Tenants that can wait for a place."""
 
 MOST_OF_TENANT = 16
 """Pages of one tenant that can wait for its turn."""
@@ -105,9 +104,8 @@ class PageRenderer:
             shares_s={_PAGE: share_s},
         )
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Lock of each tenant while a page holds it or waits for it."""
+        """Locks of the tenants with rendered or waiting pages."""
         self._waiting: Counter[str] = Counter()
-        """Number of pages that wait for their tenant's turn."""
 
     def __repr__(self) -> str:
         return f"<PageRenderer: {self._places.running} running, {self._places.waiting} waiting>"
@@ -116,8 +114,8 @@ class PageRenderer:
     async def place(self, tenant_id: str) -> AsyncIterator[None]:
         """Wait for a tenant's turn and a place, and hold both for the block. Raises NotRendered.
 
-        The PDF is in memory during the block. The block is limited to the timeout of one page, or
-        to its share while another tenant waits.
+        The PDF is in memory during the block, which has the timeout of one page, or its share while
+        another tenant waits.
         """
         try:
             async with (
@@ -151,7 +149,6 @@ class PageRenderer:
 
     @asynccontextmanager
     async def _turn(self, tenant_id: str) -> AsyncIterator[None]:
-        """Wait for a tenant's turn and hold it during the block. Raises NotRendered."""
         if self._waiting[tenant_id] >= MOST_OF_TENANT:
             reason = f"{MOST_OF_TENANT} other pages of this tenant wait"
             raise NotRendered(reason, is_lasting=False)

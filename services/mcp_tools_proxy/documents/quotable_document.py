@@ -17,8 +17,8 @@ MAX_MATCHES = 10
 """Maximum number of positions returned for one quote."""
 
 MAX_TRIED = 2_000
-"""Maximum number of candidate positions checked: in 1 MB of "ab ab …", a quote whose last hyphen is
-missing took 98 s in the search thread that all tenants share."""
+"""Maximum number of candidate positions: in 1 MB of "ab ab …", a quote with a missing last hyphen
+took 98 s in the search thread of all tenants."""
 
 LEAST_SIMILARITY = 0.5
 """Minimum similarity of a returned passage."""
@@ -27,7 +27,7 @@ _EXTENDED_CHARS = 40
 
 _ALIGNED_CHARS = 256
 """Longest text aligned as a whole: 2,000 characters took 60 ms per position (Chinese: 380 ms) and
-blocked everything else."""
+blocked other calls."""
 
 _SEED_CHARS = 64
 _SEEDS = 8
@@ -57,7 +57,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteCheck:
-    """The exact positions of a quote, or the most similar passage if there is none.
+    """The exact positions of a quote, or otherwise the most similar passage.
 
     A position that crosses pages has one entry in ``spans`` per page.
     """
@@ -139,7 +139,6 @@ def _places(level: LevelText, wanted: LevelText) -> Iterator[tuple[int, int]]:
 
 
 def _starts(level: LevelText, wanted: LevelText) -> Iterator[int]:
-    """Yield the positions of the wanted letters."""
     start = level.text.find(wanted.text) if wanted.text else -1
     while start >= 0:
         yield start
@@ -209,8 +208,8 @@ def _is_of_word(character: str) -> bool:
 def _most_like(wanted: str, window: str) -> tuple[int, int]:
     """Return the part of a longer window that is most similar to the wanted text.
 
-    A long text is aligned by _SEEDS parts spread over it; each part suggests a position of the
-    whole, and the most similar position wins.
+    A long text is aligned by _SEEDS parts spread over it; each suggests a position of the whole,
+    and the most similar one wins.
     """
     if len(wanted) <= _ALIGNED_CHARS:
         return _align(wanted, window)
@@ -232,7 +231,7 @@ def _align(part: str, window: str) -> tuple[int, int]:
 def _best_edges(wanted: str, text: str, start: int, end: int) -> tuple[int, int]:
     """Extend a part by up to two words on each side to the most similar text.
 
-    The part has the length of the wanted text, so it misses words if the quote left some out.
+    The part is as long as the wanted text, so it lacks words if the quote left some out.
     """
     before = text[max(start - _EXTENDED_CHARS, 0) : start]
     after = text[end : end + _EXTENDED_CHARS]

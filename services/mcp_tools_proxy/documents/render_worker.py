@@ -32,11 +32,11 @@ COLOURS = 32
 
 
 class CannotRender(Exception):
-    """The page has no image; the message is a human-readable reason."""
+    """No image can be rendered; the message is a human-readable reason."""
 
 
 def main() -> None:
-    """Read a request and a PDF; write the image of a page, or the reason for its absence."""
+    """Read a request and a PDF; write the image of a page, or the failure."""
     limit_process(cpu_s=CPU_S)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(source.readline())
@@ -56,7 +56,7 @@ def render_page(data: bytes, page: int, *, max_bytes: int) -> tuple[str, bytes, 
 
     The image has at most ``max_bytes``. Raises CannotRender.
     """
-    # imported after the limits are set
+    # after the limits are set
     from pypdfium2 import PdfDocument, PdfiumError  # noqa: PLC0415
 
     try:

@@ -34,7 +34,7 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable, quote
 
 
 def failure_reason(error: RetrievalUnavailable) -> str:
-    """Return the reason of a failure, for operators."""
+    """Return the reason for a failure, for operators."""
     cause = error.__cause__
     known = None if cause is None else connection_reason(cause)
     return known or error.message.removeprefix("the Retrieval Service ").partition(";")[0]
@@ -126,7 +126,6 @@ class RetrievalClient:
     async def _exchange(
         self, body: Mapping[str, object], headers: Mapping[str, str], wanted: WantedWindow
     ) -> bytes:
-        """Return the body of a 200 response within the deadline."""
         read = partial(self._read, wanted)
         try:
             return await self._http.post(body, read, timeout_s=self._timeout_s, headers=headers)
@@ -244,7 +243,7 @@ def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]
     if anchor is None:
         raise unavailable("sent a window without its anchor")
     if len(chunks) <= wanted.before + wanted.after + 1 and not _have_index(chunks):
-        return chunks  # the order is unknown, and so are the chunks beyond a side
+        return chunks  # the order is unknown, so no chunk is known to be beyond a side
     return chunks[max(anchor - wanted.before, 0) : anchor + wanted.after + 1]
 
 

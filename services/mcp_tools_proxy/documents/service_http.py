@@ -1,6 +1,6 @@
 """HTTP client of Retrieval and the embeddings service: limits, TLS trust, no redirects.
 
-Ignores the proxies of the environment and does not store cookies.
+Ignores proxy settings of the environment and stores no cookies.
 """
 
 import ssl
@@ -37,9 +37,8 @@ class BadAnswer(Exception):
 class ServiceHttp:
     """Posts JSON to one service over a pool of keep-alive connections, ``most`` at once.
 
-    ``variable`` is the setting that contains ``url``; ``token`` is sent as a bearer token.
-    ``transport`` replaces the network (tests). Raises ValueError for a ``url`` that is not http or
-    https.
+    ``variable`` is the setting of ``url``; ``token`` is sent as a bearer token. ``transport``
+    replaces the network (tests). Raises ValueError for a ``url`` that is not http or https.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ServiceHttp:
     ) -> T:
         """Send ``body`` and return the result of ``read`` for the response.
 
-        ``timeout_s`` bounds the total: the wait for a connection, the retry and the body. Raises
+        ``timeout_s`` limits the total: the wait for a connection, the retry and the body. Raises
         TimeoutError, httpx.HTTPError, and the errors of ``read``.
         """
         request = httpx.Request(
@@ -128,7 +127,6 @@ def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
 
 
 def _request_extensions(url: httpx.URL) -> dict[str, Any]:
-    """Return the httpcore extensions of a request."""
     return {} if url.scheme == "http" else {"trace": _CancelledHandshake().trace}
 
 
@@ -142,11 +140,10 @@ def certificate_problem(error: BaseException | None) -> str | None:
 
 
 async def _within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
-    """Run an exchange within a deadline.
+    """Run an exchange within a deadline. Raises TimeoutError, and the exchange's errors.
 
     The exchange has its own task, which only anyio cancels: httpcore shields its clean-up from
-    that. A plain ``Task.cancel`` at the wrong step would leak the connection from the pool. Raises
-    TimeoutError, and the exchange's errors.
+    that. A plain ``Task.cancel`` at the wrong step would leak the connection from the pool.
     """
     done: list[T] = []
     failed: list[Exception] = []
@@ -179,7 +176,7 @@ async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> 
 async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
     """Read a body up to its limit; reject a compressed one, which was not requested.
 
-    httpx decompresses each network read at once, so counting decompressed bytes would be too late.
+    httpx decompresses each network read at once: counting decompressed bytes would be too late.
     Raises BadAnswer.
     """
     if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":

@@ -28,10 +28,10 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"
 
 MAX_TEXT_CHARS = 8_000
-"""Maximum characters sent per text; only a document's own chunks can be longer."""
+"""Maximum characters sent per text; only chunks from a document's file can be longer."""
 
 MAX_REQUESTS = 16
-"""Parallel requests; a search that waits longer than its deadline continues without vectors."""
+"""Parallel requests; a search that waits past its deadline continues without vectors."""
 
 _REFUSALS = (400, 413, 422)
 """Statuses that mean the service would refuse the same texts again."""
@@ -86,7 +86,7 @@ class EmbeddingsClient:
         )
         self._timeouts: dict[Purpose, float] = {"query": query_timeout_s, "document": timeout_s}
         self._failing: set[Purpose] = set()
-        """Purposes whose last request failed; the failure is logged once."""
+        """Purposes whose last request failed, to log a failure once."""
         self._metrics = metrics
         for purpose in self._timeouts:  # create the time series, so that rates start at 0
             for outcome in ("ok", "failed"):
@@ -168,7 +168,7 @@ def _connection_failure(error: httpx.HTTPError) -> EmbeddingsFailed:
 
 
 async def _vectors_of(body: bytes, count: int) -> Vectors:
-    """Parse a response; one for several texts takes milliseconds and runs in a thread."""
+    """Parse a response; one with several texts takes milliseconds, so it uses a thread."""
     if count == 1:
         return read_vectors(body, count)
     return await asyncio.to_thread(read_vectors, body, count)

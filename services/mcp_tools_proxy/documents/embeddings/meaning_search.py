@@ -1,4 +1,4 @@
-"""Similarity of chunks and queries by meaning; if it fails, searches use words only."""
+"""Similarity of chunks and queries by meaning; if unavailable, searches use words only."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ PAUSES = Backoff(first_s=1.0, longest_s=60.0)
 
 
 class Circuit:
-    """Circuit breaker: after a failure, pauses calls, then admits one caller as a test.
+    """Circuit breaker: pauses calls after a failure, then admits one caller as a test.
 
     The pauses grow with consecutive failures. ``clock`` returns seconds.
     """
@@ -65,7 +65,7 @@ KNOWN_QUERIES = 256
 """Cached query vectors: a model often sends the same query for several documents."""
 
 MAX_REPLACED = 10_000
-"""Documents remembered as having had their vectors replaced."""
+"""Documents remembered in ``_replaced``."""
 
 STORE_WAIT_S = 0.5
 """Seconds that a search waits for stored vectors."""
@@ -109,8 +109,8 @@ class MeaningSearch:
     ) -> Mapping[int, float]:
         """Return the indexes of chunks similar to a query, with their cosines.
 
-        Empty if the document or the query has no vectors yet. ``grow`` is called with each change
-        of the document's memory.
+        Empty until the document and the query have vectors. ``grow`` is called with each change of
+        the document's memory.
         """
         vectors = await self._vectors_of(found, chunk_count, grow)
         wanted = None if vectors is None else await self._vector_of(found.head.tenant_id, query)
@@ -186,10 +186,9 @@ class MeaningSearch:
         vectors: DocumentVectors,
         grow: Callable[[CachedDocument, int], None],
     ) -> None:
-        """Request new vectors, once, if the stored ones are of another model of the same name.
+        """Replace stored vectors that another model of the same name made, once per document.
 
-        More than once, a service whose vectors change length with each request would be paid
-        forever.
+        Otherwise a service whose vectors change length with each request would be paid forever.
         """
         if found.vectors is not vectors:
             return
@@ -201,6 +200,6 @@ class MeaningSearch:
             self.maker.refuse(key, found.head.version)
             return
         if len(self._replaced) >= MAX_REPLACED:
-            self._replaced.clear()  # costs one more request for each
+            self._replaced.clear()
         self._replaced.add(key)
         self.maker.request(key, anew=True)

@@ -1,6 +1,6 @@
 """Computes the vectors of documents: immediately for an import, otherwise in the background.
 
-The background task handles only documents that were searched or uploaded and lack vectors.
+The background task handles searched and uploaded documents without vectors.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ MAX_CHUNKS = 5_000
 """Maximum chunks per document with a vector: the first ones, about 5 MB of text."""
 
 MAX_WAITING = 1_000
-"""Maximum queued documents; a further one is queued by its next search."""
+"""Maximum queued documents; further ones are queued by their next search."""
 
 MAX_REFUSED = 10_000
-"""Maximum documents remembered as never getting vectors."""
+"""Maximum versions in ``_refused``."""
 
 MAX_BEGUN_BYTES = 64 * 1024 * 1024
 """Vectors of unfinished documents; one document has at most 40 MB."""
@@ -54,8 +54,8 @@ async def make_vectors(
 ) -> StoredVectors | None:
     """Return the vectors of a document's first chunks; None for a document without text.
 
-    ``begun`` has the batches of an earlier attempt and receives new ones, so that a failed attempt
-    can be resumed. Raises EmbeddingsFailed.
+    ``begun`` has the batches of an earlier attempt and receives new ones, so that the next attempt
+    can continue. Raises EmbeddingsFailed.
     """
     batches = [] if begun is None else begun
     texts = await asyncio.to_thread(_texts, document)
@@ -79,9 +79,9 @@ async def make_vectors(
 class VectorMaker:
     """Computes requested vectors, one document at a time.
 
-    A failed document moves to the end of the queue after a pause, unless the attempt completed at
-    least one batch: then it continues after the shortest pause. Completed batches are kept for the
-    next attempt up to MAX_BEGUN_BYTES. ``sleep`` pauses for seconds.
+    After a failure, a document moves to the end of the queue, unless at least one batch succeeded:
+    then it continues after the shortest pause. Completed batches are kept for the next attempt, up
+    to MAX_BEGUN_BYTES. ``sleep`` pauses for seconds.
     """
 
     def __init__(
@@ -183,7 +183,6 @@ class VectorMaker:
             log.warning("embeddings.not_kept", tenant_id=key[0], doc_id=key[1])
 
     def _batches(self, key: Key, version: str) -> list[Vectors]:
-        """Return the list of batches of a version, with those already completed."""
         if key not in self._begun or self._begun[key][0] != version:
             self._begun[key] = (version, [])
         return self._begun[key][1]
@@ -192,7 +191,6 @@ class VectorMaker:
         return len(self._begun[key][1]) if key in self._begun else 0
 
     def _drop_begun(self) -> None:
-        """Drop batches over the limit, oldest first."""
         sizes = {key: sum(it.nbytes for it in rows) for key, (_, rows) in self._begun.items()}
         total = sum(sizes.values())
         for key, size in sizes.items():
@@ -204,7 +202,7 @@ class VectorMaker:
     async def _keep(self, key: Key, made: StoredVectors) -> bool:
         """Write vectors; return whether they are then stored.
 
-        If nothing can be written, each search would have them computed and paid for again.
+        Without that check, each search would have them computed and paid for again.
         """
         try:
             await self._vectors.write(key, made)

@@ -1,4 +1,4 @@
-"""Lists the document files of a folder, and scans a file: reads it once, keeps its facts only."""
+"""Lists the document files of a folder and scans them: reads a file once, keeps only its facts."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ class Listing:
     """The content of a folder: ``files`` by relative names, with ``/`` between folders.
 
     ``unlisted`` has the folders and ``unread`` the files that could not be read, with the reasons.
-    ``is_there`` tells whether the folder exists.
+    ``is_there``: the folder exists.
     """
 
     files: Mapping[str, Stamp]
@@ -151,8 +151,8 @@ class FileLayout:
 class FileScan:
     """Result of reading a file; ``reason`` explains why it contains no usable document.
 
-    ``stamp`` is None if the file could not be read, because it can become readable without a
-    change. ``document`` and ``layout`` are set right after reading and not kept in memory.
+    ``stamp`` is None if the file could not be read, as it can become readable without a change.
+    ``document`` and ``layout`` are set right after reading and not kept in memory.
     """
 
     stamp: Stamp | None
@@ -231,7 +231,7 @@ class FileTooLarge(Exception):
 
 def _read(path: Path, max_bytes: int) -> tuple[Stamp, bytes]:
     """Read a consistent state of a whole file. Raises OSError, FileTooLarge."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

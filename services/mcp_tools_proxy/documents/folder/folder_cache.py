@@ -2,9 +2,8 @@
 
 Each folder has two SQLite files in ``cache_dir``, because the folder itself can be read-only and is
 copied and listed by others. Scans spare the next start from reading unchanged files. Vectors are
-costlier, so they have a file of their own, which survives a change of the scans' format. Both can
-be deleted at any time: a failure (full disk, another user's folder, a damaged file) costs only
-time.
+costlier, so their file survives a change of the scans' format. Both can be deleted at any time:
+failures (full disk, another user's folder, a damaged file) cost only time.
 """
 
 import asyncio
@@ -54,7 +53,6 @@ class CacheFile:
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._retry_at = 0.0
-        """Monotonic time of the next attempt after a failure."""
 
     def __repr__(self) -> str:
         return repr(str(self._path))
@@ -195,8 +193,7 @@ class ScanCache:
     def layout(self, name: str, stamp: Stamp) -> FileLayout | None:
         """Return the positions of a file's parts, or None if unknown.
 
-        The key is the stamp, not the version: files that differ in white space only have the same
-        version.
+        The key is the stamp: files that differ in white space only have the same version.
         """
         with self._file.using() as database:
             if database is not None:
@@ -276,7 +273,6 @@ def _readers(named: Mapping[str, list[str]]) -> Readers:
 
 
 _VECTORS_FORMAT = 1
-"""Part of the file's name."""
 
 _VECTORS_TABLES = """
 CREATE TABLE IF NOT EXISTS vectors (

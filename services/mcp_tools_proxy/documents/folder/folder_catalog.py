@@ -52,8 +52,8 @@ class KnownFile:
 class FolderCatalog:
     """The files of a folder, and the file in use for each document.
 
-    A document's file is the one with its canonical name. Without that, a file with another name but
-    the document's ids inside is used, with a warning; this support ends with a later release.
+    That is the file with the document's canonical name or, until a later release and with a
+    warning, another file with its ids inside.
     """
 
     def __init__(self) -> None:
@@ -62,12 +62,9 @@ class FolderCatalog:
         self._restricted: Counter[str | None] = Counter()
         """Files per tenant whose document has readers, or could have."""
         self._not_scanned: Counter[str | None] = Counter()
-        """Files per tenant that are not scanned."""
         self._revisions: Counter[str] = Counter()
-        """Number of changes to a tenant's files."""
         self._served: dict[Key, str] = {}
         self._served_of: dict[str, list[str]] = {}
-        """Files in use, by tenant."""
         self._doc_ids: Counter[str] = Counter()
         self._errors: dict[str, str] = {}
         self._misnamed: dict[str, str] = {}
@@ -143,9 +140,9 @@ class FolderCatalog:
     def apply_listing(self, listing: Listing, scans: Mapping[str, FileScan]) -> set[Key]:
         """Apply a listing; return the documents that may have changed.
 
-        ``scans`` of earlier starts are valid for equal stamps. Files in a folder that cannot be
-        listed are kept, and all files are kept while the root is missing: a briefly unmounted
-        volume must not remove documents.
+        ``scans`` of earlier starts are valid for equal stamps. Files in an unlisted folder are
+        kept, and so are all files while the root is missing: a briefly unmounted volume must not
+        remove documents.
         """
         if not listing.is_there:
             return set()
@@ -201,7 +198,6 @@ class FolderCatalog:
         return any(not folder or name.startswith(f"{folder}/") for folder in listing.unlisted)
 
     def _set(self, name: str, file: KnownFile | None) -> None:
-        """Store the state of a file and update the tenant's counters."""
         if (old := self._files.pop(name, None)) is not None:
             self._count(old, -1)
         if file is not None:
@@ -250,7 +246,6 @@ class FolderCatalog:
 
 
 def _listed(name: str, stamp: Stamp, known: KnownFile | None, scan: FileScan | None) -> KnownFile:
-    """Return the state of a new or changed file."""
     spelled = spelled_key(name) if known is None else known.spelled
     if scan is not None and scan.stamp == stamp:
         head = scan.head or (known.head if known else None)
@@ -275,13 +270,10 @@ class _Entry:
     updated_ns: int
     names: tuple[str, ...]
     text: str
-    """The names joined as one text, for word queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TenantList:
-    """A tenant's documents by id, and the catalog revision of the list."""
-
     revision: int
     ids: Sequence[str]
     entries: Sequence[_Entry]
@@ -317,7 +309,7 @@ class FolderLists:
         return [entry.head for entry in listed.entries[start : start + limit]]
 
     async def _list_of(self, tenant_id: str) -> _TenantList:
-        """Return the current documents of a tenant, sorted and folded in a thread."""
+        """Return the current documents of a tenant; a thread sorts and folds them."""
         known = self._by_tenant.get(tenant_id)
         if known is not None and known.revision == self._catalog.revision_of(tenant_id):
             return known

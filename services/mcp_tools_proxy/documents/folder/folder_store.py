@@ -56,7 +56,6 @@ class FolderReport:
         self._metrics = metrics
         self.present: bool | None = None
         self._last: tuple[Mapping[str, str], Mapping[str, str]] | None = None
-        """Errors and misnamed files logged last."""
 
     def update(self, folder: "FolderStore", *, has_changed: bool) -> None:
         """Log new problems; ``has_changed``: any document may have changed."""
@@ -95,9 +94,9 @@ class FolderStore:
     ``scan_rest`` running. Files are read in threads.
 
     A load lists names and stamps; scans from the disk cache are valid for equal stamps. Other files
-    are scanned at once if small, otherwise in background batches; a read scans its file
-    immediately. Texts are not kept: a read of pages uses the byte positions from the scan and
-    checks the stamp after reading; if it differs, the file is scanned again.
+    are scanned at once if they are small in total, otherwise in background batches; a read scans
+    its file immediately. Texts are not kept: a read of pages uses the byte positions of the scan
+    and then checks the stamp; if that differs, the file is scanned again.
     """
 
     def __init__(
@@ -114,13 +113,11 @@ class FolderStore:
         self._vectors = vectors
         self._reporter = reporter
         self.catalog = FolderCatalog()
-        """Known files, as far as scanned."""
         self._lists = FolderLists(self.catalog)
         self._older = OlderFiles(self.root)
         self._originals = OriginalFiles(self.root)
         self._listener: ChangeListener | None = None
         self._has_earlier = False
-        """Whether the scans of earlier starts were applied."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
         self._being_written: set[str] = set()
@@ -209,8 +206,7 @@ class FolderStore:
     def writing(self, name: str) -> Iterator[None]:
         """Exclude a file from scans while the block writes it.
 
-        A concurrent scan would only use the memory of the document again. One writer at a time per
-        file.
+        A concurrent scan would only waste the document's memory. One writer at a time per file.
         """
         self._being_written.add(name)
         try:
@@ -300,7 +296,6 @@ class FolderStore:
         return None if found is None else found[0]
 
     def _forget(self, names: Collection[str]) -> None:
-        """Remove the cached data of deleted files."""
         self._cache.forget(names)
         if self._vectors is not None:
             self._vectors.forget(names)
@@ -310,7 +305,6 @@ class FolderStore:
         return [name for name in self.catalog.not_scanned if name not in self._being_written]
 
     async def _scan(self, name: str) -> FileScan:
-        """Scan one file and apply the result."""
         scan = await asyncio.to_thread(scan_file, self.root, name, self._max_file_bytes)
         if scan.stamp is None and await asyncio.to_thread(_is_removed, self.root, name):
             self._notify(self.catalog.forget(name))
@@ -320,12 +314,10 @@ class FolderStore:
         return scan
 
     async def _apply(self, name: str, scan: FileScan) -> None:
-        """Cache a scan on disk and apply it."""
         await asyncio.to_thread(self._cache.keep, {name: scan})
         self._notify(self.catalog.apply_scan(name, scan))
 
     async def _scan_all(self, names: list[str]) -> None:
-        """Scan files in batches; each batch is cached on disk in one step."""
         while names:
             scans = await asyncio.to_thread(_scan_batch, self.root, names, self._max_file_bytes)
             names = names[len(scans) :]
@@ -370,7 +362,6 @@ def _is_removed(root: Path, name: str) -> bool:
 
 
 def _scan_batch(root: Path, names: list[str], max_bytes: int) -> dict[str, FileScan]:
-    """Scan the next batch of files; their texts are not kept."""
     scans: dict[str, FileScan] = {}
     read_bytes = 0
     for name in names:

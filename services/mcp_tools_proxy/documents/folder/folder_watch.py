@@ -10,7 +10,7 @@ from watchfiles import Change, awatch
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 
 DEBOUNCE_MS = 400
-"""Milliseconds during which changes are collected before the folder is listed."""
+"""Milliseconds during which changes are collected before a load."""
 
 CHECK_MS = 500
 """Milliseconds between checks for a replaced folder."""
@@ -25,8 +25,8 @@ UNREAD_CHECKS = 10
 """Checks between attempts to read unreadable files: a change of permissions causes no event."""
 
 BEGIN_AFTER_S = 0.1
-"""Delay of the watch after the start, so that readiness is reported first: the watch begins by
-checking every file, which blocks for 70 ms with 20,000 files."""
+"""Delay of the watch, so that readiness is reported first: the watch starts with a check of every
+file, which blocks for 70 ms with 20,000 files."""
 
 RETRY_S = 0.5
 """Seconds before a missing folder or a failed watch is retried."""

@@ -48,7 +48,7 @@ from mcp_tools_proxy.storage.files import remove_unfinished
 from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"
-"""Lock file for changes to the folder; its leading dot excludes it from the documents."""
+"""Lock file for changes to the folder; its leading dot hides it from the documents."""
 
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -67,7 +67,7 @@ class FolderWriter:
     """A DocumentWriter over the files of a store's folder.
 
     ``shown_root`` is the folder in messages; ``on_removed`` is called with a document's id and each
-    removed file. ``quota`` limits the documents of each tenant.
+    removed file. ``quota`` limits each tenant's documents.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class FolderWriter:
         self._removes_unfinished = True
         """Whether the next change removes the unfinished files of killed writers."""
         self._changing = asyncio.Lock()
-        """Held before the file lock. Without it, each waiting change occupied a thread, until the
-        lock holder had none left."""
+        """Held before the file lock: otherwise each waiting change occupies a thread, until the
+        lock holder cannot get one."""
 
     def __repr__(self) -> str:
         return f"<FolderWriter {str(self._root)!r}>"
@@ -175,7 +175,7 @@ class FolderWriter:
         """Write a document to its canonical file and remove its other files.
 
         Raises VersionConflict, and InvalidDocument for a document that cannot be written or would
-        replace a broken file whose readers are unknown.
+        replace a broken file with unknown readers.
         """
         key = (document.tenant_id, document.doc_id)
         async with self._writing(key) as old:
@@ -260,7 +260,7 @@ class FolderWriter:
     ) -> None:
         """Check the quota under the lock against the files on disk, as other processes write too.
 
-        The facts are only those of files that this process has read.
+        Facts count only for files that this process has read.
         """
         if self._quota is not None:
             heads = self._store.heads_of(head.tenant_id)
@@ -313,7 +313,7 @@ class FolderWriter:
     ) -> WrittenFile:
         """Write a document's PDF, then its file; remove the PDF if that fails.
 
-        Nothing else would remove the PDF of a document that does not exist.
+        Otherwise the PDF of a document that does not exist would stay.
         """
         key = (document.tenant_id, document.doc_id)
         try:
@@ -340,15 +340,11 @@ class FolderWriter:
         return older[: self._keep_versions - 1]
 
     def _remove_kept(self, key: Key) -> None:
-        """Remove the older versions and PDFs of a document. Raises OSError."""
         self._older.remove(key)
         self._originals.remove(key)
 
     def _remove_outdated(self, head: DocumentHead, older: Sequence[str]) -> None:
-        """Remove older versions and PDFs that are no longer needed.
-
-        If that fails, they are unused, and the next change removes them.
-        """
+        """Remove outdated versions and PDFs; after a failure, the next change removes them."""
         key = (head.tenant_id, head.doc_id)
         with suppress(OSError):
             self._older.list(key, older, present=head.version)

@@ -1,7 +1,7 @@
 """Files kept besides a folder's documents: older versions and original PDFs.
 
 Older versions are files that this service has replaced: ``.versions/TENANT/DOC_ID/VERSION.json``.
-``kept.json`` beside them lists the current version and then the older ones, newest first. If the
+``kept.json`` beside them lists the current version, then the older ones, newest first. If the
 document has another version, it was replaced by hand, and the older versions do not apply.
 
 The source PDF of a document is ``.originals/TENANT/DOC_ID/VERSION.pdf``; only that of the current
@@ -51,10 +51,7 @@ class _VersionFiles:
         return self._folder(key) / f"{version}{self.suffix}"
 
     def _remove_others(self, key: Key, kept: Collection[Path]) -> None:
-        """Remove the files of a document except ``kept``, and its folder if then empty.
-
-        Raises OSError.
-        """
+        """Remove a document's files except ``kept``, and its empty folder. Raises OSError."""
         folder = self._folder(key)
         if not folder.is_dir():
             return

@@ -40,7 +40,7 @@ class ImportOptions:
     """The options of one import.
 
     Without ``title``, the file's own title is used, or ``stem``, its name without suffix. Scanned
-    pages are read in ``ocr_languages`` (names of Tesseract); if empty, they stay without text.
+    pages are read in ``ocr_languages`` (Tesseract's names), or stay without text.
     """
 
     tenant_id: str
@@ -139,7 +139,7 @@ def build_document(
     """Build a document; ``title`` is the file's own title, or "".
 
     A file without headings gets one section named after the document, so that ``read_doc_section``
-    works for every document.
+    always works.
     """
     name = one_line(options.title or "") or one_line(title) or one_line(options.stem)
     return Document(
@@ -158,7 +158,7 @@ def build_document(
 def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str, Section]:
     """Build the sections of ``headings``, given in reading order, parents first.
 
-    A section ends at the next heading of its own or a higher level (contract §5). Headings at the
+    A section ends at the next heading of the same or a higher level (contract §5). Headings at the
     same position share their text.
     """
     sections: dict[str, Section] = {}

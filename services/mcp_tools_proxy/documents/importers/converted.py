@@ -50,8 +50,8 @@ MAX_BYTES = 256 * 1024 * 1024
 """Limit for all unpacked parts: a novel's text has 10 MB, and pictures are already compressed."""
 
 MAX_TOKENS = 500_000
-"""Elements and attributes of all parts: 100,000 paragraphs or cells take most of the CPU that an
-import has. A file of 41 kB unpacked to a million."""
+"""Elements and attributes of all parts: 100,000 paragraphs or cells take most of an import's CPU. A
+file of 41 kB unpacked to a million."""
 
 MAX_DEPTH = 200
 """Nesting limit: 10,000 nested tables took 8 s before they were refused."""
@@ -93,7 +93,7 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
 def import_csv(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a table; each page starts with the column names.
 
-    Columns are separated by commas, semicolons, tabs or bars. Raises ImportFailed.
+    Commas, semicolons, tabs or bars separate the columns. Raises ImportFailed.
     """
     converters = _converters()
     text = clean(decode_text(data))
@@ -101,7 +101,7 @@ def import_csv(data: bytes, options: ImportOptions) -> Document:
         f"{_convert(converters.csv, _spelled(rows).encode(), kind='.csv').markdown}\n\n"
         for rows in _slices(_rows(text))
     ]
-    # without parsing, which would make a token per cell: tables have no headings
+    # not parsed: tables lack headings, and each cell would become a token
     edges = list(accumulate(map(len, tables)))
     pages = paginate("".join(tables).rstrip(), edges)
     return build_document(options, title="", pages=pages, headings=())
@@ -212,8 +212,8 @@ def text_archive(data: bytes) -> bytes:
     """Return a .docx file in which all parts except XML are empty.
 
     Pictures are not text and took four times their size of memory. Sizes and XML are checked.
-    Document types, and thereby entities, are refused in every part; Word never writes them. Raises
-    ImportFailed.
+    Document types, and with them entities, are refused in every part; Word never writes them.
+    Raises ImportFailed.
     """
     if data.startswith(_OLE):
         raise ImportFailed("has a password, or is an old .doc file: save it as .docx without one")
@@ -256,7 +256,6 @@ def _texts(archive: ZipFile, parts: list[ZipInfo]) -> Mapping[str, bytes]:
 
 
 def _part_name(target: str) -> str:
-    """Return the part name of a relationship's target."""
     return target[1:] if target.startswith("/") else f"{_TEXT_FOLDER}{target}"
 
 
@@ -269,10 +268,7 @@ def _packed(parts: Mapping[str, bytes]) -> bytes:
 
 
 class _PartReader(ContentHandler):
-    """Counts the elements of parts and collects the picture targets of relationships.
-
-    Raises ImportFailed.
-    """
+    """Counts the elements of parts and collects the pictures. Raises ImportFailed."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Imports files in separate processes without access to this one's secrets and descriptors.
+"""Imports files in separate processes without access to secrets and descriptors of this one.
 
 Up to two imports with OCR and two without run at once, three in total.
 """
@@ -82,7 +82,7 @@ _SIZE = re.compile(rb"document (\d{1,12})")
 
 
 class ImportUnavailable(Exception):
-    """No process can be started, or there is no space for its result; ``reason`` is one line."""
+    """No process can be started, or disk space is missing; ``reason`` is one line."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -90,7 +90,7 @@ class ImportUnavailable(Exception):
 
 
 class ImporterBusy(Exception):
-    """An import has no place, or lost it; ``reason`` is one line."""
+    """No place is available, or it was withdrawn; ``reason`` is one line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -144,7 +144,7 @@ class Imported:
     def document(self) -> Document:
         """Return the document, validated like an uploaded file. Raises ImportFailed. Blocks.
 
-        Its ids must be those of the request. Validation takes twice the document's size in memory.
+        Its ids must be the requested ones. Validation takes twice the document's size in memory.
         """
         self._file.seek(0)
         return _checked(self._file.read(), self._options)
@@ -243,9 +243,9 @@ class Importer:
     async def _receive(
         self, output: asyncio.StreamReader, answer: FileIO, progress: Progress
     ) -> Exception | None:
-        """Write the document to a file; return the error if there is none.
+        """Write the document to a file; return an error instead of raising it.
 
-        Returned because the task group would wrap a raised error.
+        The task group would wrap a raised error.
         """
         try:
             while line := await output.readline():
@@ -287,7 +287,6 @@ class _Ended(Exception):
 
 @contextmanager
 def _temporary_file() -> Iterator[FileIO]:
-    """Open a temporary file, closed with the block. Raises ImportUnavailable."""
     try:
         file = open_temporary(_PREFIX)
     except OSError as error:
@@ -298,7 +297,6 @@ def _temporary_file() -> Iterator[FileIO]:
 
 @contextmanager
 def _temporary_folder() -> Iterator[str]:
-    """Create a temporary folder, removed with the block. Raises ImportUnavailable."""
     try:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
     except OSError as error:
@@ -332,7 +330,6 @@ async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> No
 
 
 def _checked(content: bytes, options: ImportOptions) -> Document:
-    """Validate the result of an import like a foreign file. Raises ImportFailed."""
     try:
         document = parse_document(Path("document"), content, is_foreign=True)
     except BrokenFile as error:
@@ -345,7 +342,6 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
 
 
 def _reason_of(exit_code: int, cpu_s: float) -> str:
-    """Return the reason why a process ended without a result."""
     if exit_code == -signal.SIGXCPU:
         advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
         return f"takes more than {cpu_s:g} s of CPU; {advice}"

@@ -27,7 +27,7 @@ OCR_DATA = ("/usr/share/tesseract-ocr", "/usr/share/tessdata")
 
 
 def main() -> None:
-    """Read a request and a file; write progress, then the document or the reason of the failure."""
+    """Read a request and a file; write progress, then the document or the failure."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(source.readline())  # written by the gateway; the file follows
     limit_process(math.ceil(request["cpu_s"]))
@@ -58,7 +58,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
 
 
 def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:
-    # imported after the limits are set
+    # after the limits are set
     from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.kinds import import_data  # noqa: PLC0415

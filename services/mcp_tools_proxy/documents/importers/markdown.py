@@ -37,8 +37,8 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """Build a document from Markdown: headings become sections, pages are at most 8 kB.
 
     The title comes from the front matter, which is removed, or from the first heading. Headings
-    inside quotes, lists or code start no section; text before the first heading has no section.
-    Raises ImportFailed if ``data`` is empty or cannot be decoded.
+    inside quotes, lists or code do not start sections; text before the first heading is outside all
+    sections. Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)

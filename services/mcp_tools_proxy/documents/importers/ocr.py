@@ -1,7 +1,7 @@
 """Reads scanned pages with Tesseract, inside the import process (extra ocr).
 
 The wheel of tesserocr contains the library; the language data, ``*.traineddata``, is in Debian
-packages. No process is started, so the limits of the import process apply.
+packages. Tesseract runs in this process, so the limits of the import apply.
 """
 
 import math
@@ -106,7 +106,6 @@ class _Engine:
 
 
 def _data_folder(languages: Sequence[str], folders: Sequence[str]) -> Path:
-    """Return the folder with the data of every language. Raises ImportFailed."""
     missing = list(languages)
     for folder in map(Path, folders):
         lacking = [it for it in languages if not (folder / f"{it}.traineddata").exists()]

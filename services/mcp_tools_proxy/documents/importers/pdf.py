@@ -40,7 +40,7 @@ def import_pdf(
     """Build a document from a PDF: its pages, its outline as sections, its title.
 
     Pages without text keep their number. ``reader`` reads scanned pages. Raises ImportFailed if the
-    file is broken, encrypted, or has no text at all.
+    file is broken, encrypted, or without any text.
     """
     try:
         with closing(PdfDocument(data)) as pdf:
@@ -68,8 +68,6 @@ _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page's text, and the confidence of its OCR, if any."""
-
     text: str
     confidence: int | None = None
 
@@ -117,7 +115,7 @@ def _text_of(read: Callable[[], str]) -> str:
 def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:
     """Locate each title in its page's text, after the previous one; otherwise use the page's start.
 
-    A bookmark's coordinates do not help, because they are unrelated to the order of the text.
+    A bookmark's coordinates do not help: they are unrelated to the order of the text.
     """
     headings: list[Heading] = []
     found_to = (1, 0)

@@ -28,13 +28,13 @@ log = structlog.get_logger()
 class ChangeFeed:
     """Notifies listeners of changes, over its own connection, until ``run`` is cancelled.
 
-    Every ``beat_s`` it sends a notification to itself. A database delivers notifications in order,
-    so the arrival of this beat means that all earlier ones arrived. If beats do not arrive although
-    the database responds (PgBouncer in transaction mode, a standby), the feed polls the log of
-    changes at each beat instead; otherwise every ``poll_s``, for lost notifications. ``is_current``
-    holds for ``stale_s`` after the last successful beat or poll. Each new connection reports that
-    all documents may have changed. Nothing is read from the database until ``check`` or ``run`` has
-    verified its role and schema.
+    Every ``beat_s`` it sends a notification (beat) to itself. A database delivers notifications in
+    order, so the arrival of the beat means that all earlier ones have arrived. If beats do not
+    arrive although the database responds (PgBouncer in transaction mode, a standby), the feed polls
+    the log of changes at each beat; otherwise every ``poll_s``, for lost notifications.
+    ``is_current`` holds for ``stale_s`` after the last beat or poll. Each new connection reports
+    that all documents may have changed. Nothing is read from the database before ``check`` or
+    ``run`` has verified its role and schema.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ChangeFeed:
 
     @property
     def is_current(self) -> bool:
-        """Whether the last beat is younger than ``stale_s``."""
+        """Whether the last beat or poll is younger than ``stale_s``."""
         return asyncio.get_running_loop().time() < self._current_until
 
     @property
@@ -103,7 +103,6 @@ class ChangeFeed:
             await asyncio.sleep(self._retry_s)
 
     async def _follow(self) -> None:
-        """Follow the database over one connection until it fails."""
         async with self._connected() as connection:
             async with self._in_time():
                 await self._check(connection)
@@ -134,7 +133,7 @@ class ChangeFeed:
             connection.terminate()
 
     async def _check(self, connection: asyncpg.Connection) -> None:
-        """Check role and schema, and detect a pooler by its different process id."""
+        """Check role and schema, and detect a pooler, whose process id differs."""
         async with connection.transaction():
             await check_connection(connection)
             pid = await connection.fetchval("SELECT pg_backend_pid()")
@@ -152,8 +151,8 @@ class ChangeFeed:
     async def _beat(self, connection: asyncpg.Connection) -> bool:
         """Send a notification to this process; return whether it arrived.
 
-        A pooler returns the result of a transaction, with the notifications received so far, to the
-        sender. Behind a pooler, another connection sends the beat, like another replica would.
+        A pooler delivers pending notifications to the sender with the result of its transaction.
+        Behind a pooler, another connection sends the beat, as another replica would.
         """
         self._beats += 1
         self._arrived.clear()
@@ -177,7 +176,7 @@ class ChangeFeed:
     async def _poll(self, connection: asyncpg.Connection) -> None:
         """Report changes since the last poll; the first poll only records the position.
 
-        Transactions that were in progress are read again, because they can have ended since.
+        Transactions that were in progress are read again, as they can have ended since.
         """
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             mark = await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")

@@ -19,8 +19,8 @@ MAX_CONNECTIONS = 16
 log = structlog.get_logger()
 
 _BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""Errors that leave a connection unusable; asyncpg's internal error means that the server closed
-the connection just before use."""
+"""Errors that leave a connection unusable; an internal error of asyncpg means that the server
+closed the connection just before use."""
 
 FAILURES = (*_BROKEN, asyncpg.PostgresError)
 """Errors raised by asyncpg; a TimeoutError is an OSError."""
@@ -49,8 +49,8 @@ def one_line_of(error: BaseException) -> str:
 async def connect(url: str, **options: Any) -> asyncpg.Connection:
     """Open a connection without named prepared statements. Raises one of FAILURES.
 
-    Behind PgBouncer in transaction mode, a name is unknown to the next transaction or belongs to
-    another client's statement.
+    Behind PgBouncer in transaction mode, the next transaction does not know a name, or it belongs
+    to another client's statement.
     """
     try:
         return await asyncpg.connect(url, **{"statement_cache_size": 0} | options)
@@ -68,7 +68,7 @@ class Database:
     """A connection pool whose transactions each set their tenant.
 
     ``problem`` is the reason why reads are impossible, or None; ``ChangeFeed`` maintains it. While
-    it is set, transactions fail immediately instead of waiting.
+    it is set, transactions fail immediately.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
@@ -76,7 +76,7 @@ class Database:
         self.timeout_s = timeout_s
         self.problem: str | None = None
         self.suspect = asyncio.Event()
-        """Set by a failed or cancelled transaction to trigger a check of the database."""
+        """Set by failed and cancelled transactions to trigger a check of the database."""
         self.caches_statements = False
         """Whether new connections cache prepared statements; not behind a pooler."""
         self._failure: str | None = None
@@ -142,8 +142,8 @@ class Database:
     async def _connection(self) -> AsyncIterator[Connection]:
         """Yield a pooled connection; terminate it after cancellation or a timeout.
 
-        asyncpg would send a cancel request over a second connection and wait for it, forever if the
-        server was stopped (SIGSTOP).
+        asyncpg would send a cancel request over a second connection and wait, forever if the server
+        was stopped (SIGSTOP).
         """
         pool = await self._open_pool()
         connection = await pool.acquire()
@@ -173,8 +173,8 @@ class Database:
     async def _connect(self, *arguments: Any, **options: Any) -> asyncpg.Connection:
         """Open a connection, to completion even if the caller is cancelled.
 
-        asyncpg does not close a connection whose opening is cancelled at its first step: forty
-        timed-out calls left a dozen sockets open.
+        asyncpg does not close a connection cancelled at its first step: forty timed-out calls left
+        a dozen sockets open.
         """
         if self.caches_statements:
             options["statement_cache_size"] = STATEMENTS

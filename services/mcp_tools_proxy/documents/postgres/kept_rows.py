@@ -1,7 +1,4 @@
-"""Older versions and original PDFs in PostgreSQL.
-
-An older version is one row with a whole document without its readers; a PDF is one row.
-"""
+"""Older versions and original PDFs in PostgreSQL, one row each; versions without readers."""
 
 from collections.abc import Sequence
 
@@ -76,7 +73,7 @@ async def keep_present(connection: Connection, key: Key, *, version: str, older:
 
 
 async def original_tag(connection: Connection, key: Key, version: str) -> str | None:
-    """Return the time at which a version's PDF was kept, as a tag, or None."""
+    """Return the time when a version's PDF was kept, as a tag, or None."""
     found = await connection.fetchval(f"SELECT kept_at {_OF_VERSION}", *map(sought, key), version)
     return None if found is None else str(found)
 

@@ -95,7 +95,7 @@ def loaded(text: str) -> str:
 def sought(text: str) -> str:
     """Return an id in its stored form; one that cannot be stored matches no document.
 
-    A caller can send a lone surrogate, which has no UTF-8. That is an unknown document, not a
+    A caller can send a lone surrogate, which UTF-8 cannot encode: an unknown document, not a
     database error.
     """
     return re.sub("[\ud800-\udfff]", _NEVER_STORED, stored(text))

@@ -1,6 +1,6 @@
 """PostgreSQL schema and gateway role: creation, migration and checks.
 
-The role has only the privileges that the gateway needs, and row-level security applies to it.
+The role has only the privileges that the gateway needs, under row-level security.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
 
 
 async def _fold_names(connection: asyncpg.Connection) -> None:
-    """Fold the names in rows from before migration 0002; PostgreSQL could fold only by its own locale.
+    """Fold the names in rows from before migration 0002; PostgreSQL folds by its own locale.
 
     Replicas are not notified: their cached data does not change.
     """
@@ -189,7 +189,7 @@ def _role_of(url: str) -> tuple[str, str | None]:
 
 
 def _scram_verifier(password: str) -> str:
-    """Return the SCRAM verifier of a password, so that the statement log has no password."""
+    """Return a password's SCRAM verifier, which keeps the password out of the statement log."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, SCRAM_ROUNDS)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -232,7 +232,7 @@ async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
 async def check_role_of(url: str, *, timeout_s: float) -> None:
     """Check the role of a URL before the start. Raises WrongRole.
 
-    An unreachable database does not prevent the start: it is checked later.
+    An unreachable database is checked later.
     """
     with suppress(*FAILURES):
         async with asyncio.timeout(timeout_s):
@@ -244,10 +244,9 @@ async def check_role_of(url: str, *, timeout_s: float) -> None:
 
 
 async def prepare_database(url: str, owner_url: str | None, *, timeout_s: float) -> None:
-    """Migrate as the owner, if configured, and check the gateway's role.
+    """Migrate as the owner, if configured, and check the gateway's role. Raises WrongRole.
 
-    Raises WrongRole. A database that is unreachable or of a newer release does not prevent the
-    start: the gateway serves everything else.
+    A database that is unreachable or of a newer release does not prevent the start.
     """
     if owner_url is not None:
         try:

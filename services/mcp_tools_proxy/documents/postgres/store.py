@@ -40,7 +40,7 @@ READ_TIMEOUT_S = 20.0
 """Seconds to read a kept PDF; 64 MB take a few."""
 
 MAX_TENANTS = 10_000
-"""Tenants whose ``has_readers`` is cached; callers can send any tenant."""
+"""Tenants with a cached ``has_readers``; callers can send any tenant."""
 
 
 class PostgresStore:
@@ -188,12 +188,10 @@ def _numbered(pages: list[str], first: int) -> dict[int, str]:
 
 
 def _pattern(word: str) -> str:
-    """Return the LIKE pattern for texts that contain a word."""
     return "%" + re.sub(r"([\\%_])", r"\\\1", sought(word)) + "%"
 
 
 def _in_range(number: int) -> int:
-    """Limit a page number to PostgreSQL's integers."""
     return min(number, 2**31 - 1)
 
 

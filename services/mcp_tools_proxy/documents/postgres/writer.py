@@ -97,8 +97,8 @@ _LOCK_TENANT = (
 """One writer per tenant, so that replicas cannot exceed its quota together."""
 
 ROW_BYTES = 100
-"""Size of a page, section or chunk without its texts: without it, a tenant could store documents of
-900,000 empty pages at no cost."""
+"""Size of a page, section or chunk without its texts: otherwise, documents of 900,000 empty pages
+would be free."""
 
 _SIZES = f"""
 SELECT d.doc_id, greatest(p.bytes + s.bytes + c.bytes, v.bytes) AS bytes, o.bytes AS original
@@ -352,7 +352,6 @@ async def _check_quota(
 
 
 def _facts_of(rows: Sequence[asyncpg.Record], tenant_id: str) -> dict[str, int]:
-    """Return the bytes of each document's facts."""
     heads = (head_of_row(tenant_id, loaded(row["doc_id"]), row) for row in rows)
     return {head.doc_id: facts_bytes(head) for head in heads}
 
@@ -369,7 +368,6 @@ def _text_bytes(document: Document) -> int:
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
-    """Replace all rows of a document."""
     key = (stored(head.tenant_id), stored(head.doc_id))
     await connection.execute(
         _PUT,

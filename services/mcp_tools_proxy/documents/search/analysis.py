@@ -80,7 +80,8 @@ def language_named(name: str) -> Language:
 def detect_language(texts: Sequence[str]) -> Language:
     """Detect the language of texts by their stop words; English if no other is clear.
 
-    Cyrillic words do not count, because they get Russian stems in every language.
+    In Cyrillic texts, only words in Latin letters decide: Cyrillic words get Russian stems in every
+    language.
     """
     sample = _sample(texts)
     total = len(_words().analyze(sample))
@@ -95,7 +96,6 @@ def detect_language(texts: Sequence[str]) -> Language:
 
 
 def _sample(texts: Sequence[str]) -> str:
-    """Return pieces of text from all over a document."""
     step = max(1, len(texts) // _SAMPLES)
     chosen = texts[::step]
     length = _SAMPLE_CHARS // max(1, len(chosen))
@@ -138,7 +138,7 @@ PAIRED_RUN = re.compile(rf"[{_UNSPACED}]+|[{_HANGUL}]+")
 """Matches runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese, whose terms are
 character pairs.
 
-Korean has spaces, but particles are attached to words.
+Korean has spaces, but attaches particles to words.
 """
 
 RUN = re.compile(
@@ -188,7 +188,7 @@ class Analysis:
         return self.analyzer.analyze(prepare(text))
 
     def learn_run(self, run: str) -> str:
-        """Return, and cache, the term of a run that is one word; otherwise ""."""
+        """Return and cache the term of a run that is one word, otherwise ""."""
         terms = self.terms(run) if len(run) <= TERM_BYTES else ()
         if len(self.term_of_run) >= _KNOWN_RUNS:
             self.term_of_run.clear()
@@ -211,8 +211,7 @@ def analysis_of(language: Language) -> Analysis:
 def _analyzer(language: Language, *without: Language) -> tantivy.TextAnalyzer:
     """Build an analyzer from words to terms; drops the stop words of ``without``.
 
-    Stemming precedes accent folding because stems depend on accents. Each stemmer ignores other
-    scripts.
+    Stemming precedes accent folding because stems depend on accents. Stemmers ignore other scripts.
     """
     builder = (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())

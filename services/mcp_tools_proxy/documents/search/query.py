@@ -1,6 +1,6 @@
-"""Conversion of queries: content words, each with its matching terms.
+"""Conversion of queries to content words with their matching terms.
 
-Matching terms include similar ones of the document: compounds, derivations, parts and misspellings.
+These include similar terms of the document: compounds, derivations, parts and misspellings.
 """
 
 import math
@@ -28,22 +28,22 @@ QUERY_TERMS = 256
 
 OFTEN = 20
 """Similar terms are not looked up for a term in more chunks than this. The lookup takes most of the
-search time, and skipping it costs little: 0.95 instead of 0.96 on the tuning half of the questions,
-no difference on headings."""
+search time, and skipping it costs little: 0.95 instead of 0.96 of the questions in the tuning half,
+none of the headings."""
 
 _KNOWN_CONCEPTS = 256
 """Cached concepts per index: the lookup of similar terms takes half of a search."""
 
 Related = Callable[[str, bool], Mapping[str, float]]
-"""Returns terms similar to a term, with weights; the second argument says whether the document
-contains the term."""
+"""Returns similar terms with weights; the second argument says whether the document contains the
+term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldQueries:
     """The queries for a concept in one field.
 
-    ``scoring`` has the score (BM25) of the best term; ``covering`` has the concept's weight for any
+    ``scoring`` has the BM25 score of the best term, ``covering`` the concept's weight for any
     match.
     """
 
@@ -120,7 +120,6 @@ class Concepts:
         )
 
     def _weight(self, term: str) -> float:
-        """Return a term's IDF; 0 if the document lacks it."""
         return rarity(self._searcher.doc_freq(CHUNK_TEXT, term), self._chunk_count)
 
 
@@ -188,8 +187,8 @@ _MOST_SLIPPED = 2
 """Maximum adjacent letters that differ in a misspelling."""
 
 _WEIGHT = 0.5
-"""Maximum weight of a similar term. On the tuning half, 0.95 of the questions have a correct hit in
-the top three with it, 0.93 with half of it, 0.91 without similar terms."""
+"""Maximum weight of a similar term. Top-three hits in the tuning half of the questions: 0.95 with
+it, 0.93 with half of it, 0.91 without similar terms."""
 
 _MOST_RELATED = 4
 """Maximum similar terms per term."""
@@ -204,8 +203,8 @@ class Vocabulary:
     def related(self, term: str, is_known: bool) -> Mapping[str, float]:
         """Return terms similar to ``term``, without itself, with weights (< 1).
 
-        For a term in the document (``is_known``): terms that contain it or share its beginning. For
-        another term, also its parts and misspellings.
+        For a term in the document (``is_known``): terms that contain it or share its beginning.
+        Otherwise also its parts and misspellings.
         """
         if PAIRED_RUN.fullmatch(term):  # a single character is part of pairs
             found = dict.fromkeys(self._containing(term), _WEIGHT) if len(term) == 1 else {}
@@ -257,7 +256,6 @@ class Vocabulary:
 
 
 def _common_beginning(one: str, other: str) -> int:
-    """Return the length of the common beginning of two terms."""
     for n, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return n

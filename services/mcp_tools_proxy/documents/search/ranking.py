@@ -13,8 +13,8 @@ LISTING_FACTOR = 0.15
 """Factor for listings. On the same headings, MRR is 0.45 with 1, 0.61 with 0.25, 0.62 with 0.15."""
 
 SAME_PAGE_FACTOR = 0.6
-"""Factor for each further chunk of a page. On the tuning half, 0.92 of the questions have a correct
-hit in the top three with 1, 0.95 with 0.7 and less."""
+"""Factor for each further chunk of a page. Top-three hits in the tuning half of the questions: 0.92
+with 1, 0.95 with 0.7 and less."""
 
 Scores = Mapping[int, float]
 
@@ -22,15 +22,15 @@ KEPT = 3
 """Ranks within which an exact match keeps or improves its rank."""
 
 _DAMPING = 60
-"""Damping of reciprocal rank fusion (Cormack and others, 2009): higher values reduce the difference
-between the first ranks."""
+"""Damping of reciprocal rank fusion (Cormack and others, 2009): higher values level the first
+ranks."""
 
 
 def covered(scores: Scores, weights: Scores, total: float) -> dict[int, float]:
     """Scale scores by the covered share of the query's weight (``total``).
 
-    On the tuning half, 0.96 of the questions have a correct hit in the top three with it, 0.92
-    without; 0.93 with its square root, 0.95 with its power of 1.5.
+    Top-three hits in the tuning half of the questions: 0.96 with it, 0.92 without, 0.93 with its
+    square root, 0.95 with its power of 1.5.
     """
     least = min(weights.values(), default=0)
     return {place: score * weights.get(place, least) / total for place, score in scores.items()}

@@ -54,7 +54,7 @@ _CANDIDATES = 16
 """Chunks, and pages, whose scores are fused; 24, 40 and 80 find the same on the tuning half."""
 
 _COVERAGES = 32
-"""Chunks whose coverage of the query is computed: the best ones."""
+"""Best chunks whose coverage of the query is computed."""
 
 _WHOLE = 0.999
 """Share of a query's weight that counts as all of it: the engine adds in 32 bits."""
@@ -70,9 +70,9 @@ QUICK_TEXT_BYTES_OF_A_WORD = 32_000_000
 QUICK_CHUNK_CHARS = 2_000
 QUICK_QUERY_CHARS = 200
 QUICK_QUERY_WORDS = 8
-"""Limits of a quick search. With 6 MB and 5 results, compared with a plain query of the engine, it
-takes 1.6 times as long for 3 words (0.25 ms), 1.8 for the 5 most frequent ones (0.6 ms), 2 for 10
-of them (1.0 ms) and for 21 (1.7 ms); the time is proportional to the text."""
+"""Limits of a quick search. With 6 MB and 5 results, its time relative to a plain query of the
+engine is 1.6 for 3 words (0.25 ms), 1.8 for the 5 most frequent ones (0.6 ms), 2 for 10 of them
+(1.0 ms) and for 21 (1.7 ms); it is proportional to the text."""
 
 
 class SearchIndex:

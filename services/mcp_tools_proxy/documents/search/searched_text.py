@@ -1,6 +1,6 @@
-"""Searchable text of a document: without running titles and page numbers, with listings detected.
+"""Searchable text of a document: without running titles and page numbers.
 
-Listings are tables of contents and back-of-book indexes, which point to other pages.
+Also detects listings: tables of contents and back-of-book indexes, which point to other pages.
 """
 
 import re
@@ -86,8 +86,8 @@ LINE_CHARS = 200
 """Longer lines are text."""
 
 MAX_PAGES = 50_000
-"""Documents with more pages are not examined: 199,000 pages made a million objects, and one garbage
-collection took 0.1 s."""
+"""Pages of an examined document: 199,000 made a million objects, and one garbage collection took
+0.1 s."""
 
 _NUMBER = re.compile(r"\d{1,6}")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -111,7 +111,7 @@ def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
 
     The first page with such a line keeps it, so that its words can be found, and so does a page
     without other text; page numbers are removed everywhere. One number may increase with the pages;
-    otherwise lines must be equal. Documents over MAX_PAGES have no repeated lines.
+    otherwise lines must be equal. Documents over MAX_PAGES are not examined.
     """
     if len(pages) > MAX_PAGES:
         return [()] * len(pages)
@@ -138,7 +138,7 @@ def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
 def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
     """Return part of a page with ``spans`` replaced by spaces; other characters keep their offset.
 
-    ``begin`` is the offset of the part on its page; ``spans`` are the page's, ascending.
+    The part starts at ``begin`` on its page; ``spans`` are the page's, ascending.
     """
     parts: list[str] = []
     done = 0
@@ -151,7 +151,6 @@ def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
 
 
 def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
-    """Return the first and the last lines of a page, each once."""
     filled = list(_filled_lines(text))
     top = filled[:EDGE_LINES]
     bottom = filled[max(EDGE_LINES, len(filled) - EDGE_LINES) :]
@@ -200,7 +199,6 @@ def _is_repeated(places: Sequence[int], number: int) -> bool:
 
 
 def _leaves_text(text: str, repeated: Sequence[_EdgeLine]) -> bool:
-    """Return whether a page has text besides the repeated lines."""
     parts = zip(
         [0, *(it.end for it in repeated)], [*(it.start for it in repeated), None], strict=True
     )

@@ -141,8 +141,8 @@ class MatchFinder:
     def find(self, text: str) -> list[Match]:
         """Return the matches in reading order.
 
-        Only distinct runs with the first letter of a term are looked up, which takes a tenth of the
-        time. A part of a camel-case word ("UseCaseId") can have that letter too.
+        Only distinct runs with the first letter of a term are looked up, in a tenth of the time. A
+        part of a camel-case word ("UseCaseId") can have that letter too.
         """
         skipped, weights, term_of_run = self._skipped, self._weights, self._analysis.term_of_run
         matches: list[Match] = []

@@ -30,7 +30,7 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 T = TypeVar("T")
 
 BATCH_CHARS = 8_000_000
-"""Characters of documents per commit: about two seconds of work, the maximum that a stop loses."""
+"""Characters of documents per commit: about two seconds of work, the most that a stop loses."""
 
 BATCH_DOCUMENTS = 500
 
@@ -124,11 +124,11 @@ class TenantDocuments:
 class TenantIndex:
     """The index of a tenant, updated step by step; for one event loop.
 
-    The index has a stamp (version and readers) of each document. Listing all documents, and
-    checking those noted as changed, compares these stamps with the current heads: documents with
-    another stamp wait to be indexed, and unknown ones are removed. ``step`` then commits one batch
-    and opens a new snapshot, in which searches run. Only the process that holds the lock writes;
-    others open its commits and list again. Blocking calls run in a thread, one at a time per index.
+    The index has a stamp (version and readers) of each document. ``step`` compares these stamps
+    with the heads of all documents or, later, of those noted as changed: documents with another
+    stamp wait to be indexed, and entries of missing documents are removed. It then commits one
+    batch and opens a new snapshot for searches. Only the process that holds the lock writes; others
+    open its commits and compare again. Blocking calls run in a thread, one at a time per index.
     """
 
     def __init__(
@@ -143,7 +143,6 @@ class TenantIndex:
         self.tenant_id = tenant_id
         self.snapshot: IndexSnapshot | None = None
         self.failure: str | None = None
-        """Reason why the index cannot be written."""
         self._files = files
         self._documents = documents
         self._executor = executor
@@ -154,10 +153,9 @@ class TenantIndex:
         """Whether they were ever listed."""
         self._is_busy = False
         self._is_pending = False
-        """Whether the listing missed documents that the store did not know yet."""
+        """Whether the store did not know all documents when they were listed."""
         self._rebuilt_at = -RETRY_S
         self._noted: set[str] = set()
-        """Documents that may have changed."""
         self._waiting: dict[str, _MissingDocument] = {}
         self._removed: set[str] = set()
         self._stamps: dict[str, str] = {}
@@ -246,7 +244,6 @@ class TenantIndex:
             await self._follow()
 
     async def _write(self) -> None:
-        """Remove deleted documents and add the next missing ones."""
         if self._removed:
             removed = list(self._removed)
             await self._call(partial(self._files.remove, removed))
@@ -301,7 +298,6 @@ class TenantIndex:
             self._waiting[head.doc_id] = _MissingDocument(head.readers, stamp is not None)
 
     async def _read_batch(self) -> Sequence[tuple[Document, DocumentHead]]:
-        """Read the next documents missing from the index."""
         batch: list[tuple[Document, DocumentHead]] = []
         chars = 0
         for doc_id in list(self._waiting):
@@ -325,7 +321,6 @@ class TenantIndex:
             return None
 
     async def _follow(self) -> None:
-        """Open what another process has committed."""
         if self._files.are_newer:
             await self._reopen()
             self._is_listed = False
@@ -391,7 +386,6 @@ def _progress(
 
 
 def _stamps_in(snapshot: IndexSnapshot | None) -> dict[str, str]:
-    """Return the stamps of the documents in an index. Raises IndexDamaged."""
     if snapshot is None:
         return {}
     return called(lambda: {state.doc_id: state.stamp for state in snapshot.states()})

@@ -62,7 +62,7 @@ class IndexedPlace(NamedTuple):
     """Position of a chunk: its characters on the page, and the sections that start in it.
 
     ``start`` is None if the chunk's text is not on its page. ``sections`` has the start of each
-    section, in characters of the page, and its id ("" for no section).
+    section, in characters of the page, and its id ("" for none).
     """
 
     doc_id: str

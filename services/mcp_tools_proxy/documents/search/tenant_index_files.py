@@ -40,14 +40,14 @@ _WRITER_HEAP_BYTES = 32_000_000
 """Allocated as needed while writing; about 10 MB of text become one segment."""
 
 _FULL_BYTES = 1_000_000
-"""Free space below which a failure is reported as a full disk; the engine only reports a killed
+"""Free space below which a failure is reported as a full disk; the engine reports a killed
 writer."""
 
 _COMMITTED = "meta.json"
 
 _SYSTEM_ERROR = re.compile(r"\bOs \{ code: (\d+)")
-"""Format of system errors in the engine's messages, such as too many open files or a read-only
-folder. Missing, short or changed files have other messages."""
+"""System errors in the engine's messages, such as too many open files or a read-only folder.
+Missing, short or changed files have other messages."""
 
 
 class IndexFailure(Exception):

@@ -39,7 +39,7 @@ from mcp_tools_proxy.documents.search.tenant_index_entries import (
 )
 
 CANDIDATES = 64
-"""Chunks whose coverage of the query is computed: the best ones."""
+"""Best chunks whose coverage of the query is computed."""
 
 MANY_TERMS = 64
 """Filters with more terms use a set lookup, which takes 4 ms."""
@@ -158,7 +158,6 @@ class IndexSnapshot:
     def _coverages(
         self, words: Sequence[QueryWord], keys: Sequence[int | float | bool | None]
     ) -> Mapping[object, float]:
-        """Return the covered weight of the words for each of some chunks, by key."""
         chosen = any_of(tantivy.Query.term_query(self._schema, KEY, key) for key in keys)
         query = tantivy.Query.boolean_query(
             [
@@ -213,12 +212,11 @@ MAX_WORDS = 64
 """Maximum words of a query."""
 
 _CLEARLY_MORE = 2
-"""Number of stop words by which one language must exceed another to decide."""
+"""Stop words by which one language must exceed another to decide."""
 
 _BEGINNING = 3
 _UNKNOWN_BEGINNING = 2
-"""Letters that similar terms share with a term, and that possible corrections share with an unknown
-one."""
+"""Letters that similar terms share with a term, and possible corrections with an unknown one."""
 
 _LONGEST_LIST = 20_000
 """Maximum terms compared, which takes 3 ms."""
@@ -247,8 +245,8 @@ class QueryWords:
     def _of_its_language(self, words: Sequence[str]) -> Sequence[Analysis]:
         """Return the analyses that decide about stop words: all, or those of a clear language.
 
-        A language is clear if it has several more of the query's words as stop words: "die" is a
-        word of English, too.
+        A clear language has several more of the query's words as stop words: "die" is a word of
+        English, too.
         """
         stops = [sum(not it.content_terms(word) for word in words) for it in self._analyses]
         if not stops or max(stops) - min(stops) < _CLEARLY_MORE:
@@ -296,5 +294,4 @@ class QueryWords:
         return related
 
     def _rarity(self, term: str) -> float:
-        """Return a term's IDF among the tenant's chunks; 0 if unknown."""
         return rarity(self._searcher.doc_freq(TEXT, term), self._searcher.num_docs)

@@ -166,7 +166,6 @@ class TenantIndexes:
             self._close_unused()
 
     async def _wait(self, until: float | None) -> None:
-        """Wait for work, or for the time of the next step."""
         try:
             async with asyncio.timeout_at(until):
                 await self._has_work.wait()
@@ -183,9 +182,9 @@ class TenantIndexes:
 class TenantSearch:
     """Finds places in an index and checks each with the repository before it is shown.
 
-    The repository decides by the current content of the store. Documents that are refused, or whose
-    version differs from the indexed one, are excluded, and the search is repeated to fill the
-    result (ATTEMPTS times in all).
+    The repository decides by the current content of the store. Refused documents, and those whose
+    version is not the indexed one, are excluded, and the search is repeated to fill the result
+    (ATTEMPTS times in all).
     """
 
     def __init__(self, repository: DocumentRepository, indexes: TenantIndexes) -> None:
@@ -291,7 +290,6 @@ class _Checks:
 
 
 def _find(snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]) -> _Ranked:
-    """Search, in a thread."""
     named = [query.doc_ids, query.caller.documents]
     filters = Filters(
         readers=reader_terms(query.caller),
@@ -311,7 +309,6 @@ def _find(snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]) -> _Ra
 def _hits(
     checked: Sequence[_Checked], weights: Mapping[str, int]
 ) -> Sequence[tuple[CachedDocument, Hit]]:
-    """Cut the snippets, in a thread."""
     return [(it.document, _hit(it, weights)) for it in checked]
 
 

@@ -47,7 +47,7 @@ def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
 def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, str]:
     """Cut a window's texts to ``max_bytes`` of UTF-8 in total; return the rest by index.
 
-    The bytes are spent from the anchor outwards: a chunk before the anchor loses its beginning, the
+    Bytes are spent from the anchor outwards: a chunk before the anchor loses its beginning, the
     anchor and the chunks after it their end (T-02).
     """
     kept: dict[int, str] = {}
@@ -135,7 +135,7 @@ def window_tool(
     """Build read_chunk_window (T-02 … T-04).
 
     With ``own_documents_only``, the document must be in ``repository``. Otherwise Retrieval decides
-    about access, but only after the request, so such a call is always charged to the document's
+    about access, but only after the request, so the call is always charged to the document's
     budget. Once a document of the tenant has readers, a Retrieval Service that does not receive the
     caller is asked only for documents that the caller can read.
     """

@@ -1,6 +1,6 @@
 """Builds a Tool from a pydantic argument model and one async function.
 
-Also defines shared arguments, such as those that identify a document, and its lookup.
+Also defines shared arguments, such as a document's id, and its lookup.
 """
 
 import re
@@ -82,7 +82,7 @@ class Arguments(BaseModel):
 class ConflictingArguments(ValueError):
     """Arguments are individually valid but inconsistent; raised in validators of a model.
 
-    ``names`` are these arguments: pydantic has no location for an error of a whole model.
+    ``names`` are these arguments: pydantic has no location for errors of a whole model.
     """
 
     def __init__(self, message: str, *names: str) -> None:
@@ -119,11 +119,7 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     """Whether answers have sources if neither the request nor the agent's profile decides."""
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with its doc_id as text.
-
-        If it is missing, add the only document that the caller is bound to, if there is exactly
-        one.
-        """
+        """Return the call with its doc_id as text, by default the only one of the caller."""
         given = call.arguments.get(DOCUMENT_ARGUMENT)
         documents = call.caller.documents
         if given is not None:
@@ -219,7 +215,6 @@ def _spelling(name: str) -> str:
 
 
 def _names_in(error: ErrorDetails) -> tuple[str, ...]:
-    """Return the names of the arguments that caused a problem."""
     if error["loc"]:
         return (str(error["loc"][0])[:QUOTE_CHARS],)
     match error.get("ctx"):
@@ -259,8 +254,7 @@ def document_finder(
 ) -> FindDocument[DocumentArgumentsT]:
     """Build a function that finds the document of a call, with the wanted parts.
 
-    The function raises AccessDenied or DocumentNotFound if the caller cannot read the document, and
-    DocumentsUnavailable.
+    The function raises AccessDenied, DocumentNotFound, DocumentsUnavailable.
     """
 
     def find(arguments: DocumentArgumentsT, call: Call) -> Awaitable[CachedDocument]:
@@ -305,8 +299,7 @@ def build_local_tool(
     is charged; if it returns None, even a call for a missing document is charged to the document's
     budget. ``function`` receives the found document. A tool without documents (``no_document``)
     needs no tenant. A tool that is not configured is not listed, and its calls are refused. With
-    ``ignores_unknown_arguments``, the result names unknown arguments unless they look misspelt,
-    which is an error.
+    ``ignores_unknown_arguments``, the result names unknown arguments; misspelt ones are refused.
     """
     spec = ToolSpec(
         name=name,

@@ -34,8 +34,8 @@ PAGE_SEPARATOR = "\n\n"
 """Joins pages by a blank line (contract §2)."""
 
 MAX_SPANS = 100
-"""Maximum pages in one answer: each has a source of some 150 bytes, which would be longer than the
-text if pages have only a few characters."""
+"""Maximum pages in one answer: each has a source of some 150 bytes, more than the text of pages
+with a few characters."""
 
 
 class PagesArguments(VersionArguments):
@@ -365,7 +365,6 @@ def cut_pages(
 
 
 def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
-    """Yield the text of the spans and separators."""
     for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
         if number:
             yield PAGE_SEPARATOR
