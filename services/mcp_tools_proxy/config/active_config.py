@@ -1,6 +1,6 @@
-"""The active configuration: the last good version of each file, and the active preset."""
+"""The active configuration: the last good version of each file, and which preset is active."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -9,7 +9,7 @@ from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
-from mcp_tools_proxy.config.preset_files import LoadedPreset
+from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetListing
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,
@@ -132,3 +132,35 @@ class ActiveConfig:
 def unique_problems(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Join lists of problems without duplicates: a preset may be active and an agent's as well."""
     return tuple(dict.fromkeys(chain.from_iterable(problems)))
+
+
+def choose_preset(
+    configuration: Configuration | None,
+    before: Configuration | None,
+    chosen: str | None,
+    *,
+    pinned: str | None,
+    list_presets: Callable[[], PresetListing],
+) -> str | None:
+    """Return the id of the preset that should be active now, None if none is chosen.
+
+    ``configuration`` is mcp.json as last read, ``before`` the version before that; None is one that
+    could never be read. ``chosen`` is the choice so far, ``pinned`` the preset of the environment.
+    """
+    if pinned:
+        return pinned
+    if configuration is None:
+        return chosen
+    default = configuration.default_preset_id
+    if default is not None and (before is None or default != before.default_preset_id):
+        return default
+    if before is None and chosen is None:
+        return _only_preset(list_presets())
+    return chosen
+
+
+def _only_preset(listing: PresetListing) -> str | None:
+    broken = {problem.file for problem in listing.problems}
+    ids = [preset.preset_id for preset in listing.presets]
+    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
+    return ids[0] if len(ids) == 1 else None

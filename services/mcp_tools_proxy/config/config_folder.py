@@ -1,6 +1,6 @@
 """The configuration folder: its files are read, watched, and written to when a default is saved.
 
-A preset is first chosen (``preset_files.choose_preset``), then active once its file can be loaded.
+A preset is first chosen (``active_config.choose_preset``), then active once its file can be loaded.
 Each load reads the chosen preset again. While that fails, the previous preset stays active (at the
 start: the empty one) and follows its own file; as soon as the chosen preset can be loaded, it is
 active. In the same way the last good mcp.json, agents.json and limits.json outlive their files, and
@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.active_config import ActiveConfig, choose_preset
 from mcp_tools_proxy.config.agents import AGENTS_FILE, load_agent_policies
 from mcp_tools_proxy.config.definitions_lock import ActiveLock, load_active_lock, save_lock
 from mcp_tools_proxy.config.json_file import (
@@ -32,7 +32,6 @@ from mcp_tools_proxy.config.preset_files import (
     PresetListing,
     PresetMissing,
     check_preset_id,
-    choose_preset,
     inactive_preset_problems,
     list_presets,
     load_preset,

@@ -4,7 +4,7 @@ The docstrings of the models are published. Every function that reads blocks: ca
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -54,7 +54,6 @@ from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     MAX_INSTRUCTIONS,
     MAX_SERVER_INSTRUCTIONS,
-    Configuration,
     InvalidConfig,
     OwnInstructions,
     Preset,
@@ -452,35 +451,3 @@ def inactive_preset_problems(
     reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
     first = Problem(file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is active")
     return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))
-
-
-def choose_preset(
-    configuration: Configuration | None,
-    before: Configuration | None,
-    chosen: str | None,
-    *,
-    pinned: str | None,
-    list_presets: Callable[[], PresetListing],
-) -> str | None:
-    """Return the id of the preset that should be active now, None if none is chosen.
-
-    ``configuration`` is mcp.json as last read, ``before`` the version before that; None is one that
-    could never be read. ``chosen`` is the choice so far, ``pinned`` the preset of the environment.
-    """
-    if pinned:
-        return pinned
-    if configuration is None:
-        return chosen
-    default = configuration.default_preset_id
-    if default is not None and (before is None or default != before.default_preset_id):
-        return default
-    if before is None and chosen is None:
-        return _only_preset(list_presets())
-    return chosen
-
-
-def _only_preset(listing: PresetListing) -> str | None:
-    broken = {problem.file for problem in listing.problems}
-    ids = [preset.preset_id for preset in listing.presets]
-    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
-    return ids[0] if len(ids) == 1 else None

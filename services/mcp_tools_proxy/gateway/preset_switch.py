@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class PresetSwitch:
-    """Activates the preset that a caller chooses; ``config.preset_files`` has what files choose."""
+    """Activates the preset that a caller chooses; ``active_config.choose_preset`` reads files."""
 
     def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
         self._files = files
