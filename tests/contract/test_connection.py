@@ -64,10 +64,10 @@ async def test_the_server_s_error_is_a_peer_error(kind: str) -> None:
 async def test_a_call_out_of_time_is_cancelled_at_the_server_and_the_next_one_works(
     kind: str,
 ) -> None:
-    async with connection_to(kind) as line:
-        with pytest.raises(TimeoutError):
-            await line.call("hang", 0.1)
-        await line.until_cancelled(1)
+    async with connection_to(kind) as line, asyncio.timeout(BOUND_S):
+        while not await line.counted("count"):
+            with pytest.raises(TimeoutError):  # on a busy machine often before the request is sent
+                await line.call("hang", 0.1)
 
 
 @every_kind

@@ -58,11 +58,15 @@ class OpenConnection:
         """Wait until so many calls were cancelled at the server."""
         await self._until_counted("count", calls)
 
+    async def counted(self, counter: str) -> int:
+        """Return a count of the server itself, whose request may not have been sent yet."""
+        result = await self.call("cancelled_count")
+        return int(result["structuredContent"][counter])
+
     async def _until_counted(self, counter: str, calls: int) -> None:
-        """Ask the server itself: a call may still be on its way to be written here."""
         ends = time.monotonic() + BOUND_S
-        while (result := await self.call("cancelled_count"))["structuredContent"][counter] < calls:
-            assert time.monotonic() < ends, result
+        while (count := await self.counted(counter)) < calls:
+            assert time.monotonic() < ends, count
 
 
 def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
