@@ -167,8 +167,8 @@ def test_the_index_of_decisions_lists_every_page() -> None:
 MAX_DECISION_LINES = 45
 
 
-def test_a_decision_is_short_and_names_what_it_decided_by() -> None:
-    parts = ("\n**Decided.**", "\n**By what number.**", "\n**When to look again.**")
+def test_a_decision_is_short_and_names_its_evidence() -> None:
+    parts = ("\n**Decision.**", "\n**Evidence.**", "\n**Revisit**")
     bad = [
         page.name
         for page in DECISIONS.glob("*.md")
