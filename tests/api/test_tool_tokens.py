@@ -126,7 +126,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, object], tuple[str | int, ...], object
         "An old text.",
     ),
 }
-"""The ten questions of docs/how-to/citations.md: tool, arguments, place of the answer, answer."""
+"""Questions about documents: tool, arguments, place of the answer, answer."""
 
 
 async def put(operator: Operator, condition: str, **content: object) -> str:
