@@ -98,13 +98,13 @@ def _values(schema: Mapping[str, object]) -> str:
     if "maximum" in schema:
         return f"{kind}, {schema['minimum']} to {schema['maximum']}"
     if "minimum" in schema:
-        return f"{kind}, at least {schema['minimum']}"
-    return f"{kind} over {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else kind
+        return f"{kind} ≥ {schema['minimum']}"
+    return f"{kind} > {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else kind
 
 
 _KINDS = {
     "string": "text",
-    "integer": "whole number",
+    "integer": "integer",
     "number": "number",
     "boolean": "`true`, `false`",
     "array": "list",

@@ -84,14 +84,14 @@ class TokensFileSettings(EnvironmentSettings):
     """The settings of the ``tokens`` commands, which so work while others are invalid."""
 
     tokens_file: OptionalPath = None
-    """File of hashed bearer tokens, for auth_mode token; it may be created later."""
+    """File of hashed bearer tokens, for auth_mode token; may be created later."""
 
 
 class IdentitySettings(TokensFileSettings):
     """Who may call, and how callers prove who they are."""
 
     auth_mode: Literal["none", "token", "jwt"] = "none"
-    """How callers authenticate. With ``none``, the tenant, user and roles in a request are
+    """Authentication of callers. With ``none``, the tenant, user and roles in a request are
     trusted."""
     admin_token: Annotated[
         SecretStr | None,
@@ -99,20 +99,20 @@ class IdentitySettings(TokensFileSettings):
         AfterValidator(is_token),
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
-    """Bearer token with every operator right. Unset: presets can be switched from loopback without
-    a token."""
+    """Bearer token with every operator right. Unset: loopback can switch presets without a
+    token."""
     metrics_token: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         AfterValidator(is_token),
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
-    """Bearer token for ``GET /metrics``, valid on no other route. Unset: no token is needed."""
+    """Bearer token for ``GET /metrics`` only. Unset: no token is needed."""
 
     jwt_issuer: OptionalText = None
     """The required ``iss`` of JWTs, for auth_mode jwt."""
     jwt_audience: TextList = ()
-    """The accepted ``aud`` values of JWTs: comma-separated or a JSON list."""
+    """The accepted ``aud`` values of JWTs."""
     jwt_jwks_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
@@ -120,9 +120,9 @@ class IdentitySettings(TokensFileSettings):
     jwt_jwks_file: OptionalPath = None
     """File with the issuer's public keys, instead of the URL."""
     jwt_allow_http: bool = False
-    """Allow fetching the keys from another machine over plain http."""
+    """Allow fetching keys from another machine over plain http."""
     jwt_algorithms: Annotated[TextList, AfterValidator(_known)] = ALGORITHMS
-    """Accepted signature algorithms: comma-separated or a JSON list."""
+    """Accepted signature algorithms."""
     jwt_leeway_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Tolerated clock difference to the issuer, in seconds."""
     jwt_tenant_claim: ClaimName = "tenant_id"
@@ -132,22 +132,21 @@ class IdentitySettings(TokensFileSettings):
     jwt_roles_claim: ClaimName = "roles"
     """Claim with the list of roles."""
     jwt_agents_claim: ClaimName = "agents"
-    """Claim with the list of agents that a JWT may act as. A JWT without the claim may act as any
-    agent."""
+    """Claim with the agents that a JWT may act as. Without the claim: any."""
     jwt_documents_claim: OptionalText = None
-    """Claim with the list of documents that a JWT is limited to. Unset: no limit."""
+    """Claim with the documents that a JWT is limited to."""
     jwt_operator_claim: OptionalText = None
-    """Claim with the list of operator rights. Unset: JWTs grant no rights by claim."""
+    """Claim with the operator rights."""
     jwt_admin_role: OptionalText = None
-    """Role that grants the operator right ``presets``. Unset: no role does."""
+    """Role that grants the operator right ``presets``."""
 
     allowed_hosts: Annotated[TextList, AfterValidator(_are_hosts)] = ()
-    """Host names accepted in requests, besides this machine's own on loopback."""
+    """Accepted host names, besides this machine's own on loopback."""
     allowed_origins: Annotated[TextList, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""
 
     trusted_proxies: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks of trusted proxies, as CIDRs: their X-Forwarded-For is used."""
+    """Networks of trusted proxies, as CIDRs, whose X-Forwarded-For is used."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -194,17 +193,15 @@ class ServerIdentitySettings(EnvironmentSettings):
     """The secrets that mcp.json names, and the gateway's identity towards servers."""
 
     secrets_dir: OptionalPath = None
-    """Folder of the secrets that mcp.json refers to as ``${secret:PATH}``, one per file. Changes
-    are applied automatically."""
+    """Folder of the secrets in mcp.json (``${secret:PATH}``), one per file. Changes apply
+    automatically."""
     signing_key_file: OptionalPath = None
-    """PEM file with the keys that sign assertions for servers. The first key signs; all are
-    published."""
+    """PEM file of the keys for assertions to servers. The first signs; all are published."""
     public_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """The gateway's public URL, never taken from a request. It is the issuer of assertions, the
-    resource MCP clients sign in for, and the address of the pages on which users sign in to
-    servers."""
+    """The gateway's public URL: issuer of assertions, resource of MCP clients' sign-in, and address
+    of the sign-in pages."""
 
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:
@@ -227,22 +224,20 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
     """How MCP clients find out where they can sign in."""
 
     jwt_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
-    """Scopes that MCP clients are told to request at sign-in: comma-separated or a JSON list."""
+    """Scopes that MCP clients request at sign-in."""
 
     credentials_key: SigningKeys = ()
-    """Keys of at least 32 characters that encrypt the logins to servers; the first encrypts new
-    ones. All replicas and commands need the same keys. Required if a server uses sign-in."""
+    """Keys of at least 32 characters that encrypt logins to servers, the same for all replicas and
+    commands; the first encrypts new ones. Required if a server uses sign-in."""
     logins_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./logins")
-    """Folder of the logins to servers, if documents are not in PostgreSQL; created when needed."""
+    """Folder of logins to servers, unless documents are in PostgreSQL."""
 
     signin_client_id: OptionalText = None
-    """Id of the gateway's client at jwt_issuer, used by the pages on which users sign in. Unset: no
-    such pages."""
+    """Id of the gateway's client at jwt_issuer, for the sign-in pages. Unset: no such pages."""
     signin_client_secret: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
-    """Secret of that client. Leave it unset for a public client."""
+    """Secret of that client; unset for a public client."""
     signin_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
-    """Scopes that these pages request: comma-separated or a JSON list. Many issuers refuse a
-    sign-in without scopes."""
+    """Scopes that these pages request. Many issuers refuse a sign-in without scopes."""
 
     @property
     def pages_url(self) -> str | None:

@@ -39,20 +39,19 @@ class AuditSettings(EnvironmentSettings):
     """Where the records of all attempts go."""
 
     audit: Annotated[str, AfterValidator(_is_destination)] = TO_LOG
-    """Where audit records go: ``log``, or ``file:PATH`` for the log and a file. ``{host}`` is
+    """Destination of audit records: ``log``, or ``file:PATH`` for the log and a file. ``{host}`` is
     replaced by the host name."""
     audit_key_file: OptionalPath = None
     """File with a key of at least 32 characters that signs the records in the file."""
     audit_required: bool = False
-    """Refuse calls whose record could not be written to the file."""
+    """Refuse calls whose record cannot be written to the file."""
     audit_max_bytes: Count = 104_857_600
-    """Maximum size of an audit file, in bytes. A full file is renamed and a new one is started."""
+    """Maximum bytes of an audit file before a new one is started."""
     audit_keep_files: Count = 10
-    """Renamed audit files to keep. If there are more, the oldest is deleted and a record names
-    it."""
+    """Full audit files to keep; the oldest is deleted and recorded."""
     audit_unauthenticated_bytes: Count = 104_857_600
-    """Maximum total size, in bytes, of the separate audit files for requests refused without a
-    valid token. They are kept apart so that a flood of them cannot displace other records."""
+    """Maximum bytes of the separate audit files for requests without a valid token, which cannot
+    displace other records."""
 
     @property
     def audit_path(self) -> Path | None:
@@ -106,16 +105,16 @@ class TracingSettings(EnvironmentSettings):
     """Whether spans are exported, and whose trace they belong to."""
 
     trust_traceparent: bool = True
-    """Use a request's ``traceparent`` as the parent of its span. With false, it is only linked."""
+    """Use a request's ``traceparent`` as the parent of its span; otherwise it is only linked."""
     otlp_endpoint: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
     ] = None
-    """Base URL of the OpenTelemetry collector; ``/v1/traces`` is appended. If this and the next
-    variable are unset, traces are off."""
+    """Base URL of the OpenTelemetry collector; ``/v1/traces`` is appended. Without this and the
+    next variable, traces are off."""
     otlp_traces_endpoint: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
     ] = None
-    """Full URL for traces, used instead of the base URL."""
+    """Full URL for traces, instead of the base URL."""
     otlp_protocol: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
     ] = None
@@ -123,7 +122,7 @@ class TracingSettings(EnvironmentSettings):
     otlp_traces_protocol: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
     ] = None
-    """Protocol for traces, used instead of the previous variable."""
+    """Protocol for traces, instead of the previous variable."""
     otel_traces_exporter: Annotated[
         OptionalText, Field(validation_alias="OTEL_TRACES_EXPORTER")
     ] = None

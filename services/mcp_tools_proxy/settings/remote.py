@@ -102,36 +102,36 @@ class RemoteSettings(EnvironmentSettings):
     remote_server_identifier: Annotated[
         str | None, BeforeValidator(empty_is_unset), AfterValidator(_is_identifier)
     ] = None
-    """Name of this gateway at the backend. Unset: derived from the host name."""
+    """Name of this gateway at the backend, 1 to 64 letters, digits, `.`, `_` and `-`. Unset:
+    `mcp-tools-proxy-` and the host name."""
     remote_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
     """Bearer token sent to the backend."""
     remote_token_file: OptionalPath = None
-    """File with that token, used instead. It may be created later; changes are applied
-    automatically."""
+    """File with that token, instead; may be created later. Changes apply automatically."""
     remote_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Tenant of the backend's sessions. Unset: the tenant of default_tenant_id."""
+    """Tenant of the backend's sessions. Unset: default_tenant_id."""
     remote_user_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """User of the backend's sessions."""
     remote_user_roles: TextList = ()
-    """Roles of that user, comma-separated. Documents can be limited to roles."""
+    """Roles of that user."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Agent whose profile limits the backend's sessions."""
     remote_documents: DocumentList = None
-    """Documents that the backend's sessions are limited to, comma-separated. Unset: all."""
+    """Documents that the backend's sessions are limited to. Unset: all."""
     remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None
-    """PEM file of the CA certificates trusted for the backend. Unset: this machine's."""
+    """PEM file of CA certificates for the backend. Unset: the system's."""
     remote_allow_insecure: bool = False
-    """Allow ws:// to another machine; the traffic is then readable on the network."""
+    """Allow ws:// to another machine, readable on the network."""
     remote_max_frame_bytes: Count = 4_194_304
-    """Maximum size of a frame in either direction, in bytes."""
+    """Maximum bytes of a frame in either direction."""
     remote_keepalive_s: Seconds = 10.0
-    """Seconds between pings. The connection is closed if a ping is not answered."""
+    """Seconds between pings; without an answer the connection is closed."""
     remote_drop_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
-    """Seconds without a connection after which sessions end and their calls are cancelled."""
+    """Seconds without a connection before sessions end and their calls are cancelled."""
     remote_retry_max_s: Seconds = 1.5
-    """Maximum seconds before a lost connection is dialled again."""
+    """Maximum seconds before a reconnect."""
 
     @property
     def remote_identifier(self) -> str:

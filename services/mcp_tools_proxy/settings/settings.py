@@ -106,18 +106,18 @@ class QuotaSettings(EnvironmentSettings):
     quota_tokens: Budget = 1000
     """Maximum tokens of a tenant in the tokens file, including expired ones; 0 is off."""
     quota_token_bytes: Budget = 1_048_576
-    """Maximum size of a tenant's lines in the tokens file, in bytes; the gateway keeps them in
-    memory. 0 is off."""
+    """Maximum bytes of a tenant's lines in the tokens file, which the gateway keeps in memory; 0 is
+    off."""
     quota_documents: Budget = 10_000
-    """Maximum documents of a tenant; 0 is off. The titles, tags, readers and OCR values of its
-    documents, which the gateway keeps in memory, may take 1,024 bytes times this number."""
+    """Maximum documents of a tenant; 0 is off. Their titles, tags, readers and OCR values, which
+    the gateway keeps in memory, may take 1,024 bytes times this number."""
     quota_document_bytes: Budget = 1_073_741_824
-    """Maximum size of a tenant's documents and kept PDFs, in bytes; a document counts with its
-    largest kept version. 0 is off."""
+    """Maximum bytes of a tenant's documents and kept PDFs; 0 is off. A document counts with its
+    largest kept version."""
     quota_logins: Budget = 10_000
     """Maximum logins to servers of a tenant's users; 0 is off."""
     quota_login_bytes: Budget = 67_108_864
-    """Maximum size of a tenant's logins to servers, in bytes; 0 is off."""
+    """Maximum bytes of a tenant's logins to servers; 0 is off."""
 
     @property
     def token_quota(self) -> Quota:
@@ -144,10 +144,10 @@ class ConsoleSettings(EnvironmentSettings):
     console: bool = False
     """Serve the operators' console at ``/console``."""
     console_trace_url: _Link = None
-    """URL of a trace in your trace viewer, with ``{trace_id}`` as a placeholder. The console links
-    calls to it."""
+    """URL of a trace in your trace viewer, with the placeholder ``{trace_id}``, for links of the
+    console."""
     console_dashboard_url: _Link = None
-    """URL of the dashboard of all replicas. The console links to it."""
+    """URL of the dashboard of all replicas, for a link of the console."""
 
 
 S = TypeVar("S", bound=EnvironmentSettings)
@@ -164,7 +164,7 @@ class ConfigDirSettings(EnvironmentSettings):
     """The setting of ``config init``, which so works while others are invalid."""
 
     config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
-    """Folder with mcp.json, agents.json and preset files (contract §6); it may be created later."""
+    """Folder of mcp.json, agents.json and preset files (contract §6); may be created later."""
 
 
 class Settings(
@@ -180,11 +180,11 @@ class Settings(
     """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
-    """Service name shown in the OpenAPI document and to MCP clients."""
+    """Service name in the OpenAPI document and for MCP clients."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
     gateway_address: Annotated[OptionalText, Field(validation_alias="GATEWAY_ADDRESS")] = None
-    """The host address on which Compose publishes the port. If it is not loopback, sample and weak
+    """Host address of the port that Compose publishes. Unless it is loopback, sample and weak
     secrets are refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 picks a free port."""
@@ -193,102 +193,94 @@ class Settings(
     ] = "info"
     """Minimum severity to log."""
     keep_alive_s: Seconds = 75.0
-    """Seconds before an idle connection is closed. Use a longer time than clients and proxies
-    do."""
+    """Seconds before an idle connection is closed. Clients and proxies need a shorter time."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    """Seconds that running calls may take to finish after SIGTERM."""
+    """Seconds for running calls to finish after SIGTERM."""
     shutdown_drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Seconds that open keep-alive connections then get for one more request. It is answered with
-    SHUTTING_DOWN and the connection is closed."""
+    """Seconds for one more request on open connections, which is answered with SHUTTING_DOWN,
+    before they are closed."""
     metrics_tenants: TextList = ()
-    """Tenants with their own metric series; all others are counted as ``other``."""
+    """Tenants with their own metric series; others count as ``other``."""
 
     mock_mode: bool = True
     """Serve the seed document, and check the documents folder before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
-    """Return DOCUMENT_NOT_FOUND instead of ACCESS_DENIED for documents of other tenants."""
+    """Return DOCUMENT_NOT_FOUND instead of ACCESS_DENIED for other tenants' documents."""
 
     preset: OptionalText = None
-    """Id of the active preset, overriding the files. Unset: the files decide."""
+    """Id of the active preset, overriding the files."""
     definitions: Annotated[DefinitionsMode | None, BeforeValidator(empty_is_unset)] = None
-    """What to do with items that differ from definitions.lock.json: open (nothing), warn, or pin
-    (neither listed nor callable). Unset: warn if there is a lock file, otherwise open."""
+    """Effect on items that differ from definitions.lock.json: open (none), warn, or pin (neither
+    listed nor callable). Unset: warn if there is a lock file, otherwise open."""
     stdio: StdioChoice = StdioMode.ON
-    """Programs that mcp.json may start as stdio servers: on (any), listed (those in
-    MCP_PROXY_STDIO_COMMANDS), or off."""
+    """Programs that mcp.json may start: on (any), listed (those in MCP_PROXY_STDIO_COMMANDS), or
+    off."""
     stdio_commands: ListedCommands = ()
     """Programs allowed by ``listed``, as a JSON list: `[{"command": "uvx", "args": ["notes==1.2",
     "*"], "env": ["NOTES_TOKEN"]}]`. `*` matches any one argument except an option."""
     stdio_env: Annotated[TextList, AfterValidator(are_passed_on)] = ()
-    """Names of variables that every stdio server gets from the gateway's environment, such as
-    SSL_CERT_FILE, NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. An entry's `env`
-    overrides them."""
+    """Variables of the gateway's environment for all stdio servers, such as SSL_CERT_FILE,
+    NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. An entry's `env` overrides them."""
     server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks, as CIDRs, that the servers in mcp.json may be in. They also limit the issuers it
-    names that have no public address. Unset: all networks. Link-local addresses and cloud metadata
-    services are never dialled."""
+    """Networks, as CIDRs, that servers in mcp.json may be in; also for its issuers without a public
+    address. Unset: all. Link-local addresses and cloud metadata services are never dialled."""
     server_require_tls: bool = False
-    """Refuse mcp.json entries that send headers, auth or an assertion over http:// or ws:// to
-    another machine. If false, check only warns."""
+    """Refuse mcp.json entries that send headers, auth or an assertion to another machine over
+    http:// or ws://. If false, check only warns."""
     tool_timeout_s: Seconds = 60.0
-    """Seconds for one downstream call if mcp.json does not set requestTimeoutSeconds."""
+    """Seconds for one downstream call, unless mcp.json sets requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
     """Maximum seconds after a start that readiness, stdio and the connector wait for servers."""
     list_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
-    """Maximum seconds that an MCP list waits for servers that connect for the first time and whose
-    definitions are not known from an earlier run; 0 never waits."""
+    """Maximum seconds that an MCP list waits for servers without known definitions that are
+    connecting for the first time; 0 never waits."""
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
-    """Refuse calls that name no agent. Unset: refuse them as soon as agents.json has profiles."""
+    """Refuse calls that name no agent. Unset: refuse them if agents.json has profiles."""
 
     document_tools: DocumentToolChoice = ("all",)
-    """The gateway's document tools to offer: ``all``, ``none``, or a list of names. Without
-    ``read_doc_pages``, documents are not offered as MCP resources either."""
+    """Document tools to offer: ``all``, ``none``, or a list of names. Without ``read_doc_pages``,
+    documents are not MCP resources either."""
     sources: bool = True
-    """Whether answers of document tools include ``sources`` by default. A request or the agent's
-    profile can override this."""
+    """Whether document tools return ``sources`` by default; a request or the agent's profile can
+    override this."""
     tool_name_style: Annotated[ToolNameStyle | None, BeforeValidator(empty_is_unset)] = None
-    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare. The query
+    """Names of downstream tools in MCP lists: server (``server:tool``), alias, or bare. The query
     parameter ``name_style`` and the agent's profile override this. Unset: alias over streamable
     HTTP and stdio, server over legacy HTTP+SSE and the connector."""
     name_max: Annotated[int, Field(ge=MIN_NAME_CHARS, le=MAX_NAME_CHARS)] = MAX_NAME_CHARS
-    """Longest alias in MCP lists, 16 to 64 characters, for clients that add a prefix. The query
-    parameter of the MCP URL and the agent's profile override this."""
+    """Maximum characters of an alias in MCP lists, for clients that add a prefix. The query
+    parameter and the agent's profile override this."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Tenant of MCP requests that name none. Unset: such requests are not offered document
-    tools."""
+    """Tenant of MCP requests that name none. Unset: they are not offered document tools."""
     max_sessions: Count = 1000
-    """Maximum number of MCP sessions that hold a stream, a subscription or a log level at the same
-    time, and of streams of changes. Redis keeps this many for each tenant."""
+    """Maximum concurrent MCP sessions with a stream, a subscription or a log level, and streams of
+    changes. In Redis: for each tenant."""
     session_idle_s: Seconds = 1800.0
-    """Seconds before an MCP session without requests or streams is closed. Protocol versions from
-    2026-07-28 have no sessions."""
+    """Seconds before an MCP session without requests or streams ends (older eras only)."""
     session_keys: SigningKeys = ()
     """Keys of at least 32 characters that sign MCP session ids; the first signs new ones. Replicas
-    with the same keys serve each other's sessions. Unset: a key is generated at the start and not
-    shared."""
+    with the same keys serve each other's sessions. Unset: a generated key, which is not shared."""
 
     max_pages_per_call: Count = 5
-    """Maximum number of pages in one read_doc_pages call."""
+    """Maximum pages in one read_doc_pages call."""
     max_text_bytes: Annotated[int, Field(ge=4)] = 20480
-    """Maximum size of the text in one result, in bytes of UTF-8; at least 4, the longest
-    character."""
+    """Maximum bytes of text in one result, in UTF-8."""
     max_request_bytes: Count = 1_048_576
-    """Maximum size of a request body, in bytes."""
+    """Maximum bytes of a request body."""
     max_json_items: Count = 100_000
-    """Maximum number of values in the JSON of one request: objects, arrays, strings, numbers, true,
-    false and null."""
+    """Maximum JSON values in one request: objects, arrays, strings, numbers, true, false and null,
+    counted before parsing."""
     max_image_bytes: Count = 262_144
-    """Maximum size of a page image (``view_doc_page``), in bytes."""
+    """Maximum bytes of a page image (``view_doc_page``)."""
     max_result_bytes: Count = 1_048_576
-    """Maximum size of one result as JSON, in bytes."""
+    """Maximum bytes of one result as JSON."""
     output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF
-    """What to do if the result of a server's tool does not match the tool's `outputSchema`: `off`
-    (no check), `warn` (a log line and a metric), or `enforce` (the call also fails with
-    TOOL_FAILED)."""
+    """Effect of a server's result that does not match the tool's `outputSchema`: `off` (not
+    checked), `warn` (log line and metric), or `enforce` (also TOOL_FAILED)."""
     max_batch_calls: Count = 32
-    """Maximum number of calls in one batch, and of messages in an MCP 2025-03-26 batch."""
+    """Maximum calls in one batch, and messages in an MCP 2025-03-26 batch."""
     blocklist_keywords: TextList = ()
-    """Words that block a call (T-06): comma-separated or a JSON list. Empty: off."""
+    """Words that block a call (T-06), whole and case-insensitive. Empty: off."""
 
     rate_limit_calls: Budget = 120
     """Calls per window for each document of a tenant; 0 is off."""
@@ -299,39 +291,37 @@ class Settings(
     rate_limit_tenant_tokens: Budget = 0
     """Tokens per window for each tenant; 0 is off."""
     rate_limit_window_s: Count = 60
-    """Length of a window, in seconds."""
+    """Seconds of a window."""
     rate_limit_storage_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         starting_with("redis://", "rediss://"),
     ] = None
-    """Redis in which replicas share their budgets. Unset: each process counts on its own."""
+    """Redis for budgets of all replicas. Unset: each process counts alone."""
 
     idempotency_ttl_s: Count = 600
-    """Seconds that an outcome is kept: a call repeated with the same idempotency key gets it
-    again."""
+    """Seconds that the outcome of an idempotency key is kept and repeated."""
     idempotency_bytes: Count = 33_554_432
-    """Maximum size of these outcomes, in bytes: for all tenants together in memory, for each tenant
-    in Redis."""
+    """Maximum bytes of these outcomes: of all tenants in memory, of each tenant in Redis."""
     state_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         starting_with("redis://", "rediss://"),
     ] = None
-    """Redis for these outcomes and for unfinished sign-ins to servers, shared by replicas. It must
-    never evict keys. Unset: outcomes are kept in the Redis of the budgets, or without one in this
-    process; sign-ins in PostgreSQL if it holds the documents, otherwise in this process."""
+    """Redis for these outcomes and for unfinished sign-ins, shared by replicas. It must never evict
+    keys. Unset: outcomes are in the Redis of the budgets, or in this process; sign-ins in
+    PostgreSQL if it has the documents, otherwise in this process."""
     state_key: SigningKeys = ()
-    """Keys of at least 32 characters that encrypt these outcomes in Redis; the first encrypts new
-    ones. All replicas need the same keys. Unset: if a Redis is configured, calls with an
-    idempotency key are refused."""
+    """Keys of at least 32 characters that encrypt these outcomes in Redis, the same on all
+    replicas; the first encrypts new ones. Unset: with Redis, calls with an idempotency key are
+    refused."""
 
     retrieval_window_url: Annotated[
         str | None,
         BeforeValidator(empty_is_unset),
         starting_with("http://", "https://", word=LOCAL_WINDOWS),
     ] = None
-    """URL of the Retrieval Service's chunk-window endpoint, or ``local`` to read the gateway's own
+    """URL of the Retrieval Service's chunk-window endpoint, or ``local`` for the gateway's own
     documents (T-03)."""
     retrieval_timeout: Seconds = 5.0
     """Total seconds for one Retrieval request."""
@@ -340,16 +330,16 @@ class Settings(
     ] = None
     """Bearer token sent to Retrieval."""
     retrieval_send_caller: bool = False
-    """Send the user and roles to Retrieval, so that it can check access to documents."""
+    """Send user and roles to Retrieval, so that it can check access."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
-    """Maximum chunks on each side of an anchor; the RAG pipeline reads this variable as well
+    """Maximum chunks on each side of an anchor; the RAG pipeline also reads this variable
     (T-02)."""
     max_window_radius: Radius = None
     """Maximum chunks on each side of an anchor (T-02)."""
     max_chunk_window: Annotated[
         Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
     ] = None
-    """Legacy: maximum chunks in a whole window, including the anchor (T-02)."""
+    """Legacy: maximum chunks in a window, with the anchor (T-02)."""
 
     _warnings: tuple[SettingWarning, ...] = PrivateAttr(default=())
 
