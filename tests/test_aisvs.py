@@ -26,7 +26,7 @@ REQUIRED = {
     *(f"{section}.{number + 1}" for section, count in SECTIONS.items() for number in range(count)),
     *(f"MCP{number + 1:02}:2025" for number in range(10)),
 }
-ROWS = re.findall(r"^\| (\d+\.\d+\.\d+|MCP\d\d:2025) \|(.*)\|$", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| (\d+\.\d+\.\d+|MCP\d\d:2025)(?: L\d)? \|(.*)\|$", PAGE, re.MULTILINE)
 TEST_IDS = sorted(set(re.findall(r"`(tests/[^`]*::[^`]*)`", PAGE)))
 
 
