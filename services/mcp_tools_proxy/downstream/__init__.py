@@ -1,7 +1,7 @@
-"""Downstream MCP servers: sessions with them, what they offer, and calls to it.
+"""Downstream MCP servers: sessions, offered components, and calls.
 
-Imports go one way, from ``components`` to the seam, ``connection``: components, pool, session,
-what a session uses. Behind the seam, ``mcp_client`` holds the transports, the only code that knows
-the client of the ``mcp`` package. Every failure there arrives above as one of the exceptions of
-``connection``, and leaves this package as one of ``domain.errors``.
+Imports go one way: ``components``, pool, session, the parts of a session, ``connection``.
+``connection`` is the interface of the transports in ``mcp_client``, the only code that uses the
+client of the ``mcp`` package. Failures of transports are exceptions of ``connection``; the errors
+that leave this package are those of ``domain.errors``.
 """

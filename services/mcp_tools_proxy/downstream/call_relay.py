@@ -1,7 +1,6 @@
-"""Relays a running call's progress, log messages and client requests to the call's client.
+"""Relay of a running call's progress, log messages and client requests to the call's client.
 
-A client request is a request of the server to the client: elicitation, sampling, roots. Which of
-them a client may be sent is decided by pure functions.
+A client request is a request of the server to the client: elicitation, sampling, roots.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 
 
 class PausableTimeout:
-    """Pauses an ``asyncio.Timeout`` that another part of the code entered."""
+    """Pauses for an ``asyncio.Timeout`` that other code has entered."""
 
     def __init__(self, timeout: asyncio.Timeout) -> None:
         self._timeout = timeout
@@ -42,8 +41,7 @@ class PausableTimeout:
     def pause(self, ends_at: float) -> None:
         """Stop the clock of the time-out until ``resume`` was called as often as ``pause``.
 
-        Meanwhile the time-out expires at ``ends_at``, on the event loop's clock: a pause is
-        bounded.
+        A pause is bounded: it ends the request at ``ends_at``, on the event loop's clock.
         """
         self._pauses += 1
         if self._pauses == 1 and not self._ended:
@@ -51,7 +49,7 @@ class PausableTimeout:
             self._timeout.reschedule(ends_at)
 
     def resume(self) -> None:
-        """Restart the clock with the seconds that were left, once the last pause is over."""
+        """Restart the clock with the remaining seconds, after the last pause."""
         self._pauses -= 1
         if not self._pauses and not self._ended and not self._timeout.expired():
             self._timeout.reschedule(self._clock() + self._left_s)
@@ -65,23 +63,20 @@ PROGRESS = "notifications/progress"
 LOG_MESSAGE = "notifications/message"
 
 MAX_PENDING_NOTIFICATIONS = 64
-"""Upper bound of notifications that wait for a slow client.
-
-Beyond it newer progress replaces older progress, and log messages are dropped.
-"""
+"""Beyond it newer progress replaces older progress, and log messages are dropped."""
 
 MAX_NOTIFICATION_BYTES = 64 * 1024
-"""The largest notification that is relayed, as JSON; a larger one is dropped."""
+"""Larger notifications are dropped; size as JSON."""
 
 MAX_OPEN_CLIENT_REQUESTS = 8
 MAX_CLIENT_REQUESTS_PER_CALL = 100
-"""Upper bounds of the client requests of one call: open at once, and in all."""
+"""Open at once, and in total."""
 
 MAX_CLIENT_WAIT_S = 600.0
-"""How long a call may wait for its client's answers in all, counted from the first request."""
+"""Total wait for the client's answers in one call, from the first request."""
 
 FLUSH_GRACE_S = 1.0
-"""How long a result waits until the notifications before it have reached the client."""
+"""How long a result waits for the delivery of earlier notifications."""
 
 _tokens = itertools.count(1)
 
@@ -89,19 +84,17 @@ log = structlog.get_logger()
 
 
 class CallRelay:
-    """The client of one call, as the connection sees it; ``user`` is who called.
+    """The client of one call, as the connection sees it; ``user`` is the caller.
 
-    It is a context that is open while the call runs. Notifications are delivered in order, by one
-    task as long as there are any; what is left at the end of the call comes before its result.
+    The context is open while the call runs. One task delivers the notifications in order; those
+    queued at the end of the call come before its result.
     """
 
     def __init__(self, client: Client, user: User) -> None:
         self.user = user
         self.token = next(_tokens)
-        """The progress token of the call's requests, unique in this process."""
         self.capabilities = relay_capabilities(client.capabilities)
         self.request_count = 0
-        """How many requests the client was sent so far."""
         self._client = client
         self._notifications: deque[tuple[str, Mapping[str, object]]] = deque()
         self._delivery: asyncio.Task[None] | None = None
@@ -124,7 +117,7 @@ class CallRelay:
     ) -> None:
         """Wait until all notifications are delivered, at most FLUSH_GRACE_S; then drop the rest.
 
-        Those of a call that failed are dropped at once.
+        Those of a failed call are dropped at once.
         """
         delivery = self._delivery
         if delivery is None or delivery.done():
@@ -138,7 +131,7 @@ class CallRelay:
     # Called by the connection
 
     def meta(self, *, modern: bool) -> dict[str, object]:
-        """Build the part of a request's ``_meta`` that describes the client, as the era has it."""
+        """Build the client's part of a request's ``_meta`` in this era."""
         meta: dict[str, object] = {}
         if self._client.wants_progress:
             meta["progressToken"] = self.token
@@ -150,10 +143,10 @@ class CallRelay:
 
     @contextmanager
     def attached(self, timeout: asyncio.Timeout, *, allows_requests: bool) -> Iterator[None]:
-        """Relay messages for one request while the context is open.
+        """Relay messages for one request, whose ``timeout`` this is, while the context is open.
 
-        ``timeout`` is that of the request. With ``allows_requests`` the server may send client
-        requests meanwhile, as in the older eras; those still open at the end are cancelled.
+        ``allows_requests`` lets the server send client requests, as in the older eras; those still
+        open at the end are cancelled.
         """
         self._time_limit, self._allows_requests = PausableTimeout(timeout), allows_requests
         try:
@@ -167,7 +160,7 @@ class CallRelay:
     # Called by the transports
 
     def on_progress(self, params: Mapping[str, Any], size: int) -> None:
-        """Relay progress; drop it if it is malformed or the client wants none."""
+        """Relay progress, unless it is malformed or the client wants none."""
         progress = params.get("progress")
         if self._client.wants_progress and _is_number(progress):
             notification = {"progress": progress}
@@ -183,9 +176,9 @@ class CallRelay:
             self._enqueue(LOG_MESSAGE, params, size)
 
     async def on_request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
-        """Send a client request of the older eras to the client.
+        """Send a client request of the older eras to the client, with the time-out stopped.
 
-        The request's time-out does not run meanwhile. Raises ClientRequestFailed.
+        Raises ClientRequestFailed.
         """
         limit = self._time_limit
         if limit is None or not self._allows_requests:
@@ -208,10 +201,7 @@ class CallRelay:
 
     @property
     def deadline(self) -> float:
-        """When the client's answers are awaited no more, on the loop's clock.
-
-        The first use sets it.
-        """
+        """Latest time for the client's answers, on the loop's clock. The first use sets it."""
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
         return self._deadline
@@ -228,7 +218,7 @@ class CallRelay:
     async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
         """Send the client a request that ``refusal`` accepts; return the raw result.
 
-        Raises ClientRequestFailed, also when the call ends meanwhile.
+        Raises ClientRequestFailed, also if the call ends first.
         """
         self.request_count += 1
         with anyio.CancelScope() as scope:
@@ -258,9 +248,9 @@ class CallRelay:
             self._delivery = asyncio.ensure_future(self._deliver())  # __aexit__ ends it
 
     def _make_space(self, method: str) -> bool:
-        """Remove the last progress in the queue, else its oldest notification.
+        """Remove the last progress in the queue, or the oldest notification; return whether it did.
 
-        A log message gets no space: returns False.
+        A log message gets no space.
         """
         if method != PROGRESS:
             return False
@@ -292,16 +282,14 @@ INPUT_REQUIRED = "input_required"
 """The ``resultType`` of a server that needs input before it can go on (MCP 2026-07-28)."""
 
 CAPABILITY_OF = {ELICITATION: "elicitation", SAMPLING: "sampling", ROOTS: "roots"}
-"""The capability that a client must declare to be sent each request."""
 
 CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
 MAX_CLIENT_REQUEST_BYTES = 1024 * 1024
-"""The largest params of one client request, as JSON."""
 
 
 def relay_capabilities(capabilities: Mapping[str, object]) -> dict[str, object]:
-    """Return those of a client's capabilities that concern client requests."""
+    """Return the capabilities of a client that concern client requests."""
     return {name: capabilities[name] for name in CAPABILITY_OF.values() if name in capabilities}
 
 
@@ -310,7 +298,7 @@ def unsupported_reason(
 ) -> ClientRequestFailed | None:
     """Return why a client with these ``capabilities`` cannot be sent a request; None if it can.
 
-    The error codes are those that MCP assigns to the cases.
+    MCP assigns the error codes.
     """
     name = CAPABILITY_OF.get(method) if isinstance(method, str) else None
     if name is None:
@@ -337,7 +325,6 @@ def unsupported_reason(
 
 
 def _missing_part(name: str, params: Mapping[str, object], value: object) -> str | None:
-    """Return the part of a capability that a request needs and the client has not declared."""
     parts = value if isinstance(value, Mapping) else {}
     if name == "elicitation":
         mode = "url" if params.get("mode") == "url" else "form"

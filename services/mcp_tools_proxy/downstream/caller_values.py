@@ -1,13 +1,13 @@
-"""What a server is given of its callers: texts of mcp.json, for a session and for each call.
+"""The values of callers that a server gets: texts of mcp.json, for a session and for each call.
 
-``TextFiller`` fills in texts with parts of the caller and secrets, each value encoded for its
-place: a path, a header, a variable or an argument. Beside other text in a variable or an argument,
-as in ``--root=/srv/${caller.tenant_id}``, a value is one segment of a path as well. ``CallerDial``
-dials a server each time with the current values and secrets.
+``TextFiller`` fills in texts with parts of the caller and secrets, each encoded for its position: a
+path, a header, a variable or an argument. Next to other text in a variable or an argument, as in
+``--root=/srv/${caller.tenant_id}``, a value also stays one segment of a path. ``CallerDial`` dials
+a server with the current values and secrets.
 
-A tenant or user may be called anything: ``../globex``, a line break and a header, ``--force``. Each
-encoding is injective, so that two ids never give one value. Text in Unicode's composed form and in
-its decomposed form are two ids, and stay two.
+Ids of tenants and users can be hostile: ``../globex``, a line break and a header, ``--force``. Each
+encoding is injective, so two ids never give the same value. Unicode's composed and decomposed forms
+are different ids.
 """
 
 import asyncio
@@ -47,26 +47,22 @@ if TYPE_CHECKING:
 
 
 POLL_S = 0.5
-"""Seconds between two looks at the secrets of an open session."""
 
 _NOT_IN_HEADER = re.compile(r"[\u0000-\u0008\u000a-\u001f\u007f]")
 _NOT_ELSEWHERE = re.compile(r"\u0000")
 
 
 SignAssertion = Callable[[Caller, str], str]
-"""Returns a new token that says who calls, for an audience. Raises CredentialsMissing."""
+"""Returns a new token that identifies the caller to an audience. Raises CredentialsMissing."""
 
 OpenOAuth = Callable[[], Awaitable["OAuthAccess"]]
-"""Returns the tokens of all servers."""
 
 
 class CallerValues:
-    """Fills in the texts of entries, and has the tokens of their callers.
+    """Values of callers for the texts of entries, and their tokens.
 
-    ``sign`` and ``oauth`` are None where not configured.
-
-    A session is given what stays the same in all its calls: what is the same for every caller, and
-    what its isolation separates callers by. Everything else goes with each call.
+    A session gets the values that all of its calls share: those equal for every caller, and those
+    that its isolation separates. Other values go with each call.
     """
 
     def __init__(
@@ -83,10 +79,11 @@ class CallerValues:
         return f"<CallerValues {self._filler} signs={self._sign is not None}>"
 
     async def filled(self, config: ServerConfig, caller: Caller | None) -> ServerConfig:
-        """Return the configuration of a session of ``caller``, None for one without a caller.
+        """Return the configuration of a session of ``caller``, or of a session without a caller.
 
-        Variables and headers with a part of the caller that is not known are left out. Raises
-        IdentityRequired for other values, CredentialsMissing.
+        Variables and headers are left out if they contain parts of the caller that are unknown, or
+        that the isolation does not separate. Raises IdentityRequired for other texts with unknown
+        parts, and CredentialsMissing.
         """
         texts = config.caller_texts
         if texts is None:
@@ -114,10 +111,10 @@ class CallerValues:
         )
 
     async def for_call(self, config: ServerConfig, caller: Caller) -> CallHeaders:
-        """Return the headers of one call, and check that its caller has all that the entry needs.
+        """Return the headers of one call, and check that its caller has everything the entry needs.
 
         Raises IdentityRequired, CredentialsMissing, LoginRequired, CredentialsInsufficient, and
-        ServerUnavailable if an issuer is not reachable: nothing of the call was sent then.
+        ServerUnavailable if an issuer is not reachable; nothing of the call was sent then.
         """
         headers = await self._for_call(config, caller)
         if config.auth is None or self._oauth is None:
@@ -131,37 +128,36 @@ class CallerValues:
             fill = await self._filler.prepare(texts, caller)
             headers = {n: fill(it, encode_header) for n, it in texts.headers.items()}
             for template in templates_of(replace(texts, headers={})):
-                fill(template, encode_variable)  # its session may be another's, or not open yet
+                fill(template, encode_variable)  # the session can be shared, or not open yet
         for part in config.forward:
             part.of(caller)
         return CallHeaders(headers, self._signer(config, caller))
 
     async def check(self, config: ServerConfig, caller: Caller) -> bool:
-        """Check that a call of ``caller`` would have all that the entry needs, without sending one.
+        """Check, without sending a call, that a call of ``caller`` would have everything it needs.
 
-        The caller is taken as proven; return whether the call has to prove the user, by a JWT.
-        Raises IdentityRequired, CredentialsMissing, LoginRequired, as the call would, and
-        LoginsUnavailable.
+        The caller is taken as proven; return whether a call has to prove the user by a JWT. Raises
+        IdentityRequired, CredentialsMissing, LoginRequired, LoginsUnavailable.
         """
         of_session = (part for part in CallerPart if part in config.isolation.separates)
         for part in (*config.forward, *of_session):
             part.of(caller)
         headers = await self._for_call(config, caller)
-        headers.of_request(modern=True)  # an assertion may lack its key
+        headers.of_request(modern=True)  # the key of an assertion can be missing
         if config.auth is None or self._oauth is None:
             return False
         return await (await self._oauth()).of(config, config.auth).check_login(caller)
 
     async def offer(self, config: ServerConfig, caller: Caller) -> None:
-        """Keep what a request proves of its caller, before a session of it is opened.
+        """Keep the caller's proof from a request, before a session of the caller is opened.
 
-        Raises IdentityRequired for a caller who is not proven, where that is needed.
+        Raises IdentityRequired for a missing proof.
         """
         if config.auth is not None and self._oauth is not None:
             (await self._oauth()).of(config, config.auth).offer(caller)
 
     async def access(self, config: ServerConfig, caller: Caller | None) -> SessionAccess | None:
-        """Return the tokens of a session of ``caller``; None where it needs none."""
+        """Return the tokens of a session of ``caller``; None if it needs none."""
         if config.auth is None or self._oauth is None:
             return None
         return (await self._oauth()).session(config, config.auth, caller)
@@ -169,7 +165,7 @@ class CallerValues:
     async def wait_changed(
         self, config: ServerConfig, caller: Caller | None, filled: ServerConfig
     ) -> None:
-        """Wait until a session would be filled in otherwise, since a secret changed or is gone."""
+        """Wait until a session would be filled in differently, as a secret changed or vanished."""
         while True:
             await asyncio.sleep(POLL_S)
             try:
@@ -192,12 +188,11 @@ class CallerValues:
 
 
 def _in(template: CallerTemplate, encode: Encode) -> Encode:
-    """Return how a caller's value is encoded in an argument or a variable."""
     return encode if template.is_alone else encode_within_text(encode)
 
 
 def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, object]:
-    """Return what a call's ``_meta`` says of its caller. Raises as ``CallerPart.of``."""
+    """Build the description of the caller in a call's ``_meta``. Raises as ``CallerPart.of``."""
     return {
         CALLER_KEY: {
             part.value: list(part.values_of(caller))
@@ -209,7 +204,7 @@ def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, o
 
 
 def is_fixed_beyond(config: ServerConfig) -> bool:
-    """Return whether headers need more of a caller than a session with fixed headers separates."""
+    """Return whether headers contain parts of the caller that sessions are not separated by."""
     texts = config.caller_texts
     return texts is not None and any(
         not it.caller_parts <= config.isolation.separates for it in texts.headers.values()
@@ -217,13 +212,13 @@ def is_fixed_beyond(config: ServerConfig) -> bool:
 
 
 def has_session_secrets(config: ServerConfig) -> bool:
-    """Return whether an open session may have a secret that changes."""
+    """Return whether an open session can have a secret that changes."""
     texts = config.caller_texts
     return texts is not None and any(template.has_secret for template in templates_of(texts))
 
 
 class CallerDial:
-    """Dials for the sessions of ``caller``; ``dial`` is a Dial. None stands for no caller."""
+    """Dial for the sessions of ``caller``, which is optional."""
 
     def __init__(self, dial: Dial, values: CallerValues, caller: Caller | None = None) -> None:
         self._dial = dial
@@ -244,8 +239,8 @@ class CallerDial:
     ) -> AsyncIterator[Connection]:
         """Connect with everything filled in; see Dial. ``output`` is emptied first.
 
-        Raises NotUsableAsConfigured where the server turns out to have headers that are fixed for
-        the session, and the entry has headers that are not.
+        Raises NotUsableAsConfigured if the transport fixes headers for the session, and headers of
+        the entry vary between its calls.
         """
         try:
             self._filled = await self._values.filled(config, self._caller)
@@ -260,7 +255,7 @@ class CallerDial:
             yield connection
 
     async def wait_secrets_changed(self, config: ServerConfig) -> None:
-        """Wait until the session should be opened anew, since it has a secret that changed."""
+        """Wait until a secret of the session has changed."""
         if self._filled is None or not has_session_secrets(config):
             await asyncio.Event().wait()  # until cancelled
         else:
@@ -268,7 +263,7 @@ class CallerDial:
 
 
 def _secrets_of(config: ServerConfig, filled: ServerConfig) -> Iterator[str]:
-    """Yield what a program is given that it must not be quoted with."""
+    """Yield the secrets of a program, which are removed from its quoted output."""
     yield from config.secrets
     yield from filled.env.values()
     texts = config.caller_texts
@@ -293,7 +288,7 @@ def _check_era(config: ServerConfig, connection: Connection) -> None:
 
 
 class TextFiller:
-    """Fills in texts; ``secrets`` is None where there is no folder of them."""
+    """Replacement of the variables in texts; ``secrets`` is optional."""
 
     def __init__(self, secrets: SecretFiles | None = None) -> None:
         self._secrets = secrets
@@ -304,10 +299,7 @@ class TextFiller:
     async def fill_texts(
         self, texts: Mapping[str, str | CallerTemplate], caller: Caller | None
     ) -> Mapping[str, str]:
-        """Return texts filled in, their parts of the caller unchanged.
-
-        Raises IdentityRequired, CredentialsMissing.
-        """
+        """Return texts with unencoded values. Raises IdentityRequired, CredentialsMissing."""
         templates = {n: it for n, it in texts.items() if isinstance(it, CallerTemplate)}
         plain = {n: it for n, it in texts.items() if isinstance(it, str)}
         if not templates:
@@ -318,7 +310,7 @@ class TextFiller:
     async def prepare(
         self, texts: CallerTexts, caller: Caller | None
     ) -> Callable[[CallerTemplate, Encode], str]:
-        """Read the secrets of all ``texts``, and return a function that fills in one of them."""
+        """Read the secrets of all ``texts``; return a function that fills in one text."""
         paths: set[str] = set()
 
         def collect(path: str) -> str:
@@ -355,7 +347,6 @@ def templates_of(texts: CallerTexts) -> list[CallerTemplate]:
 
 
 def _usable(secret: Secret, path: str, unusable: re.Pattern[str]) -> str:
-    """Return the text of a secret. Raises CredentialsMissing."""
     if secret.text is None:
         raise credentials_missing(secret.problem)
     if unusable.search(secret.text):
@@ -365,17 +356,17 @@ def _usable(secret: Secret, path: str, unusable: re.Pattern[str]) -> str:
 
 _PLAIN_IN_SEGMENT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.")
 _PLAIN_IN_HEADER = "!#$&'()*+-./:<=>?@[]^_`{|}~"
-"""Beside letters and digits. A comma would make two values of a header, a semicolon a parameter."""
+"""Unencoded besides letters and digits. A comma would separate values, a semicolon a parameter."""
 
 _OPTION_STARTS = ("-", "@")
-"""What begins an option, or with many programs the name of a file with options."""
+"""Begin an option, or in many programs the name of a file with options."""
 
 
 def encode_segment(value: str) -> str:
     """Encode a value as one segment of a path: ``a_b/c`` is ``a__b_2fc``.
 
-    ASCII letters, digits, ``-`` and dots stand for themselves, but for a dot in front; ``_`` is
-    ``__``, and every other byte of UTF-8 is ``_`` and two hexadecimal digits.
+    ASCII letters, digits, ``-`` and dots except a leading one are kept; ``_`` is ``__``, and every
+    other byte of UTF-8 is ``_`` and two hexadecimal digits.
     """
     encoded = "".join(map(_in_segment, value))
     return f"_2e{encoded[1:]}" if encoded.startswith(".") else encoded
@@ -387,15 +378,12 @@ def encode_header(value: str) -> str:
 
 
 def encode_variable(value: str) -> str:
-    """Percent-encode ``%`` and what is not printable: line breaks, NUL, other control characters.
-
-    Text in other scripts stays as it is.
-    """
+    """Percent-encode ``%`` and unprintable characters, such as line breaks and NUL."""
     return "".join(map(_printable, value))
 
 
 def encode_argument(value: str) -> str:
-    """Encode as ``encode_variable``, and a ``-`` or ``@`` in front: no value becomes an option."""
+    """Encode as ``encode_variable``, and a leading ``-`` or ``@``: no value becomes an option."""
     encoded = encode_variable(value)
     if encoded.startswith(_OPTION_STARTS):
         return f"%{ord(encoded[0]):02X}{encoded[1:]}"
@@ -403,10 +391,10 @@ def encode_argument(value: str) -> str:
 
 
 def encode_within_text(encode: Encode) -> Encode:
-    """Return ``encode`` for a value beside other text: no value leaves its segment of a path.
+    """Return ``encode`` for a value next to other text: the value stays one segment of a path.
 
-    ``/``, the backslash, and a value of dots only are percent-encoded. ``..`` beside ``/srv/`` was
-    the folder of all tenants, and ``../globex`` that of another.
+    ``/``, the backslash, and a value of dots only are percent-encoded. Otherwise ``..`` after
+    ``/srv/`` would be the folder of all tenants, and ``../globex`` that of another tenant.
     """
     return lambda value: _no_path(encode(value))
 

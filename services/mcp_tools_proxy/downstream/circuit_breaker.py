@@ -1,4 +1,4 @@
-"""The circuit breakers of one session with a server, one for each tenant that calls by it."""
+"""Circuit breakers of one session with a server, one for each calling tenant."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +16,7 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 LONGEST_PAUSE_S = 300.0
 
 MAX_CIRCUITS = 1000
-"""Tenants of one session whose calls got no answer; where callers need no token, anybody can name
-any number of them."""
+"""Callers without a token can name any number of tenants."""
 
 log = structlog.get_logger()
 
@@ -25,8 +24,8 @@ log = structlog.get_logger()
 class CircuitBreakers:
     """The circuit breakers of a session by tenant.
 
-    One for all tenants let each of them cut the others off from a shared server: some slow calls
-    opened the circuit, and another one as the probe kept it open.
+    With one breaker for all, a tenant could cut others off from a shared server: a few slow calls
+    opened the circuit, and another one kept it open as the probe.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class CircuitBreakers:
 
     @property
     def problem(self) -> str | None:
-        """Why calls of a tenant are refused; None while none are."""
+        """Why calls of a tenant are refused; None if no circuit is open."""
         return next((it.problem for it in self._by_tenant.values() if it.is_open), None)
 
     def check(self, tenant_id: str) -> None:
@@ -77,7 +76,7 @@ class CircuitBreakers:
             breaker.close()
 
     def _remove_one(self) -> None:
-        """Remove the oldest breaker without a call; those with calls are few."""
+        """Remove the oldest breaker without a call; few breakers have one."""
         for tenant_id, breaker in self._by_tenant.items():
             if not breaker.calls:
                 breaker.close()
@@ -86,21 +85,20 @@ class CircuitBreakers:
 
 
 class Admitted(NamedTuple):
-    """A call that was let through."""
+    """An admitted call."""
 
     is_probe: bool
     losses: int
-    """How many losses of calls were counted before."""
 
 
 class CircuitBreaker:
-    """Refuses calls of a server after calls in a row that got no answer: lost or timed out.
+    """Circuit that refuses calls of a server after consecutive losses or time-outs of calls.
 
-    Any answer counts as a success, also an error of the tool or a JSON-RPC error. After a pause one
-    call is let through (half-open): its success closes the circuit, its failure opens it for twice
-    as long. A call that was let through before the circuit opened changes nothing then. Calls that
-    are lost together count as one: another tenant that made the server end a shared connection once
-    opened the circuit of a tenant with some calls in flight. ``clock`` returns seconds.
+    Any answer counts as a success, including errors. After a pause one call is admitted as a probe
+    (half-open): its success closes the circuit, its failure opens it for twice as long. Calls
+    admitted before the circuit opened do not change it. Calls lost together count as one: otherwise
+    a tenant that made the server end a shared connection could open another tenant's circuit.
+    ``clock`` returns seconds.
     """
 
     def __init__(
@@ -117,13 +115,10 @@ class CircuitBreaker:
         self._metrics = metrics
         self._clock = clock
         self.failures = 0
-        """Calls in a row that got no answer."""
         self.calls = 0
-        """Calls that are on their way."""
         self._losses = 0
-        """How often calls were lost, as counted."""
+        """Calls lost together count once."""
         self._openings = 0
-        """How often the circuit has opened since it was closed."""
         self._next_call_at = 0.0
         self._is_probed = False
         self._reason = ""
@@ -133,19 +128,19 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are refused, but for one after each pause."""
+        """Whether calls are refused, except for one after each pause."""
         return self._openings > 0
 
     @property
     def problem(self) -> str | None:
-        """Why calls are refused; None while they are not."""
+        """Why calls are refused; None if the circuit is closed."""
         if not self.is_open:
             return None
         return f"{self.failures} calls in a row got no answer, the last one: {self._reason}"
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        """Admit a call, and record how it ends. Raises ServerUnavailable."""
+        """Admit a call and record its outcome. Raises ServerUnavailable."""
         admitted = self.enter()
         failure: str | None = ""
         is_lost = False
@@ -167,7 +162,7 @@ class CircuitBreaker:
             self.leave(admitted, failure=failure, is_lost=is_lost)
 
     def enter(self) -> Admitted:
-        """Admit a call; while the circuit is open it is a probe. Raises ServerUnavailable."""
+        """Admit a call, as the probe if the circuit is open. Raises ServerUnavailable."""
         if self._openings:
             self.check()
             self._is_probed = True
@@ -187,9 +182,9 @@ class CircuitBreaker:
         )
 
     def leave(self, call: Admitted, *, failure: str | None = "", is_lost: bool = False) -> None:
-        """Note how a call ended: ``failure`` is why it got no answer, None if it got one.
+        """Record the outcome of a call: ``failure`` tells why it got no answer, None if it did.
 
-        Empty is for a call that shows neither, such as a cancelled one. ``is_lost`` is whether its
+        An empty text means neither, as for a cancelled call. ``is_lost`` tells whether its
         connection failed.
         """
         if call.is_probe:
@@ -209,7 +204,7 @@ class CircuitBreaker:
             self._open()
 
     def close(self) -> None:
-        """Close the circuit: calls are let through."""
+        """Close the circuit, so that calls are admitted."""
         if self._openings:
             self._openings = 0
             self._metrics.circuit_changed(-1)

@@ -1,14 +1,14 @@
-"""Calls whose server needs input of their client before it can go on: in rounds, or suspended.
+"""Calls whose server needs input from their client to continue: in rounds, or suspended.
 
 A server of MCP 2026-07-28 answers ``input_required`` and expects the request again, with the
 client's answers. A client that handles these rounds itself gets that answer unchanged; for any
-other client ``Rounds`` drives them here.
+other client ``Rounds`` performs them.
 
-A server of the older eras sends its request in the midst of a call; a client of MCP 2026-07-28 can
-only be sent it as the answer to the call. So the call goes on in a task of its own. Its client is
-answered ``input_required`` with a handle as ``requestState``, and resumes the call with both. The
-metric ``mcp_proxy_server_suspended_calls`` counts the suspensions. One condition, ``may_suspend``,
-decides; without it, such a client's calls would fail where their servers need input.
+A server of the older eras sends its request during a call; a client of MCP 2026-07-28 can receive
+it only as the answer to the call. The call therefore continues in a separate task (``may_suspend``
+decides). Its client is answered ``input_required`` with a handle as ``requestState``, and resumes
+the call with its answers and the handle. The metric ``mcp_proxy_server_suspended_calls`` counts the
+suspensions.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.text import quote
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
-"""The beginning of our own ``requestState`` values, none of which is ever sent to a server."""
+"""Prefix of the gateway's ``requestState`` values, which are never sent to a server."""
 
 MAX_SUSPENDED = 1000
 MAX_SUSPENDED_PER_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
-"""Each is a call in flight at its server for minutes: a tenant leaves most slots to others."""
+"""Each is a call in flight for minutes, so most places are left to other tenants."""
 
 SendRequest = Callable[[Client], Awaitable[Any]]
-"""Sends the whole request for a client that accepts client requests; returns the raw result."""
+"""Sends the request for a client that accepts client requests; returns the raw result."""
 
 
 def may_suspend(call: Call, *, legacy: bool) -> bool:
-    """Return whether a call is one for SuspendedCalls: to be resumed, or perhaps to be suspended.
+    """Return whether SuspendedCalls handles a call: it resumes another, or can be suspended.
 
-    ``legacy``: the server is known to send its requests in the midst of calls. Such a server has
-    no ``requestState`` of its own, so any state that comes with a call for it is ours, or wrong.
+    ``legacy`` means that the server is known to send client requests during calls. Such a server
+    does not use ``requestState``, so any state comes from the gateway, or is wrong.
     """
     if call.input_responses is not None:
         return legacy or (call.input_responses.state or "").startswith(STATE_PREFIX)
@@ -61,10 +61,10 @@ def may_suspend(call: Call, *, legacy: bool) -> bool:
 def resume_key_of(
     call: Call, config: ServerConfig, method: str, params: Mapping[str, Any]
 ) -> object:
-    """Return what must be equal in the call that resumes: the caller, server and request.
+    """Return the key that a call and the call that resumes it share: caller, server and request.
 
-    The caller's rights belong to it: the answer is that of the call that was suspended. An operator
-    who stands in for a user resumes none of that user's calls.
+    It includes the caller's rights, as the answer is that of the suspended call. An operator who
+    stands in for a user cannot resume that user's calls.
     """
     caller = call.caller
     fields = {key: value for key, value in params.items() if key != "_meta"}
@@ -76,10 +76,7 @@ def resume_key_of(
 
 
 class SuspendedCall:
-    """A call in a task of its own. To the relay it is the Client, whichever real client is present.
-
-    ``resume_key`` is that of ``resume_key_of``.
-    """
+    """A call in a separate task; the relay's Client, whichever real client is connected."""
 
     supports_input_required = False
 
@@ -91,11 +88,11 @@ class SuspendedCall:
         self.wants_progress = call.client.wants_progress
         self.log_level = call.client.log_level
         self.expires_at = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
-        """When the call is cancelled unless its client came back, on the loop's clock."""
+        """When the call is cancelled unless it was resumed, on the loop's clock."""
         self.task: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self.result: Any = None
-        """The raw result, once ``wait`` returned True; it may be null."""
+        """The raw result, once ``wait`` returned True; it can be null."""
         self._is_done = False
         self._error: Exception | None = None
         self._requests: dict[str, tuple[str, Mapping[str, object]]] = {}
@@ -104,15 +101,12 @@ class SuspendedCall:
         self._changed = asyncio.Event()
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Notify the client that waits now, if any."""
+        """Notify the client that is waiting, if any."""
         if self._client is not None:
             await self._client.notify(method, params)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Wait for the answer with which the client resumes the call.
-
-        Raises ClientRequestFailed.
-        """
+        """Wait for the client's answer in the resumed call. Raises ClientRequestFailed."""
         self._count += 1
         key = f"question-{self._count}"
         self._requests[key] = (method, params)
@@ -125,10 +119,7 @@ class SuspendedCall:
             del self._responses[key]
 
     async def execute(self, send: SendRequest) -> None:
-        """Send the request and store its result or error for ``wait``.
-
-        Only CancelledError propagates.
-        """
+        """Send the request and store its result or error. Only CancelledError propagates."""
         try:
             self.result, self._is_done = await send(self), True
         except asyncio.CancelledError:
@@ -164,7 +155,7 @@ class SuspendedCall:
         return {"resultType": INPUT_REQUIRED, "inputRequests": requests, "requestState": handle}
 
     def respond(self, responses: Mapping[str, object]) -> None:
-        """Pass the client's answers on to the server; drop those to no open request."""
+        """Pass the client's answers on to the server; drop those without an open request."""
         for key, future in self._responses.items():
             response = responses.get(key)
             if isinstance(response, Mapping) and not future.done():
@@ -189,7 +180,7 @@ class SuspendedCall:
 
 
 class SuspendedCalls:
-    """The calls that wait for their clients to resume them, each under a handle valid once."""
+    """The calls that wait for their clients, each under a handle valid once."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
@@ -205,10 +196,10 @@ class SuspendedCalls:
     async def send(
         self, call: Call, resume_key: object, send: SendRequest, metrics: ServerMetrics
     ) -> Any:
-        """Send a request that may be suspended, or resume one if ``call`` brings input responses.
+        """Send a request that may be suspended, or resume one if ``call`` has input responses.
 
-        Returns the raw result, or an ``input_required`` result. Raises what the request raises;
-        ToolFailed if nothing waits for the responses.
+        Returns the raw result, or an ``input_required`` result. Raises as the request, and
+        ToolFailed if no call waits for the responses.
         """
         if call.input_responses is not None:
             suspended = self._take(call.input_responses.state or "", resume_key)
@@ -221,7 +212,7 @@ class SuspendedCalls:
         return await self._outcome(suspended, call.client)
 
     def _take(self, handle: str, resume_key: object) -> SuspendedCall:
-        """Return the call under a handle, which is invalid from now on. Raises ToolFailed."""
+        """Return the call of a handle, and invalidate the handle. Raises ToolFailed."""
         self._expire()
         suspended = self._suspended.get(handle)
         if suspended is None or suspended.resume_key != resume_key:
@@ -250,7 +241,6 @@ class SuspendedCalls:
         return len(self._suspended) < MAX_SUSPENDED and theirs < MAX_SUSPENDED_PER_TENANT
 
     def _expire(self) -> None:
-        """Cancel the calls that were not resumed in time."""
         now = asyncio.get_running_loop().time()
         for handle, suspended in tuple(self._suspended.items()):
             if suspended.expires_at <= now:
@@ -259,16 +249,14 @@ class SuspendedCalls:
 
 
 MAX_ROUNDS = 10
-"""Upper bound of the rounds of one call."""
 
 PAUSES = Backoff(first_s=0.05, longest_s=0.25, least_share=1.0)
-"""The pauses before rounds without client requests, as in the SDK's client.
+"""Pauses before rounds without client requests, as in the SDK's client.
 
-A server that returns only its state would else be sent the request in a tight loop.
+They prevent a tight loop with a server that returns only its state.
 """
 
 _ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
-"""Method and params of each client request of one answer, by its key."""
 
 
 class Rounds:
@@ -279,9 +267,9 @@ class Rounds:
         self._count = self._pauses = 0
 
     async def answer(self, raw: Mapping[str, Any]) -> InputResponses | None:
-        """Return what the next round brings; None if only the caller can supply it.
+        """Return the input of the next round; None if only the caller can supply it.
 
-        Raises ToolFailed, ToolTimeout when the client did not answer.
+        Raises ToolFailed, and ToolTimeout if the client did not answer.
         """
         requests, state, relay = _client_requests_of(raw), _state_of(raw), self._relay
         if requests is None or not _can_continue(requests, state, relay):
@@ -301,7 +289,7 @@ class Rounds:
 
 
 def response_fields(input_responses: InputResponses) -> dict[str, Any]:
-    """Build the fields that a request carries in a round after the first."""
+    """Build the request's additional fields in a round after the first."""
     fields: dict[str, Any] = {}
     if input_responses.responses:
         fields["inputResponses"] = input_responses.responses
@@ -311,7 +299,6 @@ def response_fields(input_responses: InputResponses) -> dict[str, Any]:
 
 
 def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
-    """Return method and params of each client request, by its key; None if any is malformed."""
     requests = raw.get("inputRequests") or {}
     if not isinstance(requests, Mapping):
         return None
@@ -325,9 +312,9 @@ def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
 
 
 def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
-    """Return whether a client declared the capabilities for everything that an answer requests.
+    """Return whether a client declared the capabilities for all requests of an answer.
 
-    An answer without requests and without state is invalid in MCP, and clients refuse it.
+    An answer with neither requests nor state is invalid in MCP.
     """
     requests, capabilities = _client_requests_of(raw), relay_capabilities(client.capabilities)
     if not requests and _state_of(raw) is None:
@@ -339,7 +326,7 @@ def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
 
 
 def _can_continue(requests: _ClientRequests, state: str | None, relay: CallRelay | None) -> bool:
-    """Return whether the next round has something new: answers, or at least the server's state.
+    """Return whether the next round has new input: answers, or at least the server's state.
 
     The same request without either could execute its work twice.
     """
@@ -349,10 +336,6 @@ def _can_continue(requests: _ClientRequests, state: str | None, relay: CallRelay
 
 
 async def _collect_responses(requests: _ClientRequests, relay: CallRelay) -> dict[str, object]:
-    """Send the client one request after the other; return the results by key.
-
-    Raises ToolFailed, ToolTimeout.
-    """
     responses: dict[str, object] = {}
     try:
         async with asyncio.timeout_at(relay.deadline):

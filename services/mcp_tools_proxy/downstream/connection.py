@@ -1,4 +1,4 @@
-"""What a connection to a server offers, whatever its transport, and how its requests fail."""
+"""Interface of a connection to a server, and its failures."""
 
 import asyncio
 import re
@@ -16,18 +16,19 @@ from mcp_tools_proxy.wire.text import printable, quote
 
 
 class ConnectionFailure(Exception):
-    """A request got no usable answer: refused, cut off, or garbage. ``reason`` contains no secret.
+    """A request without a usable answer: refused, cut off, or malformed.
 
-    ``for_operators`` may contain more than callers may read, such as an address of the inner
-    network. Only this request is affected; ``Connection.wait_lost`` returns when the connection is
-    lost as well. ``sent`` is False only where surely nothing of the request reached the server, so
-    that repeating the request is safe.
+    ``reason`` is free of secrets.
+
+    ``for_operators`` may add details that callers must not read, such as an internal address.
+    ``Connection.wait_lost`` returns if the connection is lost as well. ``sent`` is False only if no
+    byte of the request can have reached the server, so that repeating it is safe.
     """
 
     is_alive = False
-    """Whether the answer proves that the server and its session work, such as HTTP status 429."""
+    """Whether the answer proves that the session works, such as status 429."""
     retry_after_s: float | None = None
-    """The seconds after which the server wants to be asked again; None if it did not say."""
+    """Seconds to wait before the next request, if the server said so."""
 
     def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
         super().__init__(reason)
@@ -43,22 +44,22 @@ class SessionLost(ConnectionFailure):
 class ClosedUnanswered(ConnectionFailure):
     """The server closed the connection before any byte of the answer.
 
-    Most often it closed a kept-alive connection in the moment of its reuse.
+    Usually it closed a kept-alive connection at the moment of reuse.
     """
 
 
 class NotUsableAsConfigured(ConnectionFailure):
-    """The server can be reached, and not be used as its entry says; waiting does not help."""
+    """The server is reachable but cannot be used with this entry; a retry does not help."""
 
 
 class AccessRefused(ConnectionFailure):
-    """A request had no token that the server accepts, so it was not carried out.
+    """The server accepted no token of a request, and did not execute it.
 
-    ``error`` is what its caller is told.
+    ``error`` is for the caller.
     """
 
     status: int | None = None
-    """The HTTP status of the refusal; None if no request was sent."""
+    """HTTP status of the refusal; None if nothing was sent."""
 
     def __init__(self, error: ProxyError) -> None:
         super().__init__(error.message, for_operators=error.reason, sent=False)
@@ -66,7 +67,7 @@ class AccessRefused(ConnectionFailure):
 
 
 class ResultNotAnObject(ConnectionFailure):
-    """The ``result`` of an answer is JSON other than an object; ``value`` holds that JSON."""
+    """The ``result`` of an answer is JSON other than an object."""
 
     def __init__(self, value: object) -> None:
         super().__init__("the server's answer has neither a result object nor an error")
@@ -74,7 +75,7 @@ class ResultNotAnObject(ConnectionFailure):
 
 
 class ResponseTooLarge(Exception):
-    """The server's answer exceeds what is read of one message: ``most`` bytes, or ``unit``."""
+    """The answer exceeds the limit of one message: ``most`` bytes, or ``unit``."""
 
     def __init__(self, most: int, unit: str = "bytes") -> None:
         self.limit = f"{most} {unit}"
@@ -84,18 +85,17 @@ class ResponseTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallHeaders:
-    """The HTTP headers that a call has of its caller; transports without headers ignore them."""
+    """HTTP headers that depend on a call's caller; transports without headers ignore them."""
 
     filled: Mapping[str, str] = field(repr=False)
-    """Those of the entry, for an era in which each request stands for itself."""
+    """The entry's headers, for each request in the modern era."""
     sign: Callable[[], Mapping[str, str]] | None = None
-    """Returns the header of a new assertion, which goes with each request in every era.
+    """Returns the header of a new assertion, for each request in every era.
 
     Raises CredentialsMissing.
     """
 
     token: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The header with the token of the call's session, which goes with each request, too."""
 
     def of_request(self, *, modern: bool) -> Mapping[str, str]:
         """Return the headers of one request. Raises as ``sign``."""
@@ -106,11 +106,10 @@ class CallHeaders:
 
 
 AUTHORIZATION = "Authorization"
-"""The header that a token goes in."""
 
 
 class SessionAccess(Protocol):
-    """Gives each request of one session its token, unless its call has looked it up already."""
+    """Tokens for requests of one session without a token from their call."""
 
     async def header(self) -> Mapping[str, str]:
         """Return the header of a request. Raises AccessRefused."""
@@ -119,9 +118,9 @@ class SessionAccess(Protocol):
     async def renewed(
         self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
     ) -> bool:
-        """Return whether a refused request should be sent once more, with another token.
+        """Return whether to repeat a refused request with another token.
 
-        ``sent`` is the header that it had. Raises AccessRefused if that would not help.
+        ``sent`` is its header. Raises AccessRefused if a repetition is useless.
         """
         ...
 
@@ -131,15 +130,15 @@ class SessionAccess(Protocol):
 
 
 _SHARE_OF_LISTS = 0.8
-"""One list that is never answered would otherwise fail the attempt, and with it all other lists."""
+"""Share of the attempt's time for one list; one that is not answered must not fail the attempt."""
 
 
 class ConnectAttempt:
-    """The time limit of one attempt to connect, whose clock starts with the server's process.
+    """Time limit of one attempt to connect, from the start of the server's process.
 
-    ``first_start`` is the first start of the server: it may install its packages, and has
-    ``start_timeout_s`` until its first byte. ``waits_for_place`` is whether it waits while as many
-    others start as may at once.
+    On the ``first_start`` a server may install packages, so its first byte can take
+    ``start_timeout_s``. ``waits_for_place`` tells whether the attempt waits for a place among the
+    starting processes.
     """
 
     def __init__(
@@ -160,15 +159,15 @@ class ConnectAttempt:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the clock of the connection itself: at once, or with a server's first byte."""
+        """Start the time limit of the connection."""
         self._restart(self._config.connect_timeout_s, "did not answer", "connectTimeoutSeconds")
 
     def wait_for_place(self) -> None:
-        """Stop the clock until there is a place."""
+        """Stop the time limit until a place is free."""
         self._reschedule(None)
 
     def process_started(self) -> None:
-        """Begin the clock of a process that has sent nothing yet."""
+        """Start the time limit of a process until its first byte."""
         if self._first_start:
             self._restart(self._config.start_timeout_s, "sent nothing", "startTimeoutSeconds")
         else:
@@ -176,7 +175,7 @@ class ConnectAttempt:
 
     @property
     def list_timeout_s(self) -> float:
-        """The seconds that a list may take: less than what is left of the attempt."""
+        """Seconds for one list, a share of the attempt's remaining time."""
         when = self._limit.when()
         if when is None:
             return self._config.connect_timeout_s * _SHARE_OF_LISTS
@@ -184,7 +183,7 @@ class ConnectAttempt:
 
     @property
     def timeout(self) -> ConnectionFailure:
-        """The failure of an attempt that took too long."""
+        """Failure of an attempt that exceeded its time limit."""
         reason = f"it {self._what} within {self._seconds:g} s"
         return ConnectionFailure(
             reason, for_operators=f'{reason}; if it needs longer, set "{self._key}" in mcp.json'
@@ -195,19 +194,18 @@ class ConnectAttempt:
         self._reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _reschedule(self, when: float | None) -> None:
-        # the attempt has not begun, which Python 3.11.2 says by an AssertionError, or is over
+        # the attempt is over, or not begun (AssertionError in Python 3.11.2)
         with suppress(RuntimeError, AssertionError):
             self._limit.reschedule(when)
 
 
 LAST_LINES = 5
-"""Lines of a server's stderr that its last error has."""
 
 LINE_CHARS = 300
 
 _PROBE_REFUSED = "Failed to validate request"
 _PROBE_DETAIL = re.compile(r"\s|\w+Request(\.[\w.]+)?\s*$")
-"""The lines after it: indented ones, and the field that each is about."""
+"""The lines after it: indented ones, and names of fields."""
 
 _UNTRUSTED = re.compile(
     r"certificate[_ ]verify[_ ]failed|self[-_ ]signed[-_ ]cert"
@@ -217,7 +215,7 @@ _UNTRUSTED = re.compile(
     r"|ssl certificate problem|PKIX path building failed|UntrustedRoot",
     re.IGNORECASE,
 )
-"""What programs write that do not trust a host: Python, Node, Rust, Go, curl, Java, .NET."""
+"""Messages about an untrusted host: Python, Node, Rust, Go, curl, Java, .NET."""
 
 _TRUST = (
     "it does not trust the certificate of a host; behind a company's proxy name the variables with "
@@ -232,7 +230,7 @@ _SHORTEST_SECRET = 4
 
 
 class ServerOutput:
-    """What a program wrote last to its stderr, for operators: secrets of its entry are replaced."""
+    """Last stderr lines of a program, for operators; secrets are replaced."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
@@ -240,10 +238,10 @@ class ServerOutput:
         self._is_about_probe = False
         self._lacks_trust = False
         self.is_garbled = False
-        """Whether stdout has had text, but no valid message."""
+        """Whether stdout had text but no valid message."""
 
     def begin(self, secrets: Iterable[str]) -> None:
-        """Forget the lines of the process before; ``secrets`` are known to the new one."""
+        """Discard the lines of the previous process; ``secrets`` are those of the new one."""
         self._lines.clear()
         self._lacks_trust = self.is_garbled = False
         longest_first = sorted(set(secrets), key=len, reverse=True)
@@ -252,8 +250,8 @@ class ServerOutput:
     def add(self, line: str) -> None:
         """Keep a line, unless it is about the probe for the modern era.
 
-        Servers of the Python SDK 1.x write 240 lines of pydantic's about ``server/discover``, which
-        would hide the lines that say why the server failed.
+        Servers of the Python SDK 1.x write 240 lines about ``server/discover``, which would
+        displace the cause of a failure.
         """
         self._lacks_trust = self._lacks_trust or _UNTRUSTED.search(line) is not None
         if _PROBE_REFUSED in line:
@@ -263,7 +261,7 @@ class ServerOutput:
             self._lines.append(line)
 
     def added_to(self, error: str) -> str:
-        """Return an error of the server with what the program wrote, and what that means."""
+        """Return a server's error with its last stderr lines, and a hint at a known cause."""
         hint = f"; {_GARBLED}" if self.is_garbled else ""
         hint += f"; {_TRUST}" if self._lacks_trust else ""
         lines = " | ".join(map(self._shown, self._lines))
@@ -276,26 +274,25 @@ class ServerOutput:
 
 
 User = tuple[str, str]
-"""The tenant and user of a call."""
 
 
 class Relay(Protocol):
-    """The client of one call, as a connection sees it."""
+    """The client of one call, as seen by a connection."""
 
     user: User
     token: int
-    """The progress token of the call's requests, unique in this process."""
+    """Progress token of the call's requests, unique in this process."""
     request_count: int
-    """How many requests the client was sent so far."""
+    """Requests sent to the client so far."""
 
     def meta(self, *, modern: bool) -> dict[str, object]:
-        """Build the part of a request's ``_meta`` that describes the client, as the era has it."""
+        """Build the client's part of a request's ``_meta`` in this era."""
         ...
 
     def attached(
         self, timeout: asyncio.Timeout, *, allows_requests: bool
     ) -> AbstractContextManager[None]:
-        """Relay messages for one request, whose time-out this is, while the context is open."""
+        """Relay messages for one request while the context is open."""
         ...
 
     def on_progress(self, params: Mapping[str, Any], size: int) -> None:
@@ -312,10 +309,10 @@ class Relay(Protocol):
 
 
 class SubscribedResources(Protocol):
-    """The resources with listeners, as a connection that has to subscribe to them sees them."""
+    """The subscribed resources, as seen by a connection."""
 
     changed: asyncio.Event
-    """Set at the next change of ``uris``, when a fresh event replaces it."""
+    """Set at the next change of ``uris``, then replaced by a new event."""
 
     @property
     def uris(self) -> frozenset[str]:
@@ -323,24 +320,24 @@ class SubscribedResources(Protocol):
         ...
 
     def confirmed(self) -> frozenset[str]:
-        """Return the URIs that the server accepted before."""
+        """Return the URIs that the server has accepted."""
         ...
 
     def record_answer(self, uri: str, refusal: Exception | None = None) -> None:
-        """Record that the server accepted a subscription, or refused it with ``refusal``."""
+        """Record that the server accepted a subscription, or its ``refusal``."""
         ...
 
     def on_updated(self, uri: str | None) -> None:
-        """Notify the listeners to a resource, and to those it is a part of; None stands for all."""
+        """Notify the listeners of a resource and of resources that contain it; None means all."""
         ...
 
     def notify(self, uris: Iterable[str]) -> None:
-        """Call the listeners to these resources."""
+        """Call the listeners of these resources."""
         ...
 
 
 class Connection(Protocol):
-    """A negotiated connection. Any number of tasks may send requests at once."""
+    """A negotiated connection, for any number of concurrent requests."""
 
     @property
     def era(self) -> str:
@@ -349,7 +346,7 @@ class Connection(Protocol):
 
     @property
     def transport(self) -> Transport:
-        """The transport that the server turned out to speak; never the configured choice HTTP."""
+        """The transport in use, never the configured choice HTTP."""
         ...
 
     @property
@@ -359,7 +356,7 @@ class Connection(Protocol):
 
     @property
     def instructions(self) -> str | None:
-        """What the server said of itself when the connection was negotiated; None for nothing."""
+        """The server's instructions, if any."""
         ...
 
     async def request(
@@ -373,25 +370,22 @@ class Connection(Protocol):
     ) -> Any:
         """Send one request and return its raw ``result``: an object, for ``tools/call`` any JSON.
 
-        ``params`` may hold ``_meta``; the fields that the era requires are added. ``relay``
-        receives the notifications and the client requests of the server meanwhile; while a client
-        request is open the time-out does not run. Raises JsonRpcError, ConnectionFailure,
-        ResponseTooLarge, TimeoutError. A cancellation or time-out is passed on to the server.
+        The fields that the era requires are added to ``_meta``. ``relay`` receives the server's
+        notifications and client requests during the request; an open client request stops the
+        time-out. A cancellation or time-out is passed on to the server. Raises JsonRpcError,
+        ConnectionFailure, ResponseTooLarge, TimeoutError.
         """
         ...
 
     def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
-        """Replace the tools by those that another connection listed, by name.
+        """Replace the tools, by name, with those listed on another connection.
 
-        They tell what a call has to repeat in its headers.
+        They define which arguments a call repeats in its headers.
         """
         ...
 
     async def ping(self, *, timeout_s: float) -> None:
-        """Send the era's cheapest request to prove that the server lives.
-
-        Raises like ``request``.
-        """
+        """Check by the era's cheapest request that the server is alive. Raises as ``request``."""
         ...
 
     async def sync_subscriptions(self, subscriptions: SubscribedResources) -> None:
@@ -404,33 +398,29 @@ class Connection(Protocol):
 
 
 OnListChanged = Callable[[], None]
-"""Called on the event loop for each ``list_changed`` notification of the server."""
+"""Called on the event loop for each ``list_changed`` notification."""
 
 Dial = Callable[
     [ServerConfig, OnListChanged, SessionAccess | None, ServerOutput, ConnectAttempt],
     AbstractAsyncContextManager[Connection],
 ]
-"""Connects and negotiates on entering; closes everything on leaving, a server process included.
+"""Connects and negotiates on entering; closes everything on leaving, including a server process.
 
-``ServerOutput`` gets what a server process writes to its stderr.
-
-One task enters and leaves (anyio's cancel scopes require that). Entering raises ConnectionFailure
-or JsonRpcError. Its time limit is that of ConnectAttempt, which the session enforces. Leaving takes
-at most a few seconds, however the server behaves.
+``ServerOutput`` receives the stderr of a process. The same task must enter and leave (required by
+anyio's cancel scopes). Entering raises ConnectionFailure or JsonRpcError; the session enforces the
+time limit of ConnectAttempt. Leaving takes at most a few seconds.
 """
 
 
 MESSAGE_CHARS = 500
-"""How many characters of a server's own words an error message contains."""
 
 FAULTS = (JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError)
-"""All exceptions that a request on a connection raises."""
 
 Fault = JsonRpcError | ConnectionFailure | ResponseTooLarge | TimeoutError
 
 
 def reason_of(fault: Fault, *, timeout_s: float) -> str:
-    """Return the text for a failed request; the server's own words are quoted and cut."""
+    """Return the text for a failed request; the server's own text is quoted and cut."""
     match fault:
         case ConnectionFailure():
             return fault.reason

@@ -1,4 +1,4 @@
-"""Lists what one server offers: every page of every list, each item checked; logs changes of it."""
+"""Listing of a server's items, with a check of each item, and a log of changes."""
 
 import asyncio
 import time
@@ -40,28 +40,29 @@ from mcp_tools_proxy.wire.text import ascii_text
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 20_000
-"""Upper bounds of one list's pages and items; a server beyond them is broken or hostile."""
+"""Limits for one list; a server that exceeds them is broken or hostile."""
 
 ITEMS_AT_ONCE = 25
 CHECKED_AT_ONCE_S = 0.005
-"""Checks, and their CPU time, before other tasks may run."""
+"""Number and CPU time of checks before other tasks can run."""
 
 LARGE_ITEM_BYTES = 4_000
-"""A larger item is checked in a thread, as one with a pattern is: compiling its schema takes
-milliseconds. 20 kB of references took 200 ms."""
+"""Larger items, and those with a pattern, are checked in a thread: compiling takes milliseconds.
+
+20 kB of references took 200 ms.
+"""
 
 MAX_ITEM_BYTES = 1024 * 1024
-"""A larger item is unusable."""
 
 UNDECLARED_S = 5.0
-"""The most that a list takes that the server did not declare."""
+"""Time limit of an undeclared list."""
 
 _TOOLS = next(it for it in CATEGORIES if it.kind is Kind.TOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """The outcome of one list: usable items by key, the others, and why the list failed if it did.
+    """Result of one list: usable items by key, unusable ones, and the reason if it failed.
 
     ``checks`` holds the argument checks of tools.
     """
@@ -73,9 +74,7 @@ class _Listing:
     need_task: frozenset[str] = frozenset()
     failed: str | None = None
     refused: AccessRefused | None = None
-    """Why it failed, if the server did not accept the token."""
     retry_after_s: float | None = None
-    """When the server wants to be asked again, if it said so."""
 
 
 async def discover(
@@ -87,10 +86,10 @@ async def discover(
 ) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
-    Only declared categories are listed, and tools with ``include_undeclared``. Each list takes at
-    most ``timeout_s``, all pages together, and half of it if another has come by then. A failed
-    list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
-    ConnectionFailure when every list failed: AccessRefused, if the token of one was not accepted.
+    Only declared categories are listed, and tools with ``include_undeclared``. Each list can take
+    ``timeout_s`` for all of its pages, or half of that if another list has succeeded in that time.
+    A failed list keeps its items of ``previous``; ``failed_lists`` has the reason. Raises
+    ConnectionFailure if every list failed: AccessRefused if a token was not accepted.
     """
     known = previous or Snapshot()
     listings = await _list_all(connection, known, timeout_s, include_undeclared=include_undeclared)
@@ -110,7 +109,7 @@ async def discover(
 
 
 async def restore(lists: Mapping[str, list[object]], instructions: str | None) -> Snapshot:
-    """Return what a server listed in an earlier run, each item checked as in ``discover``.
+    """Return the lists of an earlier run as a snapshot, each item checked as in ``discover``.
 
     The checks need the SDK, which the caller has imported.
     """
@@ -121,12 +120,11 @@ async def restore(lists: Mapping[str, list[object]], instructions: str | None) -
 def _snapshot(
     listings: Mapping[str, _Listing], instructions: str | None, known: Snapshot
 ) -> Snapshot:
-    """Return a snapshot of lists by category, after ``known``."""
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
     resources, templates = _move_misplaced_templates(
         items["resources"], items["resource_templates"]
     )
-    # templates that are listed among the resources are missing now: keep the previous ones
+    # the templates among the failed list's resources are missing: keep the previous ones
     if "resources" in listings and listings["resources"].failed:
         templates = {**known.templates, **templates}
     found = tuple(listings.values())
@@ -147,7 +145,7 @@ def _snapshot(
 async def _list_all(
     connection: Connection, known: Snapshot, timeout_s: float, *, include_undeclared: bool
 ) -> Mapping[str, _Listing]:
-    """Return all lists by category; a list that is never answered does not hold the others up."""
+    """Return all lists by category; one without an answer does not delay the others for long."""
     declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     limits = {c.key: asyncio.timeout(timeout_s) for c in declared}
     undeclared = None
@@ -169,14 +167,16 @@ async def _list_all(
 
 
 def _end(limits: Iterable[asyncio.Timeout]) -> None:
-    """End the time of the lists that have not come."""
     for limit in limits:
-        with suppress(RuntimeError):  # it has come
+        with suppress(RuntimeError):  # it is finished
             limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def _list_undeclared(connection: Connection, timeout_s: float) -> _Listing:
-    """List the tools of a server that declares none: some forget to. No answer means none."""
+    """List the tools of a server that does not declare tools: some forget to.
+
+    A failure means none.
+    """
     limit = asyncio.timeout(min(timeout_s / 2, UNDECLARED_S))
     listing = await _list_category(connection, _TOOLS, Snapshot(), limit)
     return listing if listing.failed is None else _Listing(items={})
@@ -185,7 +185,7 @@ async def _list_undeclared(connection: Connection, timeout_s: float) -> _Listing
 def _move_misplaced_templates(
     resources: Mapping[str, JsonObject], templates: Mapping[str, JsonObject]
 ) -> tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]]:
-    """Return resources and templates, moving resources whose URI has variables to the templates."""
+    """Return resources and templates; resources whose URI has variables become templates."""
     misplaced = {key: as_template(it) for key, it in resources.items() if is_template(it)}
     if not misplaced:
         return resources, templates
@@ -196,7 +196,7 @@ def _move_misplaced_templates(
 async def _list_category(
     connection: Connection, category: Category, known: Snapshot, limit: asyncio.Timeout
 ) -> _Listing:
-    """List one category; ``limit``, which another task may end, is for the answers."""
+    """List one category; ``limit`` is for the answers, and another task can end it."""
     began = asyncio.get_running_loop().time()
 
     def failed(fault: Fault) -> _Listing:
@@ -233,14 +233,14 @@ async def _list_pages(connection: Connection, category: Category, timeout_s: flo
         if not isinstance(cursor, str) or (not cursor and connection.era in HANDSHAKE_VERSIONS):
             return items
         if cursor in cursors:
-            return items  # the pages repeat: what was read is the list
+            return items  # the pages repeat, so the list is complete
         cursors.add(cursor)
         params = {"cursor": cursor}
     raise ConnectionFailure(f"its list has more than {MAX_PAGES} pages")
 
 
 async def _partition(category: Category, items: list[object]) -> _Listing:
-    """Separate usable items from the others; of two with one key the first counts.
+    """Separate usable items from the others; the first of two items with one key counts.
 
     Yields to other tasks between items of a long list, and while a large item is checked.
     """
@@ -261,7 +261,7 @@ async def _partition(category: Category, items: list[object]) -> _Listing:
 
 
 def _is_slow(listed: object) -> bool:
-    """Return whether the check of an item may take milliseconds. Raises UnusableItem."""
+    """Return whether the check of an item can take milliseconds. Raises UnusableItem."""
     try:
         encoded = to_json(listed)
     except ValueError:
@@ -272,8 +272,6 @@ def _is_slow(listed: object) -> bool:
 
 
 class _Found:
-    """Collects the items of one list."""
-
     def __init__(self, category: Category) -> None:
         self._category = category
         self._items: dict[str, JsonObject] = {}
@@ -283,7 +281,6 @@ class _Found:
         self._need_task: set[str] = set()
 
     def add(self, listed: object, number: int, item: Item) -> None:
-        """Add a usable item. Raises UnusableItem if its key is taken."""
         if item.key in self._items:
             raise UnusableItem("an earlier item has the same name")
         self._items[item.key] = item.listed
@@ -294,7 +291,6 @@ class _Found:
             self._ignored.append(Ignored(kind=self._category.kind, name=name, fields=item.ignored))
 
     def drop(self, listed: object, number: int, unusable: UnusableItem) -> None:
-        """Record an unusable item with the reason."""
         needs_task = isinstance(unusable, NeedsTask)
         if needs_task:
             self._need_task.add(str(cast("JsonObject", listed)["name"]))
@@ -308,7 +304,6 @@ class _Found:
         )
 
     def listing(self) -> _Listing:
-        """Return the collected items."""
         return _Listing(
             items=self._items,
             checks=self._checks,
@@ -331,7 +326,6 @@ def _keep_previous(known: Snapshot, category: Category, reason: str) -> _Listing
 
 
 def _log_name(item: object, number: int) -> str:
-    """Return the name of an unusable item for the log: ASCII, cut."""
     if isinstance(item, dict):
         for field in ("name", "uri", "uriTemplate"):
             if isinstance(name := item.get(field), str) and name:
@@ -340,7 +334,7 @@ def _log_name(item: object, number: int) -> str:
 
 
 MAX_DROPPED_LINES = 20
-"""Upper bound of log lines about unusable items of one snapshot, and again about ignored fields."""
+"""Maximum log lines for one snapshot and event."""
 
 log = structlog.get_logger()
 
@@ -380,7 +374,6 @@ def _log_new_items(
     items: Sequence[InvalidItem | Ignored],
     known: Sequence[InvalidItem | Ignored],
 ) -> None:
-    """Log each of the first items that ``known`` does not contain, and a summary of the others."""
     before = set(known)
     new = [item for item in items if item not in before]
     for item in new[:MAX_DROPPED_LINES]:

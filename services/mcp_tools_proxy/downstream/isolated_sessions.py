@@ -1,4 +1,4 @@
-"""The sessions of tenants or users with one server: made at a first call, ended when unused."""
+"""The sessions of tenants or users with one server, opened by calls and ended when unused."""
 
 import asyncio
 from collections import Counter
@@ -22,10 +22,10 @@ from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_e
 
 
 class IsolatedSession(ReconnectingSession):
-    """Connects at its first use, and again, after a loss, at the next one.
+    """A session that connects at its first use, and after a loss at the next one.
 
-    It discovers nothing: ``discovery`` is the session whose offer, limits, metrics and clock are
-    its own as well. ``on_idle`` is called when the last use is over.
+    It shares the offer, limits, metrics and clock of ``discovery``. ``on_idle`` is called at the
+    end of the last use.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class IsolatedSession(ReconnectingSession):
         )
         self.caller = caller
         self.idle_since = self.clock()
-        """When it was used last, on its clock."""
         self._discovery = discovery
         self._on_idle = on_idle
         self._uses = 0
@@ -65,33 +64,33 @@ class IsolatedSession(ReconnectingSession):
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the server is known to send requests to clients in the midst of calls.
+        """Whether the server is known to send client requests during calls.
 
-        Before the first connection the server is known from its discovery.
+        The discovery's server counts before the first connection.
         """
         known = self if self.connection_state.connection is not None else self._discovery
         return known.connection_state.is_legacy
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is in flight or suspended, or a resource subscribed to."""
+        """Whether a call is in flight or suspended, or a resource is subscribed."""
         return bool(self._uses or self.sender.in_flight or self.subscriptions.uris)
 
     def begin_use(self) -> None:
-        """Count a use, until ``end_use``; it connects for the first one."""
+        """Count a use until ``end_use``; the first one connects."""
         self._uses += 1
         self._unused.clear()
         self._wanted.set()
 
     def end_use(self) -> None:
-        """Count a use out."""
+        """End the count of a use."""
         self._uses -= 1
         if not self._uses:
             self._unused.set()
         self.check_idle()
 
     def check_idle(self) -> None:
-        """Report that nothing uses it any more, if that is so."""
+        """Report the session as idle if nothing uses it."""
         if self.is_busy:
             return
         self.idle_since = self.clock()
@@ -99,7 +98,7 @@ class IsolatedSession(ReconnectingSession):
         self._on_idle()
 
     def adopt_tools(self) -> None:
-        """Pass on to the connection what is known of the server's tools."""
+        """Pass the server's known tools to the connection."""
         connection, snapshot = self.connection_state.connection, self._discovery.snapshot
         if connection is not None and snapshot is not None:
             connection.adopt_tools(snapshot.tools)
@@ -112,35 +111,32 @@ class IsolatedSession(ReconnectingSession):
                 await self.sender.drain(timeout_s)
 
     async def _wait_wanted(self) -> None:
-        """Wait for the next use: a lost connection of nobody is not opened again."""
+        """Wait for the next use: an unused connection is not reopened."""
         await self._wanted.wait()
 
     @property
     def _was_started(self) -> bool:
-        """Whether the server was connected before, by this session or by the discovery."""
         return super()._was_started or self._discovery.status.connect_s is not None
 
     @property
     def _waits_for_place(self) -> bool:
-        """Return False: a call opens the session, and waits for it."""
         return False
 
     async def _discover(self, connection: Connection, timeout_s: float) -> Snapshot:
-        """Return what the discovery found, of which the connection needs the tools."""
+        """Return the discovery's snapshot, and pass its tools to the connection."""
         snapshot = self._discovery.snapshot or Snapshot()
         connection.adopt_tools(snapshot.tools)
         return snapshot
 
     async def _accept_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep what the discovery found: whether it is new is not for this session to say."""
+        """Keep the snapshot; the discovery reports changes."""
         self.snapshot = snapshot
 
     async def _refresh_loop(self, connection: Connection) -> None:
-        """Never discover again."""
         await asyncio.Event().wait()
 
     def _update_metrics(self) -> None:
-        """Leave the metrics of the server's status to the discovery."""
+        """Leave the status metrics to the discovery."""
 
 
 async def _nothing() -> None:
@@ -148,18 +144,17 @@ async def _nothing() -> None:
 
 
 SWEEP_S = 5.0
-"""The longest pause between two looks for sessions that are idle for too long."""
 
 MAX_SESSIONS_OF_USER = 4
-"""Sessions of one user at once, where each set of claims of the user's JWTs has its own."""
+"""Maximum number of sessions of one user: each set of claims in the user's JWTs has its own."""
 
 
 class Key(NamedTuple):
-    """Whose a session is. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``.
+    """Owner of a session. A tuple, since ``a/b``, ``c`` and ``a``, ``b/c`` are equal when joined.
 
-    ``user_id`` is empty where users share a session. ``jwt_claims`` are ``Caller.jwt_claims`` where
-    the JWT is exchanged for a token, as the session uses the token. An operator who stands in for
-    the user has a session of its own, as a session may hold the user's state.
+    ``user_id`` is empty if users share a session. ``jwt_claims`` are set if the JWT is exchanged
+    for the session's token. An operator who stands in for a user has a separate session, as a
+    session can hold the user's state.
     """
 
     tenant_id: str
@@ -174,19 +169,23 @@ log = structlog.get_logger()
 
 
 class _Waiting:
-    """A call that waits for a place for its session."""
-
     def __init__(self, key: Key) -> None:
         self.key = key
         self.session: asyncio.Future[IsolatedSession] = asyncio.get_running_loop().create_future()
 
 
 class IsolatedSessions:
-    """Opens a session for each tenant or user who calls, at most its entry's ``session_limit``.
+    """The sessions with one server, one for each tenant or user, at most ``session_limit``.
 
-    A session that is closing keeps its place, so that there are never more processes. ``run`` owns
-    the sessions. ``before`` are those of the server's earlier entry: what is subscribed to there
-    stays so, unless the isolation changed.
+    A call takes a lease of its caller's session. If the session is open, the lease counts a use.
+    Otherwise the call waits for a place. ``_assign`` runs at once, when a session becomes idle or
+    has closed, and every SWEEP_S. While places are free, it opens a session for each waiting call,
+    first for the tenants with the fewest sessions; otherwise it ends an idle session. A closing
+    session keeps its place, so the limit also holds for server processes. A leased session is not
+    ended; an unused one ends after ``session_idle_s``.
+
+    ``run`` owns the sessions. Subscriptions of ``before``, the sessions of the server's earlier
+    entry, are kept, unless the isolation changed.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class IsolatedSessions:
         self._dial = dial
         self._of_users = CallerPart.USER_ID in self._config.isolation.separates
         self._most_of_tenant = tenant_share(self._limit) if self._of_users else 1
-        """Of a tenant with many users some wait, so that another tenant finds a place."""
+        """Maximum for one tenant, which leaves places for others."""
         self._open: dict[Key, IsolatedSession] = {}
         self._closing: set[IsolatedSession] = set()
         self._waiting: list[_Waiting] = []
@@ -219,7 +218,7 @@ class IsolatedSessions:
 
     @property
     def counts(self) -> SessionCounts:
-        """How many sessions there are, and may be."""
+        """Number of sessions, and their limit."""
         return SessionCounts(
             open=len(self._open),
             busy=sum(session.is_busy for session in self._open.values()),
@@ -246,7 +245,6 @@ class IsolatedSessions:
             session.end_use()
 
     def _key_of(self, caller: Caller) -> Key:
-        """Return whose session a call uses. Raises IdentityRequired."""
         user = caller if caller.stand_in is None else replace(caller, stand_in=None)
         return Key(
             CallerPart.TENANT_ID.of(user),
@@ -256,7 +254,7 @@ class IsolatedSessions:
         )
 
     async def run(self) -> None:
-        """Keep the sessions running, and end those that are idle for too long, until cancelled."""
+        """Run the sessions, and end those idle for too long, until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks, self._ended = tasks, False
@@ -274,21 +272,18 @@ class IsolatedSessions:
             self._fail_waiting()
 
     def check_circuit(self, caller: Caller) -> None:
-        """Raise ServerUnavailable, or IdentityRequired, if a call of ``caller`` would be refused.
-
-        A session that is not open has no circuit.
-        """
+        """Raise ServerUnavailable, or IdentityRequired, if a caller's call would be refused."""
         session = self._open.get(self._key_of(caller))
         if session is not None:
             session.check_circuit(caller.tenant_id)
 
     def reconnect(self) -> None:
-        """Close the connections of all sessions; each is opened again while it is used."""
+        """Close the connections of all sessions; those in use are reopened."""
         for session in self._open.values():
             session.connection_state.request_reconnect()
 
     def subscribed(self, config: ServerConfig) -> Iterator[tuple[Key, ResourceSubscriptions]]:
-        """Yield what is subscribed to, by session; nothing if ``config`` has other keys."""
+        """Yield each session's subscriptions, unless ``config`` separates callers differently."""
         if _separation(config) != _separation(self._config):
             return
         for key, session in self._open.items():
@@ -303,9 +298,9 @@ class IsolatedSessions:
                     await session.drain(timeout_s)
 
     async def _wait_for_place(self, key: Key, waited_s: float) -> IsolatedSession:
-        """Return a session for ``key`` that is in use; other calls go first while they may.
+        """Return a session for ``key`` with a use counted, after waiting for a place.
 
-        Counted as a call in flight. Raises ServerBusy, ServerUnavailable.
+        The wait counts as a call in flight. Raises ServerBusy, ServerUnavailable.
         """
         if self._ended:
             raise self._discovery.connection_state.unavailable(_CLOSED)
@@ -319,7 +314,7 @@ class IsolatedSessions:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
             elif waiting.session.exception() is None:
-                waiting.session.result().end_use()  # it came as the call was cancelled
+                waiting.session.result().end_use()  # the session arrived as the call was cancelled
             raise
         return waiting.session.result()
 
@@ -335,9 +330,10 @@ class IsolatedSessions:
             limit.leave(tenant_id)
 
     def _assign(self) -> None:
-        """Assign what places there are to the calls that wait; end idle sessions for the others.
+        """Assign free places to waiting calls; end idle sessions for the others.
 
-        The tenants with the fewest sessions come first, then who came first.
+        The tenants with the fewest sessions come first, then the order of arrival. The place of
+        each closing session is reserved for one call, which ends no other session.
         """
         of_tenant = Counter(key.tenant_id for key in self._open)
         promised = len(self._closing)
@@ -356,11 +352,11 @@ class IsolatedSessions:
         self._waiting = [it for it in self._waiting if not it.session.done()]
 
     def _is_at_share(self, newcomer: Key) -> bool:
-        """Return whether a user or tenant may have no more sessions, after ending an idle one.
+        """Return whether a caller has to wait because all sessions of its user or tenant are busy.
 
-        So a place becomes free for each new user of a tenant, and no other tenant loses one.
-        Operators who stand in for its users have a share of their own: while there is room they end
-        no session of a user.
+        At the maximum, the user's or tenant's session idle for longest is ended. So each new user
+        of a tenant gets a place, and no other tenant loses one. Sessions of stand-ins count
+        separately: while places are free they end no session of a user.
         """
         of_tenant = [
             it
@@ -379,7 +375,7 @@ class IsolatedSessions:
         return False
 
     def _evict(self, newcomer: str) -> None:
-        """End an idle session, if there is one that may end for one more of a tenant."""
+        """End an idle session for tenant ``newcomer``, if fairness allows it."""
         tenants = Counter(key.tenant_id for key in self._open)
         idle = [
             IdleSession(session=key, tenant_id=key.tenant_id, ends_at=self._open[key].idle_since)
@@ -416,7 +412,6 @@ class IsolatedSessions:
             self._running[session] = self._tasks.create_task(self._keep(session))
 
     async def _keep(self, session: IsolatedSession) -> None:
-        """Run a session until it is cancelled; a defect of this program ends that one alone."""
         try:
             await session.run()
         except asyncio.CancelledError:
@@ -448,7 +443,7 @@ class IsolatedSessions:
         self._count()
 
     def _sweep(self) -> None:
-        """End the sessions that are idle for too long. One task, and no timer for each session."""
+        """End sessions that are idle for too long: one task, not a timer for each."""
         now = self._discovery.clock()
         for key in self._idle():
             if now - self._open[key].idle_since >= self._config.session_idle_s:
@@ -482,5 +477,4 @@ class IsolatedSessions:
 
 
 def _separation(config: ServerConfig) -> tuple[Isolation, bool]:
-    """Return what decides which callers share a session."""
     return config.isolation, config.exchanges_jwt

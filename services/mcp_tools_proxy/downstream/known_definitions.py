@@ -1,7 +1,7 @@
-"""Keeps what servers listed in ``cache_dir``: after a start it is listed until they are connected.
+"""Lists of servers saved in ``cache_dir``, shown after a start until servers connect.
 
-A file for each entry. It can be removed at any time; a failure (full disk, broken file) is logged
-and costs nothing else.
+Each entry has one file, which can be removed at any time. Failures (full disk, broken file) are
+only logged.
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from mcp_tools_proxy.storage.cache_folder import make_private
 from mcp_tools_proxy.storage.files import write_atomically
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest file: 1,000 tools take 0.7 MB."""
+"""Maximum size of a file: 1,000 tools take 0.7 MB."""
 
 MAX_FILES = 500
-"""Files that are kept, those used last: an entry that changes has another file."""
+"""Maximum number of files; the least recently used go. A changed entry has another file."""
 
 _FAILURES = (OSError, ValueError, TypeError, KeyError, AttributeError)
-"""What a full disk, or a file that is damaged or another program's, may raise."""
+"""Errors of a full disk, a damaged file, or a foreign file."""
 
 log = structlog.get_logger()
 
 
 class KnownDefinitions:
-    """The definitions in a folder, which only this user may write to.
+    """The definitions in a folder that only this user can write to.
 
-    ``import_sdk`` is awaited before definitions are checked, as that would import the SDK while the
-    first connection may do so in its thread.
+    ``import_sdk`` is awaited before definitions are checked, which would import the SDK while the
+    first connection imports it in a thread.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class KnownDefinitions:
         self._logged = ""
 
     async def load(self, config: ServerConfig) -> Snapshot | None:
-        """Return what the server of an entry listed last; None if it is not known."""
+        """Return the last lists of an entry's server; None if unknown."""
         try:
             found = await asyncio.to_thread(self._read, config)
             if found is None:
@@ -62,7 +62,7 @@ class KnownDefinitions:
             return None
 
     async def save(self, config: ServerConfig, snapshot: Snapshot) -> None:
-        """Keep what the server of an entry lists."""
+        """Save the lists of an entry's server."""
         try:
             await asyncio.to_thread(self._write, config, snapshot)
         except _FAILURES as error:
@@ -96,21 +96,22 @@ class KnownDefinitions:
 
     def _log_failure(self, config: ServerConfig, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"
-        if reason != self._logged:  # one full disk is not a line for each server
+        if reason != self._logged:  # one line for a full disk, not one for each server
             log.warning("server.definitions_not_kept", server_id=config.server_id, reason=reason)
         self._logged = reason
 
 
 def _checked(content: bytes) -> bytes:
-    """Return the content of a file. Raises ValueError if it is too large."""
     if len(content) > MAX_BYTES:
         raise ValueError(f"the definitions are over {MAX_BYTES} bytes")
     return content
 
 
 def fingerprint(config: ServerConfig) -> str:
-    """Return what tells one entry from others by all that decides which server it reaches, and as
-    whom; a change of limits keeps it."""
+    """Return the key of an entry: a hash of all fields that decide the server and the identity.
+
+    Changed limits keep the key.
+    """
     identity = (
         config.server_id,
         config.transport,
@@ -128,7 +129,7 @@ def fingerprint(config: ServerConfig) -> str:
 
 
 def _ordered(value: object) -> object:
-    """Return a value as JSON whose order is the same in every process."""
+    """Return a value as JSON with the same order in every process."""
     match value:
         case Enum():
             return value.value

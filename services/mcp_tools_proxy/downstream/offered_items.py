@@ -1,4 +1,4 @@
-"""The four categories of what a server offers, and the rules for a usable item."""
+"""The four categories of offered items, and the rules for a usable item."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,10 +32,9 @@ from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, OWN_SCHEME, has_own_scheme
 MAX_NAME_CHARS = 1_024
 
 MAX_MATCHED = 100
-"""How many templates with a matching beginning a URI is compared with: only a log line needs it."""
+"""Maximum number of templates compared with a URI; only a log line needs the result."""
 
 NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
-"""The input schema of a tool without one: any object."""
 
 
 NEEDS_TASK = (
@@ -45,19 +44,19 @@ NEEDS_TASK = (
 
 
 class UnusableItem(Exception):
-    """An item cannot be used; the message is the reason."""
+    """An item that cannot be used; the message is the reason."""
 
 
 class NeedsTask(UnusableItem):
-    """A valid tool that can only be run as a task, which the gateway does not support."""
+    """A valid tool that can only be run as a task, which is not supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A usable item: its key, and for a tool the check of its arguments.
+    """A usable item: its key, and the argument check of a tool.
 
-    ``listed`` is its descriptor as passed on, without the invalid optional fields; ``ignored``
-    names these.
+    ``listed`` is its definition without the invalid optional fields, whose names are in
+    ``ignored``.
     """
 
     key: str
@@ -72,7 +71,7 @@ class Category:
 
     ``method`` lists the category, ``field`` of the answer holds its items, ``capability`` announces
     it. ``key`` names the category in counts and logs. ``read`` returns an item or raises
-    UnusableItem. ``optional`` are the fields that an item need not have.
+    UnusableItem. ``optional`` are the optional fields of an item.
     """
 
     key: str
@@ -129,7 +128,7 @@ def is_template(listed: JsonObject) -> bool:
 
 
 class Matcher:
-    """Returns whether one of several templates matches a URI, in bounded time."""
+    """Whether one of several templates matches a URI, in bounded time."""
 
     def __init__(self, templates: Iterable[str]) -> None:
         self._templates = [(key.partition("{")[0], key) for key in templates]
@@ -147,7 +146,7 @@ def as_template(listed: JsonObject) -> JsonObject:
 
 
 def _read_tool(tool: JsonObject) -> Item:
-    """Check a tool. It is used without an ``outputSchema`` that clients cannot compile."""
+    """Check a tool. An ``outputSchema`` that clients cannot compile is removed."""
     from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - slow
 
     key = _text(tool, "name", MAX_NAME_CHARS)
@@ -167,7 +166,7 @@ def _read_tool(tool: JsonObject) -> Item:
 
 
 def _with_clean_schemas(tool: JsonObject) -> JsonObject:
-    """Return a tool whose schemas have no null keywords; the tool itself if they have none."""
+    """Return a tool without null keywords in its schemas; itself if nothing changes."""
     clean: dict[str, object] = {}
     for name in ("inputSchema", "outputSchema"):
         if isinstance(schema := tool.get(name), Mapping):
@@ -182,7 +181,7 @@ def _read_prompt(prompt: JsonObject) -> Item:
 
 
 def _read_resource(resource: JsonObject) -> Item:
-    """Key a resource by its URI, else by its name (P-12)."""
+    """Use a resource's URI as the key, or its name if the URI is missing (P-12)."""
     if resource.get("uri") is None:
         return Item(_text(resource, "name", MAX_NAME_CHARS))
     return _named_by("uri", resource)
@@ -198,7 +197,7 @@ def _read_template(template: JsonObject) -> Item:
 
 
 def _named_by(field_: str, listed: JsonObject) -> Item:
-    """Key an item by its URI, which replaces a missing name, too: MCP requires one."""
+    """Use an item's URI as the key, and as its name if that is missing: MCP requires one."""
     key = _text(listed, field_, MAX_URI_CHARS)
     if has_own_scheme(key):
         raise UnusableItem(f"its {field_} has the scheme {OWN_SCHEME}:, which is the gateway's own")
@@ -261,11 +260,10 @@ CATEGORIES = (
 
 
 class UriPattern:
-    """A URI template, which stands for all URIs that it matches."""
+    """A URI template, which represents all URIs that it matches."""
 
     def __init__(self, template: str) -> None:
-        """Parse a template. Raises ValueError."""
-        # slow to import; a connected server, or restored definitions, imported the SDK before
+        # slow import; the SDK was imported before, by a connection or by restored definitions
         from mcp.shared.uri_template import UriTemplate  # noqa: PLC0415
 
         self._template = UriTemplate.parse(template)
@@ -275,9 +273,9 @@ class UriPattern:
 
     @property
     def has_variables(self) -> bool:
-        """Whether it stands for more than one URI."""
+        """Whether it represents more than one URI."""
         return bool(self._template.variable_names)
 
     def matches(self, uri: str) -> bool:
-        """Return whether it stands for ``uri``; it does for none that is too long."""
+        """Return whether the template matches ``uri``; never if ``uri`` is too long."""
         return self._template.match(uri, max_uri_length=MAX_URI_CHARS) is not None

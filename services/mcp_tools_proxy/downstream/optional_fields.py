@@ -1,7 +1,7 @@
-"""Removes optional fields of the wrong type from what servers list, and from results.
+"""Removal of optional fields of the wrong type from listed items and from results.
 
-Clients validate a list or a result as a whole: because of one wrong field they reject all of it.
-Fields unknown to MCP are kept unchanged (W-14).
+Clients reject a whole list or result because of one wrong field. Fields unknown to MCP are kept
+(W-14).
 """
 
 import re
@@ -12,16 +12,15 @@ from datetime import date
 from mcp_tools_proxy.domain.components import JsonObject
 
 MAX_NAMED = 10
-"""How many fields of one item are named; an array may have thousands of wrong members."""
+"""Maximum named fields of one item: an array can have thousands of wrong members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The expected shape of a value: one of ``types``, and one of ``choices`` if there are any.
+    """The expected shape of a value: one of ``types``, and one of ``choices`` if not empty.
 
-    For an object, ``fields`` are the optional fields and ``needs`` the required texts. For an
-    array, ``members`` is the shape of each member. ``between`` bounds a number. A text has to fit
-    ``check``, if there is one.
+    ``fields`` are the optional fields of an object, ``needs`` its required texts, ``members`` the
+    shape of an array's members. ``between`` bounds a number. ``check`` validates a text.
     """
 
     types: tuple[type, ...]
@@ -55,7 +54,7 @@ _DATE_TIME = re.compile(
 
 
 def _is_date_time(text: str) -> bool:
-    """Return whether a text is a time with a zone: clients refuse all resources for another."""
+    """Return whether a text is a time with a zone; clients refuse all resources for other texts."""
     found = _DATE_TIME.fullmatch(text)
     if found is None:
         return False
@@ -121,11 +120,8 @@ OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
 }
 OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
 OF_LINKS = {key: shape for key, shape in OF_RESOURCES.items() if key != "name"}
-"""Fields of a resource link; its name is required."""
 OF_CONTENT = {"annotations": OF_TEMPLATES["annotations"], "_meta": OBJECT}
-"""Fields of all other content blocks."""
 OF_CONTENTS = {"mimeType": TEXT, "_meta": OBJECT}
-"""Fields of resource contents, read or embedded."""
 
 
 def drop_invalid_fields(
@@ -133,8 +129,7 @@ def drop_invalid_fields(
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """Return an item without the optional fields of the wrong type, and the names of these.
 
-    An item without any is returned itself. A null field counts as absent: it is removed but not
-    named.
+    An unchanged item is returned itself. A null field is removed but not named.
     """
     field_filter = _FieldFilter()
     valid = field_filter.without(item, fields, "")
@@ -142,19 +137,18 @@ def drop_invalid_fields(
 
 
 class _FieldFilter:
-    """Removes wrong fields and collects their places, such as ``icons[2].src``."""
+    """Removal of wrong fields, with their paths, such as ``icons[2].src``."""
 
     def __init__(self) -> None:
         self._places: list[str] = []
         self._more = 0
 
     def named(self) -> tuple[str, ...]:
-        """Return the first places, and how many more there are."""
         more = (f"{self._more} more",) if self._more else ()
         return (*self._places, *more)
 
     def without(self, item: JsonObject, fields: Mapping[str, Shape], place: str) -> JsonObject:
-        """Return an object without its wrong fields; the object itself if it has none."""
+        """Return an object without its wrong fields; itself if nothing changes."""
         changed = dict(self._changes(item, fields, place))
         if not changed:
             return item
@@ -164,7 +158,7 @@ class _FieldFilter:
     def _changes(
         self, item: JsonObject, fields: Mapping[str, Shape], place: str
     ) -> Iterator[tuple[str, object]]:
-        """Yield each field that changes with its new value; None means removed."""
+        """Yield each changed field with its new value; None means removed."""
         for key, shape in fields.items():
             if key in item:
                 value = item[key]
@@ -197,7 +191,7 @@ class _FieldFilter:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return whether a text has no lone surrogates, which JSON cannot encode."""
+    """Return whether a text is free of lone surrogates, which JSON cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,4 @@
-"""The sessions with all configured servers.
-
-A change of the configuration is applied by comparing wanted and running servers.
-"""
+"""The sessions with all configured servers."""
 
 import asyncio
 import time
@@ -31,10 +28,9 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
 
 CRASH_PAUSE_S = 1.0
-"""The pause before a session is run again that a defect of this program ended."""
 
 LINGER_S = 0.5
-"""How long a removed session still accepts calls, such as one that chose it just before."""
+"""How long a removed session accepts calls that chose it just before."""
 
 DRAIN_EXTRA_S = 1.0
 """Added to the call time-out while draining, so that calls end by their own time-out."""
@@ -44,29 +40,24 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _PooledSession:
-    """A session, and its task while the pool runs."""
-
     session: ReconnectingSession
     isolated: IsolatedSessions | None = None
-    """The sessions of tenants or users; None where all callers use ``session``."""
+    """The sessions of tenants or users; None if all callers use ``session``."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
-    """Whether a cancellation of the tasks is meant to end them."""
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Run the sessions in ``tasks``."""
         for owner in (self.session, self.isolated):
             if owner is not None:
                 self.tasks.append(tasks.create_task(_supervise(self, owner)))
 
 
 class Pool:
-    """Keeps a session for each enabled server, in a task of its own: none waits for another.
+    """A session for each enabled server, each in a separate task.
 
-    ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is awaited when
-    the offer of a server really changed, and returns when callers can use what is new; only then
-    the server counts as ready. ``apply`` does not call it, since its caller knows already.
-    ``clock`` returns seconds.
+    ``apply`` sets the wanted servers, before or during ``run``. ``on_change`` is awaited when a
+    server's offer has changed, and returns when callers can use it; only then the server is ready.
+    ``apply`` does not call it. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -95,7 +86,7 @@ class Pool:
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """What each enabled server offered at its last good discovery, in configured order."""
+        """The offer of each enabled server at its last good discovery, in configured order."""
         sessions = self._sessions().items()
         return {server_id: s.snapshot for server_id, s in sessions if s.snapshot is not None}
 
@@ -110,9 +101,9 @@ class Pool:
         return [server_id for server_id, it in self._sessions().items() if it.is_pending]
 
     def undiscovered(self, kind: Kind) -> Mapping[str, ServerUnavailable]:
-        """Return what calls are to servers that were tried and never listed items of this kind.
+        """Return the errors of calls to servers that never listed items of this kind, by id.
 
-        By the server's id.
+        Servers that were not tried yet are left out.
         """
         return {
             server_id: _unavailable(session, kind)
@@ -127,7 +118,7 @@ class Pool:
         """Wait until the first attempt to connect to a server is over, counted as a call in flight.
 
         ``waited_s`` seconds of the call's time-out are spent already. Raises ServerBusy, and
-        ServerUnavailable when the attempt fails or the call's time-out ends first.
+        ServerUnavailable if the attempt fails or the time-out ends first.
         """
         session = self.session(server_id)
         if session is None:
@@ -138,20 +129,19 @@ class Pool:
             raise _unavailable(session)
 
     def track_first_attempts(self) -> Callable[[], bool]:
-        """Return a function that returns whether each of the present servers was tried once."""
+        """Return a function that returns whether each current server was tried once."""
         sessions = tuple(self._sessions().values())
         return lambda: all(session.first_attempt_over.is_set() for session in sessions)
 
     def session(self, server_id: str) -> ReconnectingSession | None:
-        """Return the session of a server; None when the server is unknown or disabled."""
+        """Return the session of a server; None if the server is unknown or disabled."""
         entry = self._entries.get(server_id)
         return entry.session if entry else None
 
     def reconnect(self, server_id: str) -> bool:
-        """Close the connections to a server and open them anew; return whether there is a session.
+        """Close and reopen the connections to a server; return whether it has a session.
 
-        Calls in flight end as when a connection is lost; a pause before the next attempt ends.
-        Requests in a row are one.
+        Calls in flight end as with a lost connection; a pause before the next attempt ends.
         """
         entry = self._entries.get(server_id)
         if entry is None:
@@ -162,12 +152,11 @@ class Pool:
         return True
 
     async def check_call(self, server_id: str, caller: Caller) -> str | None:
-        """Check that a call has all that the server's entry needs of its caller, and may be sent.
+        """Check that a call has everything that the server's entry needs, and could be sent.
 
-        The caller is taken as proven. Return what is known by the call alone, None if nothing is.
-        Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing,
-        LoginRequired, LoginsUnavailable, and ServerUnavailable while there is no connection, or if
-        the circuit is open.
+        The caller is taken as proven. Returns a remark about conditions that only a call can check,
+        or None. Sends nothing. Raises IdentityRequired, CredentialsMissing, LoginRequired,
+        LoginsUnavailable, and ServerUnavailable without a connection, or with an open circuit.
         """
         entry = self._entries.get(server_id)
         if entry is None:
@@ -190,9 +179,9 @@ class Pool:
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.
 
-        A changed server gets a new session at once, which inherits the snapshot of the old one, and
-        its subscriptions unless the isolation is another. Removed sessions finish their calls in
-        flight before they close.
+        A changed server gets a new session at once, with the snapshot of the old one, and its
+        subscriptions unless the isolation changed. Removed sessions finish their calls before they
+        close.
         """
         running = {server_id: entry.session.config for server_id, entry in self._entries.items()}
         changes = plan(running, wanted)
@@ -206,7 +195,7 @@ class Pool:
         self._wanted = dict(wanted)
 
     async def run(self) -> None:
-        """Keep the sessions running until cancelled; then close all of them."""
+        """Run the sessions until cancelled; then close all of them."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -214,7 +203,7 @@ class Pool:
                 for entry in self._entries.values():
                     entry.start(tasks)
                 try:
-                    await asyncio.Event().wait()  # until cancelled
+                    await asyncio.Event().wait()
                 finally:
                     for entry in self._entries.values():
                         entry.stopping = True
@@ -253,7 +242,7 @@ class Pool:
         )
 
     def _start(self, config: ServerConfig, before: _PooledSession | None) -> None:
-        kept = None  # else what tenants subscribed to would be the discovery's, or all callers'
+        kept = None  # subscriptions of tenants must not become those of all callers
         if before is not None and before.session.config.isolation is config.isolation:
             kept = before.session.subscriptions
         session = ReconnectingSession(
@@ -304,7 +293,6 @@ class Pool:
 
 
 def _unavailable(session: ReconnectingSession, kind: Kind = Kind.TOOL) -> ServerUnavailable:
-    """Return what a call is to a server that was tried and never listed items of this kind."""
     state = session.connection_state
     if session.needs_login:
         return state.without_login
@@ -312,18 +300,14 @@ def _unavailable(session: ReconnectingSession, kind: Kind = Kind.TOOL) -> Server
 
 
 class _Owner(Protocol):
-    """Runs connections until cancelled."""
-
-    async def run(self) -> None:
-        """Keep them open until cancelled."""
-        ...
+    async def run(self) -> None: ...
 
 
 async def _supervise(entry: _PooledSession, owner: _Owner) -> None:
-    """Run an entry's session, or those of its callers, until cancelled, and again after a crash.
+    """Run an entry's sessions until cancelled; restart after a crash.
 
-    Libraries raise CancelledError of their own, and anyio may take back the count of a task's
-    cancellations, so ``Task.cancelling()`` proves nothing: only ``entry.stopping`` counts.
+    Libraries raise CancelledError themselves, and anyio can revert the count of a task's
+    cancellations, so only ``entry.stopping`` is reliable, not ``Task.cancelling()``.
     """
     while not entry.stopping:
         try:
@@ -339,7 +323,7 @@ async def _supervise(entry: _PooledSession, owner: _Owner) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The ids of the servers to start, to stop, to replace by a new session, and to leave alone."""
+    """The ids of the servers to start, stop, replace by a new session, or keep."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -348,7 +332,7 @@ class Plan:
 
 
 def plan(running: Mapping[str, ServerConfig], wanted: Mapping[str, ServerConfig]) -> Plan:
-    """Compare the running servers with the wanted ones. A disabled server counts as not wanted."""
+    """Compare the running servers with the wanted ones. Disabled servers are not wanted."""
     enabled = {server_id: config for server_id, config in wanted.items() if config.enabled}
     both = [server_id for server_id in enabled if server_id in running]
     return Plan(

@@ -1,8 +1,7 @@
 """The session with one server: an owner task connects, discovers, monitors and reconnects.
 
-Each connection is entered and left in a task of its own, so that one that takes long to close
-delays nothing else. And the SDK's contexts have to be left by the task that entered them: leaving
-one elsewhere raises RuntimeError (seen with mcp 2.3).
+A separate task enters and leaves each connection: a slow close then delays nothing, and the SDK's
+contexts raise RuntimeError if another task leaves them (seen with mcp 2.3).
 """
 
 import asyncio
@@ -50,28 +49,25 @@ PROVEN_S = 5.0
 """A connection that lived this long, or answered a call, resets the back-off when it is lost."""
 
 RECONNECT = Backoff(first_s=0.3, longest_s=30.0, least_share=0.0, shortest_s=0.05)
-"""The pauses before reconnecting: a restarted server is back within half a second."""
+"""Pauses before reconnecting: a restarted server is back within half a second."""
 
 REFRESH_RETRY_S = 30.0
-"""The pause before a failed discovery is repeated, if the next one is not due sooner."""
 
 FAILED_RETRY_S = 300.0
-"""The pause before a server is tried again that cannot be used as its entry says."""
+"""Pause before retrying a server that is unusable as configured."""
 
 LOGIN_RETRY_S = 2.0
-"""The pause before the next look whether somebody has signed in meanwhile."""
 
 REFUSED_RETRY_S = 30.0
-"""The pause before credentials that a server refused are tried again."""
 
 COALESCE_S = 0.2
-"""How long ``list_changed`` notifications are collected before one discovery answers them all."""
+"""Time to collect ``list_changed`` notifications for one discovery."""
 
 Lease = Callable[[Caller, float], AbstractAsyncContextManager[tuple["ReconnectingSession", float]]]
 """Keeps a caller's own session with a server open while the context is entered.
 
-Takes the seconds that a call has waited, and yields the session with the seconds that it has waited
-by then. Entering raises IdentityRequired, ServerBusy, ServerUnavailable.
+Takes the seconds that the call has waited; yields the session, and the seconds including this wait.
+Entering raises IdentityRequired, ServerBusy, ServerUnavailable.
 """
 
 _CLOSED = "its session is closed"
@@ -80,20 +76,18 @@ Dialled = AbstractAsyncContextManager[Connection]
 
 
 OpenInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
-"""Keeps a connection open while its context is entered; leaving only starts to close it."""
+"""Keeps a connection open while its context is entered; leaving only begins to close it."""
 
 
 log = structlog.get_logger()
 
 
 class ReconnectingSession:
-    """Holds the connection, the last good snapshot and the calls in flight of one server.
+    """Connection, last good snapshot and calls in flight of one server.
 
-    ``run`` is the owner task. It connects and decides when a connection is lost; a connection that
-    takes long to close does not delay the next one. ``on_change`` is awaited when the snapshot
-    really changed, and returns when callers can use what is new. ``inherited`` is the snapshot of
-    an earlier session of the server, stale until the first discovery. ``clock`` returns seconds,
-    ``jitter`` 0 … 1.
+    ``run`` is the owner task. ``on_change`` is awaited when the snapshot's content has changed, and
+    returns when callers can use it. ``inherited`` is the snapshot of an earlier session, stale
+    until the first discovery. ``clock`` returns seconds, ``jitter`` 0 … 1.
     """
 
     def __init__(
@@ -118,18 +112,15 @@ class ReconnectingSession:
         self.metrics = metrics
         self.clock = clock
         self.first_attempt_over = asyncio.Event()
-        """Set once the first attempt to connect is over, whether it succeeded or not."""
+        """Set when the first attempt to connect has succeeded or failed."""
         self.snapshot = inherited
-        """What the server offered at its last good discovery; None before the first, unless what
-        it offered in an earlier run is known."""
+        """Last good discovery; before the first one that of an earlier run, or None."""
         self.subscriptions = subscriptions or ResourceSubscriptions()
-        """The subscribed resources of the server. They outlive this session if it is replaced."""
+        """Kept when this session is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._is_offer_inherited = inherited is not None
         self.caller_values = caller_values or CallerValues()
-        """Fills in what the entry says of callers; ``caller`` is whose session this is."""
         self._known_definitions = known_definitions
-        """Keeps what the server lists for the next run; None does not."""
         self._kept: Snapshot | None = None
         self._caller_dial = CallerDial(dial, self.caller_values, caller)
         self._on_change = on_change
@@ -137,9 +128,8 @@ class ReconnectingSession:
         self._jitter = jitter
         self.connection_state = ConnectionState(config.server_id, clock, config.label)
         self.lease: Lease | None = None
-        """Opens the sessions of tenants or users; None where all callers use this one."""
+        """Opens the sessions of tenants or users; None if all callers use this one."""
         self.on_tools: Callable[[], None] | None = None
-        """Called when a discovery found other tools than are known."""
         self.call_limit = call_limit or CallLimit(config)
         self._breakers = (
             CircuitBreakers(config, metrics, clock) if config.breaker_failures else None
@@ -157,7 +147,6 @@ class ReconnectingSession:
         self._output = ServerOutput()
         self._refresh_error: str | None = None
         self._was_listed = False
-        """Whether a discovery has begun before."""
         self._status = ServerStatus(
             server_id=config.server_id,
             state=ServerState.CONNECTING,
@@ -177,17 +166,17 @@ class ReconnectingSession:
 
     @property
     def needs_login(self) -> bool:
-        """Whether nobody could discover the server yet, since somebody has to sign in first."""
+        """Whether the server is still undiscovered because a login is missing."""
         return self.snapshot is None and self._status.state is ServerState.LOGIN_REQUIRED
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the server is known to send requests to clients in the midst of calls."""
+        """Whether the server is known to send client requests during calls."""
         return self.connection_state.is_legacy
 
     @property
     def status(self) -> ServerStatus:
-        """The present status of the server, for operators and metrics."""
+        """Current status, for operators and metrics."""
         up = self.connection_state.connection is not None
         return replace(
             self._status,
@@ -200,12 +189,10 @@ class ReconnectingSession:
 
     @property
     def _problem(self) -> str | None:
-        """What is wrong although there is a connection."""
         return (self._breakers and self._breakers.problem) or self._refresh_error
 
     @property
     def _last_error(self) -> str | None:
-        """Why there is no connection, for operators; None before the first attempt is over."""
         error = self.connection_state.error_for_operators
         return None if error is None else self._output.added_to(error)
 
@@ -214,7 +201,7 @@ class ReconnectingSession:
         return f"{address}: {error}" if address else error
 
     def check_circuit(self, tenant_id: str) -> None:
-        """Raise ServerUnavailable if a tenant's calls are refused: those before got no answer."""
+        """Raise ServerUnavailable if the circuit refuses a tenant's calls."""
         if self._breakers is not None:
             self._breakers.check(tenant_id)
 
@@ -226,7 +213,7 @@ class ReconnectingSession:
         self.first_attempt_over.set()
 
     async def run(self) -> None:
-        """Connect, stay connected and reconnect until cancelled, whatever the server does."""
+        """Connect and reconnect until cancelled, also when the server fails."""
         async with owner_tasks() as open_in_task, asyncio.TaskGroup() as tasks:
             recalling = tasks.create_task(self._recall())
             try:
@@ -239,9 +226,9 @@ class ReconnectingSession:
                     self._breakers.close()
 
     async def _recall(self) -> None:
-        """Show what the server listed in an earlier run until it is connected for the first time.
+        """Show the lists of an earlier run until the first connection.
 
-        Not awaited by the first attempt: a slow disk delays no connection.
+        The first attempt does not wait for a slow disk.
         """
         if self._known_definitions is None or not self.is_pending:
             return
@@ -252,11 +239,10 @@ class ReconnectingSession:
 
     @property
     def _is_unknown(self) -> bool:
-        """Whether nothing is known of the server yet, neither an offer nor a failure."""
+        """Whether the server has neither an offer nor a failed attempt."""
         return self.is_pending and self.snapshot is None
 
     async def _keep_definitions(self) -> None:
-        """Keep what the server lists for the next run, if it is new and complete."""
         snapshot, kept = self.snapshot, self._kept
         if self._known_definitions is None or snapshot is None or snapshot.failed_lists:
             return
@@ -288,14 +274,13 @@ class ReconnectingSession:
             self._note_attempts(self._status.attempts)
 
     def _note_attempts(self, attempts: int, pause_s: float | None = None) -> None:
-        """Record how many attempts there were, and the pause before the next one, if any."""
         next_at = None if pause_s is None else self._now() + timedelta(seconds=pause_s)
         self._status = replace(self._status, attempts=attempts, next_attempt_at=next_at)
 
     async def _run_connection(self, open_in_task: OpenInTask) -> bool:
         """Connect and serve until the connection is lost; return whether it had proven itself.
 
-        Raises ConnectionFailure when the attempt to connect failed.
+        Raises ConnectionFailure if the attempt failed.
         """
         async with AsyncExitStack() as stack:
             connection = await self._connect(stack, open_in_task)
@@ -353,7 +338,6 @@ class ReconnectingSession:
         return connection
 
     async def _monitor(self, connection: Connection) -> str:
-        """Refresh the snapshot until the connection is lost; return the reason of the loss."""
         async with asyncio.TaskGroup() as tasks:
             refreshing = tasks.create_task(self._refresh_loop(connection))
             subscribing = tasks.create_task(connection.sync_subscriptions(self.subscriptions))
@@ -373,22 +357,20 @@ class ReconnectingSession:
         return lost.pop().result()
 
     async def _wait_outdated(self) -> str:
-        """Wait until a secret of the connection changed and its calls are over."""
         await self._caller_dial.wait_secrets_changed(self.config)
         await self.sender.drain(self.config.call_timeout_s)
         return "a secret that it was opened with changed"
 
     async def _wait_login_missed(self) -> str:
-        """Wait until a call found no login and the calls are over: the state says so then."""
+        """Wait until a call found no login and the calls are over; the state then shows it."""
         await self.connection_state.login_missed.wait()
         await self.sender.drain(self.config.call_timeout_s)
         return "the login has ended"
 
     async def _wait_wanted(self) -> None:
-        """Wait until a connection is of use: always, so that changes of the offer are noticed."""
+        """Wait until a connection is needed: always, to notice changes of the offer."""
 
     async def _discover(self, connection: Connection, timeout_s: float) -> Snapshot:
-        """Return what the server offers now. Raises ConnectionFailure."""
         is_first, self._was_listed = not self._was_listed, True
         return await discover(
             connection, self.discovered, timeout_s=timeout_s, include_undeclared=is_first
@@ -396,11 +378,10 @@ class ReconnectingSession:
 
     @property
     def discovered(self) -> Snapshot | None:
-        """What the server offered at its last good discovery since the start."""
+        """The last good discovery since the start."""
         return None if self.snapshot is None or self.snapshot.is_remembered else self.snapshot
 
     async def _refresh_loop(self, connection: Connection) -> None:
-        """Discover again after ``list_changed`` notifications, and at the configured interval."""
         while True:
             await self._keep_definitions()
             with suppress(TimeoutError):
@@ -418,7 +399,7 @@ class ReconnectingSession:
     def _pause_before_refreshing(self) -> float | None:
         """Return the seconds until the next discovery, ±10 % so that servers are not in step.
 
-        None if the configured interval is 0. A failed discovery is repeated all the same.
+        None if the interval is 0, unless a failed discovery has to be repeated.
         """
         interval_s = self.config.refresh_interval_s
         if self._refresh_error is not None:
@@ -426,7 +407,7 @@ class ReconnectingSession:
         return interval_s * (0.9 + 0.2 * self._jitter()) if interval_s else None
 
     async def _accept_snapshot(self, snapshot: Snapshot) -> None:
-        """Store ``snapshot`` as the current one; await ``on_change`` only if its content is new."""
+        """Store a snapshot; await ``on_change`` only if its content is new."""
         known = self.snapshot
         if snapshot.failed_lists:
             self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed_lists.items()))
@@ -434,7 +415,7 @@ class ReconnectingSession:
             self._refresh_error = None
         if not snapshot.failed_lists or self._status.discovered_at is None:
             self._status = replace(self._status, discovered_at=self._now())
-        # equal content: keep the old objects, by whose identity tools find their compiled checks
+        # equal content: keep the old objects, whose identity is the key of compiled checks of tools
         if known is not None and snapshot == known:
             self.snapshot = replace(known, failed_lists=snapshot.failed_lists, is_remembered=False)
             self._update_metrics()
@@ -459,7 +440,6 @@ class ReconnectingSession:
         self._update_metrics()
 
     async def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
-        """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
         self.snapshot = self.discovered
         was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
@@ -480,7 +460,6 @@ class ReconnectingSession:
             await self._on_change()
 
     def _state_after(self, fault: ConnectionFailure) -> ServerState:
-        """Return the state after an attempt that failed."""
         if isinstance(fault, NotUsableAsConfigured) or _is_refused(fault):
             return ServerState.FAILED
         if _needs_login(fault):
@@ -495,7 +474,7 @@ class ReconnectingSession:
 
     @property
     def _waits_for_place(self) -> bool:
-        """Whether a start waits for a place: calls to a server that was lost should not wait."""
+        """Whether a start waits for a place; calls to a lost server should not wait."""
         return not self._was_started
 
     @property
@@ -510,7 +489,6 @@ class ReconnectingSession:
 
 
 def _pause_after(failure: ConnectionFailure | None, pause_s: float) -> float:
-    """Return the pause before the next attempt, which is ``pause_s`` without a special reason."""
     if isinstance(failure, NotUsableAsConfigured):
         return FAILED_RETRY_S
     if _needs_login(failure):
@@ -522,12 +500,10 @@ def _pause_after(failure: ConnectionFailure | None, pause_s: float) -> float:
 
 
 def _needs_login(failure: ConnectionFailure | None) -> bool:
-    """Return whether an attempt failed since nobody has signed in."""
     return isinstance(failure, AccessRefused) and isinstance(failure.error, LoginRequired)
 
 
 def _is_refused(failure: ConnectionFailure | None) -> bool:
-    """Return whether the server does not accept what the gateway has, however often it tries."""
     return isinstance(failure, AccessRefused) and isinstance(failure.error, CredentialsInsufficient)
 
 
@@ -537,10 +513,9 @@ async def _nothing() -> None:
 
 @asynccontextmanager
 async def owner_tasks() -> AsyncIterator[OpenInTask]:
-    """Yield the function that opens connections in tasks of their own; then wait until all closed.
+    """Yield the function that opens connections in separate tasks; wait until all are closed.
 
-    A connection that fails by a defect of this program, not by a fault of FAULTS, ends the whole
-    with that error.
+    Exceptions outside FAULTS are defects of this program, and propagate.
     """
     owners: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:
@@ -556,13 +531,13 @@ async def owner_tasks() -> AsyncIterator[OpenInTask]:
                 yield await opened
             finally:
                 released.set()
-                if opened.cancelled():  # the caller was cancelled before the connection was open
+                if opened.cancelled():  # cancelled before the connection was open
                     owner.cancel()
 
         try:
             yield open_in_task
         finally:
-            # wait first: on an error the task group would cancel the owners in their closing
+            # wait first: on an error the task group would cancel the owners while they close
             if owners:
                 await asyncio.wait(owners)
 
@@ -570,10 +545,10 @@ async def owner_tasks() -> AsyncIterator[OpenInTask]:
 async def _own(
     dialled: Dialled, opened: asyncio.Future[Connection], released: asyncio.Event
 ) -> None:
-    """Open a connection, hold it until ``released``, and close it, all in the present task.
+    """Open a connection, hold it until ``released``, and close it, all in this task.
 
-    ``opened`` gets the connection, or the fault of opening. A cancellation before ``released`` is a
-    library's, since ours come after it: it becomes an error.
+    ``opened`` gets the connection, or the fault. A cancellation before ``released`` comes from a
+    library, and becomes an error.
     """
     try:
         async with dialled as connection:

@@ -1,6 +1,6 @@
-"""Sends every request to a server: limits of calls in flight, deadline, one repetition.
+"""Requests to a server: limits of calls in flight, deadline, one repetition.
 
-``ConnectionState`` is what a session's owner task tells those who send of its connection.
+``ConnectionState`` is shared by a session's owner task and the senders of requests.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, METHOD_NOT_FOU
 
 
 class _Repeat(Enum):
-    """When a request is sent once more; one of a lost session that was not executed always is."""
+    """When to repeat a request; one that a lost session did not execute is always repeated."""
 
     NEVER = auto()
     IF_CLOSED = auto()
-    """After a connection that was closed before any byte of the answer."""
+    """If the connection was closed before any byte of the answer."""
     ALWAYS = auto()
 
 
@@ -66,12 +66,11 @@ def _is_sent_again(fault: ConnectionFailure, repeat: _Repeat, relay: Relay | Non
 
 
 class CallLimit:
-    """Counts the calls in flight at one server, over all of its sessions."""
+    """Calls in flight at one server, across all of its sessions."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
-        """How many calls in flight each tenant has."""
         self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
             config.max_calls_in_flight
         )
@@ -81,7 +80,7 @@ class CallLimit:
         return f"<CallLimit {self._config.server_id} in_flight={self.in_flight}>"
 
     def enter(self, tenant_id: str) -> None:
-        """Count a call in until ``leave`` counts it out. Raises ServerBusy."""
+        """Count a call until ``leave``. Raises ServerBusy."""
         if self.in_flight >= self._config.max_calls_in_flight:
             raise self._busy()
         of_tenant = self._of_tenant.get(tenant_id, 0)
@@ -91,10 +90,10 @@ class CallLimit:
         self._of_tenant[tenant_id] = of_tenant + 1
 
     def leave(self, tenant_id: str) -> None:
-        """Count a call out."""
+        """End the count of a call."""
         self.in_flight -= 1
         of_tenant = self._of_tenant.pop(tenant_id) - 1
-        if of_tenant:  # no entry for an idle tenant: there may be any number of tenants
+        if of_tenant:  # idle tenants have no entry: the number of tenants is unlimited
             self._of_tenant[tenant_id] = of_tenant
 
     def _busy(self) -> ServerBusy:
@@ -115,10 +114,9 @@ class CallLimit:
 
 
 class RequestSender:
-    """Sends requests over the current connection of one server; ``clock`` returns seconds.
+    """Sender of requests over the current connection of one server; ``clock`` returns seconds.
 
-    ``subscriptions`` are the subscribed resources of the server, ``limit`` that of its calls, which
-    several sessions may share.
+    ``limit`` can be shared by several sessions.
     """
 
     def __init__(
@@ -134,7 +132,6 @@ class RequestSender:
     ) -> None:
         self.in_flight = 0
         self.answer_count = 0
-        """How many requests were answered since the session began."""
         self._config = config
         self._needs_caller = config.needs_caller
         self._connection_state = connection_state
@@ -144,7 +141,7 @@ class RequestSender:
         self._limit = limit or CallLimit(config)
         self._breakers = breakers
         self.on_idle: Callable[[], None] | None = None
-        """Called when the last call in flight, or a subscription, is over."""
+        """Called at the end of the last call in flight, and of a subscription."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -162,18 +159,17 @@ class RequestSender:
     ) -> Any:
         """Send one request within the server's call time-out and return its raw result.
 
-        While an attempt to connect is under way the request waits for it; while the next attempt is
-        still to come it fails at once. A ``repeatable`` request without an answer is sent once
-        more, unless its client was asked for input meanwhile. So is an ``idempotent`` one whose
-        connection was closed before any byte of an answer, and any that was not executed since the
-        session was lost. Other requests are never sent twice.
+        The request waits for an attempt to connect; in the pause between two attempts it fails at
+        once. It is sent once more if it got no answer and is ``repeatable`` and its client was not
+        asked for input; if it is ``idempotent`` and the connection was closed before any byte of an
+        answer; or if it was not executed because the session was lost. Otherwise it is never sent
+        twice.
 
-        The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
-        seconds of the time-out are spent already. With ``caller`` it has the headers of that
-        caller, if the server is given any. Raises ServerBusy, ToolTimeout, ResultTooLarge,
-        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), JsonRpcError
-        for the server's own errors, and IdentityRequired or CredentialsMissing before anything is
-        sent.
+        The request counts towards the share of ``tenant_id`` in the calls in flight. ``waited_s``
+        seconds of the time-out are spent already. ``caller`` provides the headers that the server's
+        entry requires. Raises ServerBusy, ToolTimeout, ResultTooLarge, ServerUnavailable (retryable
+        if ``idempotent``, or if nothing can have been sent), JsonRpcError for the server's own
+        errors, and IdentityRequired or CredentialsMissing before anything is sent.
         """
         headers = None
         if caller is not None and self._needs_caller:
@@ -203,7 +199,6 @@ class RequestSender:
             self._leave(tenant_id)
 
     async def _headers_of(self, caller: Caller) -> CallHeaders:
-        """Return the headers of a call; a login that is missing is noted, or that there is one."""
         try:
             headers = await self._caller_values.for_call(self._config, caller)
         except LoginRequired:
@@ -228,7 +223,6 @@ class RequestSender:
         return True
 
     def _enter(self, tenant_id: str) -> None:
-        """Count a call in until ``_leave`` counts it out. Raises ServerBusy."""
         self._limit.enter(tenant_id)
         self.in_flight += 1
         self._idle.clear()
@@ -246,8 +240,8 @@ class RequestSender:
     ) -> Callable[[], None]:
         """Subscribe ``listener`` to changes of a resource; return the function that unsubscribes.
 
-        The subscription outlives connections, and the session. Raises as ``send``, and JsonRpcError
-        when the server has no such resource.
+        The subscription outlives connections and the session. Raises as ``send``, and JsonRpcError
+        for an unknown resource.
         """
         deadline = self._clock() + self._config.call_timeout_s
         state = self._connection_state
@@ -279,10 +273,7 @@ class RequestSender:
         return unsubscribe_and_report
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until no call is in flight, at most ``timeout_s``.
-
-        New calls are still served meanwhile.
-        """
+        """Wait until no call is in flight, at most ``timeout_s``. New calls are still accepted."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -296,10 +287,10 @@ class RequestSender:
         repeat: _Repeat,
         deadline: float,
     ) -> Any:
-        """Send the request, and once more if ``repeat`` allows it.
+        """Send the request, and repeat it if ``repeat`` allows.
 
-        Raises ConnectionFailure when the last try got no answer, ToolTimeout when there was no
-        connection in time, and TimeoutError later.
+        Raises ConnectionFailure if the last try got no answer, ToolTimeout if no connection was
+        ready, and TimeoutError later.
         """
         state = self._connection_state
         connection = state.decided or await self._wait_connected(deadline)
@@ -315,7 +306,7 @@ class RequestSender:
                     call_headers=call_headers,
                 )
             except AccessRefused:
-                raise  # of this request alone
+                raise  # concerns this request alone
             except ConnectionFailure as fault:
                 state.probe_after(fault, connection)
                 if not is_first or not _is_sent_again(fault, repeat, relay):
@@ -368,18 +359,16 @@ class RequestSender:
 
 
 PING_S = 5.0
-"""Time-out of the ping that probes a suspected connection."""
 
 SOONEST_RETRY_S = 0.1
 
 
 class ConnectionState:
-    """Lets callers acquire the connection, or wait until the owner task has decided its fate.
+    """State of the connection: callers get the connection, or wait for the owner task's decision.
 
-    The fate is undecided while the owner task is about to connect or probes the connection.
-    ``error`` is the reason for having no connection in the words for callers; operators may be
-    shown more, such as an internal address. ``clock`` returns seconds; ``label`` is how
-    errors name the server.
+    It is undecided while the owner task is about to connect, or probes the connection. ``error`` is
+    the reason for a missing connection, for callers; ``error_for_operators`` may add an internal
+    address. ``clock`` returns seconds; ``label`` is the server's name in errors.
     """
 
     def __init__(
@@ -389,7 +378,7 @@ class ConnectionState:
         self.error = STILL_CONNECTING
         self.error_for_operators: str | None = None
         self.probe_requested = asyncio.Event()
-        """Set by callers, cleared by the owner task when it sends the ping."""
+        """Set by callers, cleared by the owner task with the ping."""
         self._server_id = server_id
         self._label = label or server_id
         self._clock = clock
@@ -398,17 +387,17 @@ class ConnectionState:
         self._needs_login = False
         self._retry_now = asyncio.Event()
         self._reconnect_wanted = asyncio.Event()
-        """Set from a request to reconnect until the next attempt begins, or one succeeds."""
+        """Set from a request to reconnect until an attempt begins or succeeds."""
         self.login_missed = asyncio.Event()
-        """Set while the last call found no login, though the server is connected."""
+        """Set while the last call found no login."""
 
     def note_login_missing(self) -> None:
-        """Record that a call found no login: the connection has to be opened anew."""
+        """Record that a call found no login, which ends the connection."""
         if self.connection is not None:
             self.login_missed.set()
 
     def note_login(self) -> None:
-        """Begin the next attempt now, if a login was missing: a call has one."""
+        """Record that a call found a login; if it was missing, start the next attempt at once."""
         self.login_missed.clear()
         if self._needs_login:
             self._needs_login = False
@@ -416,10 +405,9 @@ class ConnectionState:
             self._retry_now.set()
 
     def request_reconnect(self) -> None:
-        """Close the connection and open it anew, or begin the next attempt now.
+        """Close and reopen the connection, or start the next attempt at once.
 
-        An attempt that is under way counts as the wanted one if it succeeds, so requests in a row
-        are one.
+        An attempt that is under way counts if it succeeds, so repeated requests are one.
         """
         self._reconnect_wanted.set()
         self._retry_now.set()
@@ -427,14 +415,14 @@ class ConnectionState:
             self.mark_connecting()
 
     def shown(self, state: ServerState) -> ServerState:
-        """Return what operators are shown instead of ``state``: a ready one may be about to end."""
+        """Return ``state`` for operators: reconnecting if a ready connection is about to end."""
         is_ending = state is ServerState.READY and self._reconnect_wanted.is_set()
         return ServerState.RECONNECTING if is_ending else state
 
     # For the owner task
 
     def mark_connecting(self) -> None:
-        """Mark an attempt to connect as under way or about to begin: callers wait for it."""
+        """Mark an attempt as under way or about to begin; callers wait for it."""
         self._decided.clear()
 
     def mark_connected(self, connection: Connection) -> None:
@@ -446,24 +434,21 @@ class ConnectionState:
         self._decided.set()
 
     def mark_lost(self, error: str, *, for_operators: str | None = None) -> None:
-        """Withdraw the connection.
-
-        Callers wait for the next one, until ``mark_down_until`` is called.
-        """
+        """Withdraw the connection. Callers wait for the next one, until ``mark_down_until``."""
         self.connection = None
         self.error = error
         self.error_for_operators = for_operators or error
         self._decided.clear()
 
     def mark_down_until(self, retry_at: float) -> None:
-        """Fail calls at once until the next attempt at ``retry_at``, a time on the clock."""
+        """Fail calls at once until ``retry_at``, a time on the clock."""
         self._retry_at = retry_at
         self._decided.set()
 
     async def wait_retry(self, pause_s: float, *, needs_login: bool) -> None:
-        """Wait until the next attempt, which is now if somebody asks to reconnect.
+        """Wait until the next attempt, or until an operator asks to reconnect.
 
-        Where a login was missing, at most until there is one.
+        ``needs_login`` also ends the wait when a call finds a login.
         """
         self._needs_login = needs_login
         if not self._reconnect_wanted.is_set():
@@ -475,15 +460,15 @@ class ConnectionState:
         self._reconnect_wanted.clear()
 
     async def wait_reconnect_wanted(self) -> str:
-        """Wait until somebody asks to reconnect; return that as the reason of the loss."""
+        """Wait until an operator asks to reconnect; return that reason."""
         await self._reconnect_wanted.wait()
         return "an operator asked to reconnect"
 
     async def wait_until_dead(self, connection: Connection, timeout_s: float) -> str:
         """Ping ``connection`` whenever a probe is requested; return the reason once a ping fails.
 
-        A ping may take PING_S, or ``timeout_s`` if that is less. A JSON-RPC error proves life, too:
-        servers without ``ping`` answer with one.
+        A ping takes at most PING_S and ``timeout_s``. A JSON-RPC error counts as alive: servers
+        without ``ping`` answer with one.
         """
         timeout_s = min(PING_S, timeout_s)
         while True:
@@ -505,9 +490,9 @@ class ConnectionState:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the server is known to speak an era before 2026-07-28.
+        """Whether the server is known to use an era before 2026-07-28.
 
-        Such a server sends requests to the client in the midst of a call.
+        Such servers send client requests during calls.
         """
         return self.connection is not None and self.connection.era in HANDSHAKE_VERSIONS
 
@@ -516,9 +501,9 @@ class ConnectionState:
         return self.connection is None or capability in self.connection.capabilities
 
     def check(self) -> bool:
-        """Return whether a call would wait for the fate of the connection to be decided.
+        """Return whether a call would wait for a decision about the connection.
 
-        Raises ServerUnavailable, as ``wait_for_decision`` would at once.
+        Raises ServerUnavailable if ``wait_for_decision`` would do so at once.
         """
         if self._needs_login or not self._decided.is_set():
             return True
@@ -528,16 +513,16 @@ class ConnectionState:
 
     @property
     def decided(self) -> Connection | None:
-        """The connection; None while its fate is undecided, or it is lost."""
+        """The connection; None while undecided, or if it is lost."""
         return self.connection if self._decided.is_set() else None
 
     async def wait_for_decision(self, deadline: float) -> Connection:
-        """Wait until the fate of the connection is decided, and return the connection.
+        """Wait for a decision, and return the connection.
 
         Raises ServerUnavailable, and TimeoutError at ``deadline`` on the clock.
         """
         async with asyncio.timeout(deadline - self._clock()):
-            # the owner task may have cleared the event again before this task runs
+            # the owner task can clear the event again before this task runs
             while not self._decided.is_set():
                 await self._decided.wait()
         if self.connection is None:
@@ -545,19 +530,18 @@ class ConnectionState:
         return self.connection
 
     def probe_later(self, connection: Connection) -> None:
-        """Request a probe of ``connection`` for which callers do not wait.
+        """Request a probe of ``connection`` without delaying callers.
 
-        For a request that took too long: most often only that request is slow.
+        For a request that timed out: usually only that request is slow.
         """
         if connection is self.connection:
             self.probe_requested.set()
 
     def probe_after(self, fault: ConnectionFailure, connection: Connection) -> None:
-        """Request a probe of ``connection`` for which new callers wait.
+        """Request a probe of ``connection``; new callers wait for its result.
 
-        For a request that was cut off: others would most likely be cut off, too. The probe takes a
-        moment; without it a caller that retries at once would fail again. A fault that is itself a
-        sign of life requests none.
+        For a request that was cut off: others, or an immediate retry, would probably be cut off,
+        too. A fault that proves the server alive requests no probe.
         """
         if connection is self.connection and not fault.is_alive:
             self._decided.clear()
@@ -565,7 +549,7 @@ class ConnectionState:
 
     @property
     def without_login(self) -> ServerUnavailable:
-        """The error of a call while nobody has signed in: when somebody will is not known."""
+        """Error of a call while a login is missing, without a time to retry."""
         return ServerUnavailable(
             unavailable_text(self._label, self.error),
             details={"server_id": self._server_id},
@@ -577,8 +561,8 @@ class ConnectionState:
     ) -> ServerUnavailable:
         """Build the error of a call that the server did not answer.
 
-        ``retry_after_s`` is the wait that the server asked for. ``may_be_done`` means that the
-        server may have executed a call that must not be repeated.
+        ``retry_after_s`` is the wait that the server asked for. ``may_be_done`` means that the call
+        may have been executed and must not be repeated.
         """
         what = unavailable_text(self._label, reason)
         details = {"server_id": self._server_id}

@@ -1,4 +1,4 @@
-"""The listeners to the resources of one server, independent of its present connection."""
+"""The listeners to the resources of one server, independent of its current connection."""
 
 import asyncio
 from collections import Counter
@@ -9,10 +9,8 @@ from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 MAX_SUBSCRIBED = 1000
-"""Upper bound of subscribed resources of one server."""
 
 MAX_SUBSCRIBED_BY_TENANT = tenant_share(MAX_SUBSCRIBED)
-"""One tenant's share of MAX_SUBSCRIBED."""
 
 OnUpdate = Callable[[], None]
 """Called on the event loop when a resource changed, or may have; must neither raise nor block."""
@@ -20,11 +18,8 @@ OnUpdate = Callable[[], None]
 
 @dataclass(eq=False, slots=True)
 class _Subscription:
-    """The listeners to one resource, and the server's answer once ``decided`` is set."""
-
     listeners: dict[object, OnUpdate] = field(default_factory=dict)
     tenants: Counter[str] = field(default_factory=Counter)
-    """How many of the listeners belong to each tenant."""
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: Exception | None = None
 
@@ -34,10 +29,9 @@ class ResourceSubscriptions:
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        """Set at the next change of ``uris``, when a fresh event replaces it."""
+        """Set at the next change of ``uris``, then replaced by a new event."""
         self._subscriptions: dict[str, _Subscription] = {}
         self._of_tenant: Counter[str] = Counter()
-        """How many resources each tenant has subscribed to."""
 
     def __repr__(self) -> str:
         return f"<ResourceSubscriptions {len(self._subscriptions)} resources>"
@@ -48,7 +42,7 @@ class ResourceSubscriptions:
         return frozenset(self._subscriptions)
 
     def has_capacity(self, uri: str, tenant_id: str) -> bool:
-        """Return whether a tenant may subscribe; always True for a resource that it has."""
+        """Return whether a tenant may subscribe; always True for a resource subscribed before."""
         subscription = self._subscriptions.get(uri)
         if subscription is not None and subscription.tenants[tenant_id]:
             return True
@@ -57,9 +51,9 @@ class ResourceSubscriptions:
         return subscription is not None or len(self._subscriptions) < MAX_SUBSCRIBED
 
     async def subscribe(self, uri: str, listener: OnUpdate, tenant_id: str) -> Callable[[], None]:
-        """Add a listener; return the function that removes it, once the server has confirmed.
+        """Add a listener, wait for the server's answer, and return the function that removes it.
 
-        Raises the server's refusal. The wait is not bounded in time.
+        Raises the server's refusal. The wait is unlimited.
         """
         subscription, key = self._subscriptions.get(uri), object()
         if subscription is None:
@@ -93,7 +87,7 @@ class ResourceSubscriptions:
         previous.set()
 
     def record_answer(self, uri: str, refusal: Exception | None = None) -> None:
-        """Record that the server accepted a subscription, or refused it with ``refusal``."""
+        """Record that the server accepted a subscription, or its ``refusal``."""
         subscription = self._subscriptions.get(uri)
         if subscription is not None:
             subscription.refusal = refusal and without_frames(refusal)
@@ -111,7 +105,7 @@ class ResourceSubscriptions:
         )
 
     def on_updated(self, uri: str | None) -> None:
-        """Notify the listeners to a resource, and to those it is a part of; None stands for all."""
+        """Notify the listeners of a resource and of resources that contain it; None means all."""
         self.notify(
             subscribed
             for subscribed in self._subscriptions
@@ -119,7 +113,7 @@ class ResourceSubscriptions:
         )
 
     def notify(self, uris: Iterable[str]) -> None:
-        """Call the listeners to these resources."""
+        """Call the listeners of these resources."""
         for uri in tuple(uris):
             if (subscription := self._subscriptions.get(uri)) is not None:
                 for listener in tuple(subscription.listeners.values()):
@@ -127,10 +121,7 @@ class ResourceSubscriptions:
 
 
 def _count_out(tenants: Counter[str], tenant_id: str) -> bool:
-    """Count one out for a tenant; return whether it has none left, and no entry either.
-
-    There may be any number of tenants.
-    """
+    """Decrement a tenant's count; return whether it was the last one, and remove its entry."""
     tenants[tenant_id] -= 1
     if tenants[tenant_id]:
         return False

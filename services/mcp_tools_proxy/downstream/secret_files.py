@@ -1,4 +1,4 @@
-"""Secrets that are files in one folder, as Kubernetes and Docker mount them."""
+"""Secrets in files of one folder, as Kubernetes and Docker mount them."""
 
 import asyncio
 import os
@@ -11,20 +11,17 @@ from pathlib import Path
 from mcp_tools_proxy.storage.file_watch import state_of
 
 FRESH_S = 0.5
-"""Seconds for which a secret is taken from memory; then its file is looked at again."""
 
 MAX_SECRET_BYTES = 65_536
 
 MAX_CACHED = 1024
-"""How many secrets are kept in memory; of more, those that were used longest ago are read again."""
 
 MAX_NAME_BYTES = 255
-"""The longest name that file systems allow for one segment of a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The text of a secret, or why there is none: a reason for operators, with its path."""
+    """The text of a secret, or the problem with its path, for operators."""
 
     text: str | None
     problem: str = ""
@@ -37,15 +34,14 @@ class Secret:
 class _Cached:
     secret: Secret
     state: object
-    """The state of the file when it was read."""
     until: float
 
 
 class SecretFiles:
-    """Reads the files below ``folder``; a change counts within a second. ``clock`` is in seconds.
+    """The files below ``folder``; changes apply within a second. ``clock`` is in seconds.
 
-    A link is followed while it stays in the folder: Kubernetes mounts each file as a link into
-    ``..data``. One line break at the end of a file is no part of the secret.
+    Links within the folder are followed: Kubernetes mounts each file as a link into ``..data``. One
+    line break at the end of a file is ignored.
     """
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,7 +71,7 @@ class SecretFiles:
         return {path: self._read_again(path) for path in paths}
 
     def _read_again(self, path: str) -> Secret:
-        """Read a file, unless it is as it was. Blocks."""
+        """Read a file, unless it is unchanged. Blocks."""
         before = self._cache.pop(path, None)
         state = state_of(self._folder / path) if _is_possible(path) else None
         unchanged = before is not None and before.state == state and isinstance(state, tuple)
@@ -112,7 +108,7 @@ class SecretFiles:
 
 
 def _is_possible(path: str) -> bool:
-    """Return whether a path can be one: ``${caller.roles}`` of a caller without roles is empty."""
+    """Return whether a path is valid: ``${caller.roles}`` is empty for a caller without roles."""
     return all(
         segment not in ("", ".", "..") and len(segment.encode()) <= MAX_NAME_BYTES
         for segment in path.split("/")
@@ -120,7 +116,7 @@ def _is_possible(path: str) -> bool:
 
 
 def _content_of(file: str) -> bytes | None:
-    """Return the content of a file, up to one byte more than allowed; None if it is no file."""
+    """Return the content of a regular file, up to one byte more than allowed; None for others."""
     with open(file, "rb", opener=_open_at_once) as opened:
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             return None
@@ -128,4 +124,4 @@ def _content_of(file: str) -> bytes | None:
 
 
 def _open_at_once(file: str, flags: int) -> int:
-    return os.open(file, flags | os.O_NONBLOCK)  # else a pipe waits for its writer
+    return os.open(file, flags | os.O_NONBLOCK)  # otherwise a pipe waits for its writer

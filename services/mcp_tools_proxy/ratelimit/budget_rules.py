@@ -1,6 +1,6 @@
-"""The budgets that a call is charged to, of the settings and of limits.json, and their keys. Pure.
+"""The budgets of a call, from the settings and limits.json, and their keys. Pure functions.
 
-No two ids make the same part of a key, whatever characters they hold (T-08).
+Different ids always have different keys, even with special characters (T-08).
 """
 
 from collections import Counter, OrderedDict
@@ -22,26 +22,25 @@ VARIABLES = {
     "tenant_calls": "MCP_PROXY_RATE_LIMIT_TENANT_CALLS",
     "tenant_tokens": "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS",
 }
-"""The settings' budgets, and the variable that sets each."""
 
 _SOURCES = {name: RuleSource(SETTINGS, variable) for name, variable in VARIABLES.items()}
 
 MAX_CACHED = 1024
-"""Calls whose budgets are cached, about 2 MB: building them takes a tenth of an admission."""
+"""Maximum cached calls, about 2 MB: building budgets takes a tenth of an admission."""
 
 _FIELDS = tuple(CallField)
 _PLACE = {field: place for place, field in enumerate(_FIELDS)}
 _OWNED_BY_TENANT = frozenset({CallField.USER, CallField.DOCUMENT})
-"""Fields whose values are a tenant's own: two tenants with the same value have two counters."""
+"""Fields with values of a tenant, counted separately for each tenant."""
 
 
 class Budget(NamedTuple):
     """One counter with its limit: ``limit`` of ``unit`` in each window.
 
-    ``charged_to`` decides when it is checked: those of a document after the look-up of the
-    document. ``key`` has the name, the limit and the id of what is charged: no two settings, rules
-    or ids share a counter. ``name`` is a metric's label; both counters of a rule that limits calls
-    and tokens have the rule's.
+    ``charged_to`` decides when it is checked: a document's budgets are checked after the look-up of
+    the document. ``key`` contains the name, the limit and the id of the charged object, so
+    settings, rules and ids never share a counter. ``name`` is a metric's label; both counters of a
+    rule that limits calls and tokens have it.
     """
 
     name: str
@@ -57,19 +56,14 @@ class Budget(NamedTuple):
 class BudgetLimits:
     """The limits of the settings (T-08); 0 switches that budget off.
 
-    Raises ValueError when a limit is negative or the window is shorter than a second.
+    Raises ValueError if a limit is negative or the window is shorter than a second.
     """
 
     document_calls: int
-    """Calls for one (tenant, document) in a window."""
     document_tokens: int
-    """Tokens for one (tenant, document) in a window."""
     tenant_calls: int
-    """Calls for one tenant in a window."""
     tenant_tokens: int
-    """Tokens for one tenant in a window."""
     window_s: int
-    """Length of a window in seconds."""
 
     def __post_init__(self) -> None:
         if self.window_s < 1:
@@ -100,9 +94,9 @@ class BudgetLimits:
 
 
 class CallBudgets:
-    """Finds the budgets that a call is charged to; without ``rules`` those of the settings alone.
+    """The budgets of calls; without ``rules`` only those of the settings.
 
-    What was found is cached for each combination of the fields on which any budget depends.
+    They are cached for each combination of the fields that budgets depend on.
     """
 
     def __init__(self, limits: BudgetLimits, rules: Sequence[LimitRule] = ()) -> None:
@@ -140,8 +134,6 @@ class CallBudgets:
 
 
 class _KeyedRule:
-    """A rule and the parts of its keys that are the same for each call."""
-
     def __init__(self, place: int, rule: LimitRule) -> None:
         self.place = place
         self.is_of_documents = rule.is_of_documents
@@ -171,16 +163,14 @@ class _KeyedRule:
 
 
 class _RuleIndex:
-    """The rules, each under the values of the field that the fewest other rules have as well.
+    """The rules, indexed by the values of the field that they share with the fewest rules.
 
-    With 1,000 rules, each of another tenant, comparing all of them took 150 µs of each new
-    combination.
+    Comparing 1,000 rules, each of another tenant, took 150 µs for each new combination.
     """
 
     def __init__(self, rules: Sequence[LimitRule]) -> None:
         keyed = [_KeyedRule(place, rule) for place, rule in enumerate(rules)]
         self.fields = set[int]().union(*(rule.fields for rule in keyed))
-        """The places in ``ChargedCall`` of the fields on which the budgets of a call depend."""
         shared = Counter(
             (place, value) for rule in keyed for place, values in rule.match for value in values
         )
@@ -197,9 +187,9 @@ class _RuleIndex:
                 self._by_value.setdefault((place, value), []).append(rule)
 
     def budgets_of(self, call: ChargedCall) -> tuple[list[Budget], list[Budget]]:
-        """Return the budgets of the rules that match, in the order of the file.
+        """Return the budgets of the matching rules: those of documents, then the others.
 
-        First those that concern documents, then the others.
+        Both are in the order of the file.
         """
         of_documents: list[Budget] = []
         others: list[Budget] = []
@@ -223,7 +213,7 @@ class _RuleIndex:
 
 
 def _values_of(call: ChargedCall) -> Sequence[Sequence[str]]:
-    """Return the values by which each field of a call is matched; a tool has two names."""
+    """Return the values to match for each field of a call; a tool has two names."""
     values: list[Sequence[str]] = [() if value is None else (value,) for value in call]
     if call.tool is not None and call.server_id is not None:
         bare = call.tool.removeprefix(f"{call.server_id}:")
@@ -232,7 +222,6 @@ def _values_of(call: ChargedCall) -> Sequence[Sequence[str]]:
 
 
 def _limits(calls: int, tokens: int) -> list[tuple[Unit, int]]:
-    """Return the units that are limited, calls first."""
     limits: list[tuple[Unit, int]] = [("calls", calls)] if calls else []
     if tokens:
         limits.append(("tokens", tokens))
@@ -240,24 +229,23 @@ def _limits(calls: int, tokens: int) -> list[tuple[Unit, int]]:
 
 
 def _tenant_tag(tenant_id: str) -> str:
-    """Return the part of a key for a tenant: its length and id in braces, a hash tag.
+    """Return the part of a key for a tenant: its length and id in braces.
 
-    Of a cluster of Redis one node has all keys of a tenant.
+    The braces make it a hash tag: one node of a Redis cluster has all keys of a tenant.
     """
     return f"{{{len(tenant_id)}:{tenant_id}}}"
 
 
 def _document_suffix(doc_id: str) -> str:
-    """Return what follows the tenant in the keys of a document's budgets.
+    """Return the suffix for a document in the keys of its budgets.
 
-    A downstream tool's ``doc_id`` may have any length: 150 calls with 1 MB each took 1.2 GB of keys
-    in memory. So one that is longer than an identifier is hashed.
+    A downstream tool's ``doc_id`` can have any length: 150 calls with 1 MB each took 1.2 GB of keys
+    in memory. A long id is therefore hashed.
     """
     return f":{doc_id}" if len(doc_id) <= IDENTIFIER_CHARS else _hashed(doc_id)
 
 
 def _value_part(value: str | None) -> str:
-    """Return the part for a value that others may follow: its length is in front, None is ``-``."""
     if value is None:
         return "-"
     return f"{len(value)}:{value}" if len(value) <= IDENTIFIER_CHARS else _hashed(value)

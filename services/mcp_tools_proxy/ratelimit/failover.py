@@ -1,6 +1,6 @@
 """Circuit breaker around the shared store, i.e. Redis (T-10).
 
-Bounds each wait, opens on failure, and probes in the background until the store answers.
+It limits each wait, opens on failure, and probes in the background until the store answers.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 T = TypeVar("T")
 
 MAX_CONCURRENT_CALLS = 64
-"""Calls that use the store at once, each on one connection; the others wait for a slot."""
+"""Maximum number of concurrent calls to the store, each on one connection; others wait."""
 
 PROBE_INTERVAL_S = 1.0
 PROBE_TIMEOUT_S = 1.0
@@ -31,14 +31,14 @@ log = structlog.get_logger()
 
 
 class StoreDown(Exception):
-    """The shared store cannot be used now; count in memory instead."""
+    """The shared store is unavailable; count in memory instead."""
 
 
 class SharedStore:
-    """Counts in a store that other replicas share, and tracks whether the store is up.
+    """A counting store that replicas share, with its state.
 
-    The store counts as up until a call or the first probe fails, so that the service starts without
-    it. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
+    It counts as up until a call or the first probe fails, so that the service starts without it.
+    ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
     """
 
     def __init__(
@@ -51,7 +51,6 @@ class SharedStore:
     ) -> None:
         self.up = True
         self.problem: str | None = None
-        """Why it is not up, for operators."""
         self._storage = opened.storage
         self._name = opened.name
         self._connect = opened.connect
@@ -70,9 +69,8 @@ class SharedStore:
     ) -> T:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
-        Raises StoreDown when the store is down (without waiting), fails, or answers too late; the
-        last two mark it down. A call that waits too long for a slot gets StoreDown too, but leaves
-        the store up: the load is here.
+        Raises StoreDown if the store is down, fails, or answers too late; the last two mark it
+        down. A call that waits too long for a slot also raises StoreDown, but leaves the store up.
         """
         admitted = False
         try:
@@ -87,10 +85,10 @@ class SharedStore:
         raise StoreDown
 
     async def connect(self) -> None:
-        """Open the connections, or mark the store down; waits two seconds at most.
+        """Open the connections, or mark the store down; wait at most two seconds.
 
         A cold connection takes twice the round trips of a call. With a slow store that exceeded a
-        call's wait: that call was counted in this process, so 11 calls passed a limit of 10.
+        call's wait, so it was counted in this process, and 11 calls passed a limit of 10.
         """
         if await self._answers():
             await self._open_connections()
@@ -125,13 +123,13 @@ class SharedStore:
         except _FAILURES as error:
             if self.up:
                 self._failed(error)
-            else:  # the cause may be another one by now
+            else:  # the cause may have changed
                 self.problem = f"Redis: {redis_reason(_cause_of(error))}"
             return False
         return True
 
     async def _open_connections(self) -> None:
-        with contextlib.suppress(TimeoutError):  # calls open what is missing
+        with contextlib.suppress(TimeoutError):  # calls open the missing connections
             async with io_timeout(PROBE_TIMEOUT_S):
                 await self._connect(MAX_CONCURRENT_CALLS + 1)  # one for the probe
 

@@ -1,4 +1,4 @@
-"""Rate limiting of calls: admission against the budgets, then the charge of the tokens used."""
+"""Rate limiting of calls: admission against the budgets, then the charge of the used tokens."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ _REDIS = {"db.system.name": "redis"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReading:
-    """What is left of one counter; ``reset_s`` is 0 while nothing is charged to it."""
+    """The remainder of one counter; ``reset_s`` is 0 while its count is 0."""
 
     budget: Budget
     remaining: int
@@ -40,7 +40,7 @@ class BudgetReading:
 
     @property
     def as_json(self) -> dict[str, object]:
-        """The budget and what is left of it, as routes show it; without its rule."""
+        """The budget and its remainder in the format of routes, without the rule."""
         return {
             "name": self.budget.name,
             "unit": self.budget.unit,
@@ -53,9 +53,9 @@ class BudgetReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """An admitted call: the budgets that its tokens are charged to when it has finished.
+    """An admitted call, with the budgets for its tokens.
 
-    ``readings`` are those of the budgets at the admission, this call included.
+    ``readings`` are those at the admission, including this call.
     """
 
     budgets: Sequence[Budget]
@@ -63,9 +63,9 @@ class Admission:
     wait_left_s: float
 
     def status_after(self, tokens: int) -> BudgetStatus | None:
-        """Return the budget with the smallest share left once ``tokens`` are charged, too.
+        """Return the budget with the smallest remaining share, with ``tokens`` charged as well.
 
-        Of equal shares it is the first one; None without any budget.
+        The first of equal shares counts; None without budgets.
         """
         tightest, most_used = -1, -1.0
         for place, budget in enumerate(self.budgets):
@@ -86,8 +86,8 @@ class Admission:
 class Limiter:
     """Budgets of calls and tokens (T-08, T-09), counted in ``shared`` while that is up (T-10).
 
-    Without ``shared``, or while it is down, ``memory`` counts for this process alone. The settings'
-    budgets are ``budgets``; the rules of limits.json apply besides them, see ``apply_rules``.
+    Otherwise ``memory`` counts for this process alone. The rules of limits.json apply in addition
+    to ``budgets``, those of the settings; see ``apply_rules``.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Limiter:
 
     @property
     def up(self) -> bool:
-        """Whether the configured store is in use now."""
+        """Whether the configured store is in use."""
         return self._shared is None or self._shared.up
 
     @property
@@ -130,9 +130,9 @@ class Limiter:
         return self.store if self.up else "memory (redis down)"
 
     def apply_rules(self, rules: LimitRules | None) -> None:
-        """Apply the rules of limits.json to later calls; None, if unknown, refuses all calls.
+        """Apply the rules of limits.json to later calls; None (unknown) refuses all calls.
 
-        The counters of a rule that is the same as before go on.
+        Unchanged rules keep their counters.
         """
         if rules != self._rules:
             self._rules = rules
@@ -141,10 +141,9 @@ class Limiter:
     async def admit(self, call: ChargedCall) -> Admission:
         """Charge one call to each budget that applies.
 
-        Raises RateLimitExceeded when a budget is used up; then none is charged (T-09). A call that
-        is cancelled here may stay charged, but no call runs uncharged. In a shared store all
-        budgets are read and charged in one round trip. Raises LimitsUnavailable while the rules are
-        unknown.
+        Raises LimitsUnavailable while the rules are unknown, and RateLimitExceeded if a budget is
+        used up; then no budget is charged (T-09). A call that is cancelled here may stay charged,
+        but no call runs uncharged. In a shared store this is one round trip.
         """
         budgets = self._applying_to(call)
         waited = 0.0
@@ -191,7 +190,7 @@ class Limiter:
             )
 
     async def peek(self, call: ChargedCall) -> Sequence[BudgetReading]:
-        """Read each budget that applies to a call, and charge nothing.
+        """Read each budget that applies to a call.
 
         Raises LimitsUnavailable while the rules are unknown.
         """
@@ -207,15 +206,15 @@ class Limiter:
         return self._budgets.applying_to(call)
 
     async def connect(self) -> None:
-        """Open the connections to the shared store before the first call; without one do nothing.
+        """Open the connections to the shared store, if there is one.
 
-        Call it once, before the service is ready. A store that cannot be reached is no error.
+        Call it once, before the service is ready. An unreachable store is not an error.
         """
         if self._shared is not None:
             await self._shared.connect()
 
     async def run(self) -> None:
-        """Probe the shared store until cancelled; without one return at once."""
+        """Probe the shared store until cancelled; return at once without one."""
         if self._shared is not None:
             await self._shared.run()
 
@@ -227,7 +226,7 @@ class Limiter:
     async def _count(
         self, operation: Callable[[CountingStorage], Awaitable[T]], wait_s: float
     ) -> T:
-        """Count in the shared store, or from the start in memory if that fails."""
+        """Count in the shared store, or repeat the whole count in memory if that fails."""
         if self._shared is not None and self._shared.up and wait_s > 0:
             with contextlib.suppress(StoreDown), child_span("limits.count", _REDIS, is_client=True):
                 return await self._shared.attempt(operation, wait_s)
@@ -244,7 +243,7 @@ def build_limiter(
 ) -> Limiter:
     """Build a limiter that counts in memory, or in the Redis at ``storage_url``.
 
-    Does not connect. Raises ValueError, naming the variable, when the URL is invalid.
+    Does not connect. Raises ValueError, naming the variable, if the URL is invalid.
     """
     memory = MemoryStorage()
     if storage_url is None:
@@ -258,7 +257,7 @@ def build_limiter(
 
 
 def exceeded(budget: Budget, retry_after_s: float) -> RateLimitExceeded:
-    """Build the error of a call that a budget refuses until its window ends."""
+    """Build the error of a call that a budget refuses."""
     named = f"this {budget.charged_to}'s budget"
     if budget.source.file != SETTINGS:
         named = f"the budget {budget.name}"
@@ -298,9 +297,9 @@ def _status(
     tokens: int,
     reset_s: int,
 ) -> BudgetStatus:
-    """Return a budget with what is left of it: of a rule that limits calls and tokens both.
+    """Return a budget with its remainder, or both budgets of a rule that limits calls and tokens.
 
-    The two of a rule stand side by side, first the calls.
+    The two are adjacent, calls first.
     """
     shown = budgets[place]
     other = place + (1 if shown.unit == "calls" else -1)

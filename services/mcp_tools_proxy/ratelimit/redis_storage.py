@@ -1,4 +1,4 @@
-"""The storage in Redis by which replicas share budgets."""
+"""The storage in Redis for budgets that replicas share."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
 
 MAX_CONNECTIONS = 80
-"""More than ``failover.MAX_CONCURRENT_CALLS``: each call uses one connection, the probe another."""
+"""More than ``failover.MAX_CONCURRENT_CALLS``: the probe needs a connection, too."""
 
 _READ = """
 local function read(key, window_s)
@@ -47,7 +47,7 @@ end
 """
 """Reads a counter and the milliseconds of its window, which it cuts to its length.
 
-Deletes a foreign value: of another type, no integer, or without expiry.
+Deletes a foreign value: of another type, not an integer, or without expiry.
 """
 
 _READ_MANY = f"""{_READ}
@@ -57,7 +57,7 @@ for i, key in ipairs(KEYS) do
 end
 return table.concat(reply, ' ')
 """
-"""Reads KEYS. ARGV: of each key the seconds of its window.
+"""Reads KEYS. ARGV: the seconds of each key's window.
 
 Numbers come as one text: the client takes 2 µs to read each item of a list.
 """
@@ -101,8 +101,8 @@ return {{refused, table.concat(reply, ' '), table.concat(deleted, ' ')}}
 """
 """Charges a call to all budgets of calls, or to none if one of KEYS is exhausted or unusable.
 
-ARGV: of each key the seconds of its window, its limit and unit. Returns whether the call is
-refused, the readings afterwards, and the places of keys whose foreign values were deleted.
+ARGV: the seconds of each key's window, its limit and unit. Returns whether the call is refused, the
+readings afterwards, and the positions of keys whose foreign values were deleted.
 """
 
 _CHARGE_MANY = f"""{_CHARGE}
@@ -113,16 +113,13 @@ for i, key in ipairs(KEYS) do
 end
 return sums
 """
-"""Charges each of KEYS. ARGV: of each key the amount, and the window in seconds."""
+"""Charges each of KEYS. ARGV: each key's amount, and its window in seconds."""
 
 _UNFIT_VALUE = ("WRONGTYPE", "not an integer", "would overflow")
-"""Parts of Redis' error texts for a value that it cannot add to."""
 
 _UNUSABLE = frozenset({b"unusable", "unusable"})
-"""What the scripts return for a foreign value that they cannot delete."""
 
 _DELETED = frozenset({b"deleted", "deleted"})
-"""What they return for one that they have deleted."""
 
 log = structlog.get_logger()
 
@@ -130,8 +127,8 @@ log = structlog.get_logger()
 class SharedRedisStorage(RedisStorage, CountingStorage):
     """The ``limits`` storage in Redis, which also charges several counters in one round trip.
 
-    A foreign value at one of our keys is deleted when the key is next read. Until then that key,
-    and no other, is counted in this process.
+    A foreign value at a budget's key is deleted when the key is next read. Until then only that key
+    is counted in this process.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -149,7 +146,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         self._local = MemoryStorage()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Add to a key's window and return the sum; raises StorageError when Redis fails."""
+        """Add to a key's window and return the sum; raises StorageError if Redis fails."""
         try:
             return await super().incr(key, expiry, amount)
         except StorageError as error:
@@ -180,7 +177,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         return Attempt(spent_of(budgets, readings), readings)
 
     async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
-        """Read several counters by the clock of Redis; raises StorageError when Redis fails."""
+        """Read several counters with the clock of Redis; raises StorageError if Redis fails."""
         try:
             text = await self._read_many(
                 [self.bridge.prefixed_key(key) for key, _ in counters],
@@ -220,7 +217,6 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
 
 
 def _readings_of(words: Sequence[str | bytes]) -> list[CounterReading]:
-    """Return the readings of what a script has returned: count and milliseconds by turns."""
     return [
         (int(count), int(left_ms) / 1000)
         for count, left_ms in zip(words[::2], words[1::2], strict=True)
@@ -234,7 +230,7 @@ def _log_deleted(key: str) -> None:
 def open_redis(url: str) -> SharedStorage:
     """Build a storage in the Redis at ``url``; it connects when first used.
 
-    Raises ValueError for the URL, see ``open_pool``. Failures of Redis are raised as
+    Raises ValueError for the URL, see ``open_pool``; Redis' failures are
     ``limits.errors.StorageError``.
     """
     opened = open_pool(url, max_connections=MAX_CONNECTIONS)

@@ -1,8 +1,8 @@
 """Storages that count in fixed windows (T-09): their contract, and the one in memory.
 
-They are storages of the ``limits`` library. Its own asyncio memory storage scans every live key at
-each hit (T-10). This one keeps its windows in the order they opened, those of each length apart, so
-that is also the order in which they end, and only the first ones need checking.
+The asyncio memory storage of ``limits`` scans every live key at each hit (T-10). The one here keeps
+the windows of each length in the order of their opening, which is also the order of their ends, so
+only the first ones need checking.
 """
 
 import time
@@ -17,16 +17,16 @@ from limits.aio.storage import Storage
 from mcp_tools_proxy.ratelimit.budget_rules import Budget
 
 MAX_KEYS = 250_000
-"""Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""
+"""Maximum number of windows: two for each of 125,000 live documents, about 100 MB."""
 
 _CLEARED_PER_OPENING = 4
 
 CounterReading = tuple[int, float]
-"""A counter as it is read: what was charged, and the seconds until its window ends.
+"""Reading of a counter: the charged amount, and the seconds until its window ends.
 
-Both are 0 for a counter without a live window. A window that would end later than its length,
-because a clock went back, is cut. (``get_expiry`` of ``limits`` returns a time of day, which needs
-two clocks that agree.) It is a plain tuple, since a call makes several: a named one takes 0.4 µs.
+Both are 0 without a live window. A window that would end later than its length, after a clock went
+back, is cut. (``get_expiry`` of ``limits`` returns a time of day, which needs two clocks that
+agree.) A plain tuple, since a call makes several: a named one takes 0.4 µs.
 """
 
 _NOTHING: CounterReading = (0, 0.0)
@@ -35,7 +35,7 @@ _NOTHING: CounterReading = (0, 0.0)
 class Attempt(NamedTuple):
     """An attempt to charge a call: the budgets that refuse it, and all its budgets afterwards.
 
-    With nothing ``spent`` the call is admitted, and its own charge is in ``readings``.
+    If ``spent`` is empty, the call is admitted, and ``readings`` include its charge.
     """
 
     spent: Sequence[Budget]
@@ -46,7 +46,7 @@ class CountingStorage(Storage):
     """A ``limits`` storage that also counts against several budgets at once.
 
     A charge is ``incr`` of ``limits``, which opens a key's window. The fixed-window strategy of
-    ``limits`` is not used: it rebuilds every key, which is most of the cost.
+    ``limits`` rebuilds every key, which is most of its cost.
     """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class CountingStorage(Storage):
         return await self.read_many([(b.key, b.window_s) for b in budgets])
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
-        """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""
+        """Add ``tokens`` to every token budget, even beyond its limit (T-09)."""
         await self.add_many([(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"])
 
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
@@ -74,8 +74,8 @@ class CountingStorage(Storage):
     async def _charge_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge the document, then the tenant; return the first budget exceeded, if any.
 
-        In this order a document's charge is undone only for a tenant with nothing left, so no
-        other call that could pass ever sees the charge.
+        In this order a document's charge is undone only if the tenant's budget is used up, so it
+        never refuses a call that could otherwise pass.
         """
         charged: list[Budget] = []
         for budget in budgets:
@@ -94,13 +94,13 @@ class CountingStorage(Storage):
 
 
 def spent_of(budgets: Sequence[Budget], readings: Sequence[CounterReading]) -> list[Budget]:
-    """Return the budgets of which nothing is left."""
+    """Return the budgets that are used up."""
     return [b for b, (used, _) in zip(budgets, readings, strict=True) if used >= b.limit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStorage:
-    """A storage that replicas share, and its name for log lines (no user, no password).
+    """A storage that replicas share, and its name for log lines (without user and password).
 
     ``connect`` opens a number of connections before their use, ``disconnect`` drops the idle ones.
     """
@@ -119,23 +119,22 @@ class _CountedWindow:
         self.ends = ends
 
     def reading(self, now: float, window_s: int) -> CounterReading:
-        """Return what is charged, and the seconds that are left of ``window_s``."""
         left_s = self.ends - now
         return self.count, min(window_s, left_s)  # rounding may give more
 
 
 class MemoryStorage(CountingStorage):
-    """Counters of one process; nothing in it suspends, so reading then charging is atomic.
+    """Counters of one process. Its operations do not suspend, so reading then charging is atomic.
 
-    ``clock`` returns seconds; ``get_expiry`` uses the same clock. If it goes back, an exhausted
-    window still ends within its length. Opening a window removes up to four ended ones, so a hit
-    costs the same at any number of keys; those of other lengths have their turn.
+    ``clock`` returns seconds. If it goes back, an exhausted window still ends within its length.
+    Opening a window removes up to four ended windows of the same length, and as many of another
+    length in turn, so the cost of a hit is independent of the number of keys.
 
-    When all ``max_keys`` are live, the window that ends soonest is evicted. Who was charged gains
-    the rest of one window and nothing more, and the attack is expensive: a tenant opens at most two
-    document windows with each call, and its own budget limits its calls. With the default limits
-    over 200 tenants have to spend their whole budgets within one window to evict a single one;
-    invented doc_ids of one tenant cannot. Document and tenant windows are treated alike.
+    When all ``max_keys`` are live, the window that ends soonest is evicted. Its owner gains only
+    the rest of that window, and the attack is expensive: a tenant opens at most two document
+    windows with each call, and its own budget limits its calls. With the default limits over 200
+    tenants have to spend their whole budgets within one window to evict a single one; invented
+    doc_ids of one tenant cannot. Document and tenant windows are treated alike.
     """
 
     STORAGE_SCHEME = ["async+mcp-tools-proxy-memory"]  # noqa: RUF012 - the base class's declaration
@@ -151,7 +150,7 @@ class MemoryStorage(CountingStorage):
         self._clock = clock
         self._max_keys = max_keys
         self._windows: dict[int, dict[str, _CountedWindow]] = {}
-        """By their length in seconds, then by key, in the order they opened."""
+        """By length in seconds, then by key, in the order of opening."""
         self._held = 0
         self._turn = 0
 
@@ -159,12 +158,12 @@ class MemoryStorage(CountingStorage):
         return f"<MemoryStorage keys={len(self)} max_keys={self._max_keys}>"
 
     def __len__(self) -> int:
-        """Count the windows held, ended ones not yet cleared included."""
+        """Count the windows held, including ended ones that are not yet removed."""
         return self._held
 
     @property
     def base_exceptions(self) -> tuple[type[Exception], ...]:
-        """Exceptions that mean a failing storage: none."""
+        """Exceptions of a failing storage: none."""
         return ()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
@@ -199,7 +198,7 @@ class MemoryStorage(CountingStorage):
     def _read(
         self, budgets: Sequence[Budget], now: float
     ) -> tuple[list[_CountedWindow | None], list[CounterReading], list[Budget]]:
-        """Return live windows and readings of budgets, and those that are exhausted.
+        """Return live windows and readings of budgets, and the exhausted budgets.
 
         Without ``_live`` and ``reading``: calling them for each budget took half of the time.
         """
@@ -229,7 +228,7 @@ class MemoryStorage(CountingStorage):
         return window.count
 
     def _live(self, key: str, window_s: int, now: float) -> _CountedWindow | None:
-        """Return the window of a key, if it has not ended and something is charged to it."""
+        """Return the window of a key, if it is live and its count is not 0."""
         windows = self._windows.get(window_s)
         window = None if windows is None else windows.get(key)
         if window is None or now >= window.ends or not window.count:
@@ -239,7 +238,6 @@ class MemoryStorage(CountingStorage):
         return window
 
     def _open(self, key: str, window_s: int, now: float) -> _CountedWindow:
-        """Open a window in place of an ended one, with nothing charged to it yet."""
         windows = self._windows.get(window_s)
         if windows is None:
             windows = self._windows[window_s] = {}
@@ -251,7 +249,6 @@ class MemoryStorage(CountingStorage):
         return window
 
     def _evict(self, opening: dict[str, _CountedWindow], now: float) -> None:
-        """Remove ended windows of the length that opens one, and of another length in turn."""
         self._clear_ended(opening, now)
         if len(self._windows) > 1:
             self._turn = (self._turn + 1) % len(self._windows)
@@ -291,7 +288,7 @@ class MemoryStorage(CountingStorage):
         return [_NOTHING if it is None else it.reading(now, length) for it, length in windows]
 
     async def get_expiry(self, key: str) -> float:
-        """Return the time on ``clock`` when the key's window ends; now without one."""
+        """Return the time on ``clock`` when the key's window ends, by default the current time."""
         now = self._clock()
         found = (windows.get(key) for windows in self._windows.values())
         return max((window.ends for window in found if window is not None), default=now)
@@ -301,7 +298,7 @@ class MemoryStorage(CountingStorage):
         return True
 
     async def reset(self) -> int | None:
-        """Remove every window; return how many there were."""
+        """Remove every window; return their number."""
         forgotten = self._held
         self._windows.clear()
         self._held = 0

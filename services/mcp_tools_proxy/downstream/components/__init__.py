@@ -1,4 +1,4 @@
 """Tools, prompts and resources of downstream servers, as components that the gateway calls.
 
-A component's ``call`` is the whole of it: send by a RemoteCall, read the result, map the errors.
+A component's ``call`` sends a request by a RemoteCall, reads the result and maps the errors.
 """

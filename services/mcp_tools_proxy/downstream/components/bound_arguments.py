@@ -1,4 +1,4 @@
-"""Fills in bound arguments, and refuses a call that says otherwise."""
+"""Bound arguments: filled in, and protected from contradicting calls."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,14 +12,13 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
 class BoundArguments:
-    """The arguments of one tool or prompt that its callers may not choose."""
+    """The arguments of one tool or prompt that callers cannot choose."""
 
     __slots__ = ("_bindings", "paths")
 
     def __init__(self, bindings: Iterable[Binding]) -> None:
         self._bindings = tuple(bindings)
         self.paths: tuple[Path, ...] = tuple(it.path for it in self._bindings)
-        """Where the arguments stand among the others."""
 
     def __iter__(self) -> Iterator[Binding]:
         return iter(self._bindings)
@@ -27,7 +26,7 @@ class BoundArguments:
     def complete(self, call: Call) -> Call:
         """Return the call with its bound arguments.
 
-        Raises InvalidArguments for one that the call has with another value, and IdentityRequired.
+        Raises InvalidArguments if the call has another value for one, and IdentityRequired.
         """
         arguments = self.filled(call.arguments, call.caller)
         return replace(call, arguments=arguments, filled_in=self.paths)
@@ -40,7 +39,7 @@ class BoundArguments:
 
 
 def value_for(binding: Binding, caller: Caller) -> object:
-    """Return the value that is bound for a caller. Raises IdentityRequired."""
+    """Return the bound value. Raises IdentityRequired."""
     value = binding.value
     if not isinstance(value, CallerTemplate):
         return value
@@ -48,11 +47,10 @@ def value_for(binding: Binding, caller: Caller) -> object:
 
 
 def _no_secret(_path: str) -> None:
-    """Return None: a bound argument has no secrets, a server would show them to the model."""
+    """Return None: bound arguments never contain secrets, which servers could show to models."""
 
 
 def _with(node: JsonObject, binding: Binding, depth: int, value: object) -> JsonObject:
-    """Return an object with the value at the rest of the binding's path."""
     name = binding.path[depth]
     if depth == len(binding.path) - 1:
         if name in node and not _is_same(node[name], value):
@@ -72,7 +70,7 @@ def _refusal(binding: Binding) -> InvalidArguments:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Return whether two JSON values are equal; Python takes ``true`` for 1."""
+    """Return whether two JSON values are equal; in Python ``True == 1``."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):

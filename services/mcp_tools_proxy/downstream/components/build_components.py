@@ -1,4 +1,4 @@
-"""Builds the components of a view: what callers list and call."""
+"""Construction of a view's components, which callers list and call."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -30,11 +30,11 @@ def build_components(
     output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
     bindings: Mapping[str, ServerBindings] = MappingProxyType({}),
 ) -> RemoteComponents:
-    """Build a component for each item of ``view``, bound to the present session of its server.
+    """Build a component for each item of ``view``, bound to the current session of its server.
 
-    An item whose server was removed meanwhile is left out: another view follows. Calls of a
-    component end on the session that it is bound to. ``bindings`` are those of servers, by id;
-    what they cannot be applied to is not in the view.
+    Items of a removed server are left out until the next view. Calls end on the session that their
+    component is bound to. ``bindings`` are keyed by server id; the view excludes items that cannot
+    have theirs.
     """
 
     def limit_of(session: ReconnectingSession) -> int:

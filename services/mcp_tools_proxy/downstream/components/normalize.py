@@ -1,4 +1,4 @@
-"""Converts servers' results to the values of the envelope: pure functions on raw JSON."""
+"""Conversion of servers' results to the envelope: pure functions on raw JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,6 @@ _SHAPED = frozenset(
 
 
 _REQUIRED = frozenset({"type", "text", "data", "mimeType"})
-"""The fields of text, images and audio that cannot be left out."""
 
 
 _OPTIONAL = frozenset({"annotations", "_meta", "title", "description", "mimeType", "size", "icons"})
@@ -51,8 +50,7 @@ _OPTIONAL = frozenset({"annotations", "_meta", "title", "description", "mimeType
 class ToolAnswer:
     """A tools/call result: ``content``, ``structured_content``?, ``meta``?, tokens, truncated.
 
-    Content blocks and unknown fields are as on the MCP wire. ``decode_failed`` means that the
-    result was not valid.
+    ``decode_failed`` marks an invalid result.
     """
 
     value: dict[str, Any]
@@ -65,8 +63,8 @@ def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
     """Convert a tools/call result.
 
     A valid one is passed on (F-17), missing block types are inferred (F-18), and an invalid one
-    becomes text and a structured object (F-19). All texts together are cut to ``max_text_bytes``; a
-    text block that became empty is left out.
+    becomes text and a structured object (F-19). The total of all texts is cut to
+    ``max_text_bytes``; empty text blocks are then left out.
     """
     raw = encodable(raw)
     content = _valid_content(raw)
@@ -106,8 +104,7 @@ def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
 def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | None:
     """Convert a prompts/get result: messages, description?, meta?, tokens, truncated.
 
-    Missing block types are inferred (F-18), unknown fields are kept (W-14). None if the result is
-    invalid.
+    Missing block types are inferred (F-18), unknown fields are kept (W-14). None if invalid.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
@@ -125,8 +122,8 @@ def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | Non
 def normalise_resource_result(raw: object) -> Result | None:
     """Convert a resources/read result: contents, meta?, tokens, truncated.
 
-    Nothing is added, not even a media type, nothing is cut, for half a page or half a file is of
-    no use, and unknown fields are kept (W-14). None if the result is invalid.
+    Nothing is added, not even a media type, and nothing is cut, as half a page or file is useless.
+    Unknown fields are kept (W-14). None if invalid.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict):
@@ -142,7 +139,6 @@ def normalise_resource_result(raw: object) -> Result | None:
 
 
 def _valid_content(raw: object) -> list[Block] | None:
-    """Return the content of a valid result, types inferred; None if the result is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), list):
         return None
     if not isinstance(raw.get("isError"), bool | None):
@@ -173,7 +169,7 @@ def _valid_block(block: Any) -> Any:
 
 
 def _valid_fields(holder: Any, fields: Mapping[str, Shape]) -> Any:
-    """Return an object likewise: null means absent, and clients refuse the result for one."""
+    """Return an object without such fields: for a null field, clients refuse the result."""
     if not isinstance(holder, dict):
         return holder
     if None in holder.values():
@@ -201,7 +197,7 @@ def _cut(content: list[Block], budget: TextBudget) -> list[Block]:
 
 
 def _unknown(raw: Block) -> Block:
-    """Return the fields of an answer that are not read here: MCP allows servers to add fields."""
+    """Return the unknown fields of an answer: MCP allows servers to add fields."""
     return {key: field for key, field in raw.items() if key not in _SHAPED}
 
 
@@ -212,14 +208,13 @@ def _result(value: dict[str, Any], raw: Block, budget: TextBudget) -> Result:
 
 
 def _without_ours(meta: Block) -> Block:
-    """Return a server's ``_meta`` without findings, which only the gateway's guards make."""
+    """Return a server's ``_meta`` without findings, which only the gateway's guards may add."""
     if GUARDS_KEY not in meta:
         return meta
     return {key: value for key, value in meta.items() if key != GUARDS_KEY}
 
 
 def _finish(value: dict[str, Any], budget: TextBudget) -> int:
-    """Add ``tokens`` and ``truncated``; return the tokens."""
     size = budget.chars or len(to_json(value))
     value["tokens"] = tokens = estimate_tokens(size)
     value["truncated"] = budget.truncated

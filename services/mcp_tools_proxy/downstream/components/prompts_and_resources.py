@@ -1,7 +1,4 @@
-"""Prompts, resources and resource templates of a downstream server, as components.
-
-``Completion`` completes an argument of a prompt, or a variable of a template.
-"""
+"""Prompts, resources and resource templates of a downstream server, as components."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,18 +40,17 @@ from mcp_tools_proxy.wire.text import estimate_tokens, quote
 from mcp_tools_proxy.wire.uris import is_normalized_path
 
 MAX_NAMES = 20
-"""How many names of declared arguments an error message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePrompt(NamesNoDocument):
-    """Fetches one prompt of one server. Fetching has no effect, so the request may be repeated."""
+    """A prompt of a server. Fetching changes nothing, so the request can be repeated."""
 
     spec: PromptSpec
     target: RemoteTarget
     max_text_bytes: int
     bound: BoundArguments | None = None
-    """The arguments that are filled in; ``spec`` does not show them."""
+    """Arguments that the gateway fills in; ``spec`` does not contain them."""
 
     @classmethod
     def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
@@ -72,7 +68,7 @@ class RemotePrompt(NamesNoDocument):
         return cls(spec, RemoteTarget(session, spec, route.name), max_text_bytes)
 
     def bound_to(self, bindings: Sequence[Binding]) -> "RemotePrompt":
-        """Return the prompt with those of its arguments bound that there are bindings for."""
+        """Return the prompt with its arguments bound by the applicable bindings."""
         applied = bound_names(self.spec.as_mcp, bindings)
         if not applied:
             return self
@@ -93,7 +89,7 @@ class RemotePrompt(NamesNoDocument):
         return call if self.bound is None else self.bound.complete(call)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
-        """Accept strings for declared arguments; all required ones must be present.
+        """Accept strings for declared arguments, and require all required ones.
 
         Raises InvalidArguments.
         """
@@ -113,7 +109,7 @@ class RemotePrompt(NamesNoDocument):
         return Completion(self.spec, self.target, ref, self.bound)
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Fetch the prompt with its arguments filled in: ``messages``, ``description``?."""
+        """Fetch the prompt with its arguments: ``messages``, ``description``?."""
         with RemoteCall(self.target, call) as remote:
             try:
                 raw = await remote.send(
@@ -132,7 +128,6 @@ class RemotePrompt(NamesNoDocument):
 
     @property
     def _accepted(self) -> frozenset[str]:
-        """The names of the arguments, those that are filled in included."""
         names = self.spec.argument_names
         return names if self.bound is None else names.union(it.path[0] for it in self.bound)
 
@@ -148,7 +143,7 @@ class RemotePrompt(NamesNoDocument):
 
 
 def _as_texts(bindings: Sequence[Binding]) -> Iterator[Binding]:
-    """Yield the bindings with their values as texts, which all arguments of prompts are."""
+    """Yield the bindings with their values as texts, the only type of a prompt's arguments."""
     for binding in bindings:
         is_text = isinstance(binding.value, str | CallerTemplate)
         value = binding.value if is_text else to_json(binding.value).decode()
@@ -156,7 +151,7 @@ def _as_texts(bindings: Sequence[Binding]) -> Iterator[Binding]:
 
 
 APP_SCHEME = "ui://"
-"""The scheme of MCP Apps: pages of HTML, 235 kB to 1.3 MB on real servers."""
+"""The scheme of MCP Apps: HTML pages, 235 kB to 1.3 MB on real servers."""
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """The JSON-RPC codes for an unknown resource: before and since MCP 2026-07-28."""
@@ -164,7 +159,7 @@ NOT_FOUND_CODES = frozenset({-32002, -32602})
 
 @dataclass(frozen=True, slots=True)
 class RemoteResource(NamesNoDocument):
-    """Reads ``uri`` from one server; the request may be repeated."""
+    """A resource of a server at ``uri``; requests can be repeated."""
 
     spec: ResourceSpec
     target: RemoteTarget
@@ -182,7 +177,7 @@ class RemoteResource(NamesNoDocument):
         return cls(spec, RemoteTarget(session, spec, route.name), route.name)
 
     def parse(self, arguments: JsonObject) -> None:
-        """Accept no arguments: the URI identifies all. Raises InvalidArguments."""
+        """Accept no arguments: the URI identifies the resource. Raises InvalidArguments."""
         if arguments:
             raise InvalidArguments("a resource takes a uri only; leave the other arguments out")
 
@@ -202,7 +197,7 @@ class RemoteResource(NamesNoDocument):
             return replace(valid, max_bytes=self.target.session.config.max_app_bytes)
 
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
-        """Subscribe to the resource; all listeners of a session share one subscription there.
+        """Subscribe to the resource; all listeners of a session share one subscription.
 
         Returns the function that unsubscribes. Raises ProxyError.
         """
@@ -231,7 +226,7 @@ class RemoteResource(NamesNoDocument):
 
 @dataclass(frozen=True, slots=True)
 class RemoteTemplate:
-    """Represents every URI that its template matches."""
+    """A template of a server, which represents every URI that it matches."""
 
     resource: RemoteResource
     pattern: UriPattern
@@ -244,7 +239,7 @@ class RemoteTemplate:
 
     @property
     def spec(self) -> ResourceSpec:
-        """The description of the template."""
+        """Spec of the template."""
         return self.resource.spec
 
     @property
@@ -271,17 +266,16 @@ MAX_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class Completion(NamesNoDocument):
-    """Has a server complete an argument of the component that ``ref`` names; repeatable."""
+    """Completion of an argument of the component that ``ref`` names; repeatable."""
 
     spec: ComponentSpec
     target: RemoteTarget
     ref: JsonObject
-    """MCP's reference to the component, by the server's own name."""
     bound: BoundArguments | None = None
-    """The arguments that are filled in: none of them is completed, and the server gets them."""
+    """The bound arguments, which cannot be completed; the server gets their values."""
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with the bound arguments among those that are known already.
+        """Return the call with the bound arguments in its context of known arguments.
 
         Raises InvalidArguments, IdentityRequired.
         """
@@ -315,7 +309,7 @@ class Completion(NamesNoDocument):
     async def call(self, parsed: Any, call: Call) -> Result:
         """Return ``completion``: ``values``, ``total``?, ``hasMore``?. Raises ToolFailed.
 
-        There are no values if the server does not offer completion.
+        ``values`` is empty if the server does not offer completion.
         """
         if not self.target.session.connection_state.offers(CAPABILITY):
             return Result(value={"completion": {"values": []}}, tokens=0)

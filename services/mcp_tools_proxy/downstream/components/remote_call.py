@@ -1,7 +1,7 @@
-"""One call of a component at its server: the ``_meta`` sent along, metrics, debug log, errors.
+"""One call of a component at its server: the ``_meta`` sent with it, metrics, debug log, errors.
 
 The debug events are two steps of F-20's chain: ``facade_to_downstream.request``, and
-``downstream.response`` or ``.error``. They contain names, sizes and types, no content (contract
+``downstream.response`` or ``.error``. They contain names, sizes and types, but no content (contract
 §7).
 """
 
@@ -52,11 +52,11 @@ from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 
 
 def check_stand_in(config: ServerConfig) -> None:
-    """Check that a server works without anything of its callers, before a session is opened.
+    """Check, before a session is opened, that a server's entry needs no values of its callers.
 
-    A session would begin a process without the variables that it needs. What goes with a call, as
-    bound arguments and ``forward``, is refused where it is filled in. Raises LoginRequired for the
-    login of a tenant or user, CredentialsMissing for all else.
+    A session would start a process without its variables. Values that go with a call, such as bound
+    arguments and ``forward``, are refused when filled in. Raises LoginRequired for the login of a
+    tenant or user, otherwise CredentialsMissing.
     """
     auth, texts = config.auth, config.caller_texts
     if auth is not None and auth.login_for is not LoginFor.DEPLOYMENT:
@@ -74,13 +74,13 @@ def check_stand_in(config: ServerConfig) -> None:
 
 
 BLOCKS = ("content", "messages", "contents")
-"""The fields that hold the parts of a tool's, a prompt's and a resource's result."""
+"""The parts of a tool's, a prompt's and a resource's result."""
 
 LEAST_BLOCK_BYTES = 20
 """``{"type":"x","y":""},`` is the smallest part as JSON."""
 
 MAX_DATA_BYTES = 8192
-"""The largest ``data`` of a server's error that is passed on, as JSON."""
+"""Maximum size as JSON of a server error's ``data`` that is passed on."""
 
 _OK = "OK"
 
@@ -108,15 +108,14 @@ class RemoteTarget:
 
     @property
     def max_result_bytes(self) -> int:
-        """The largest result that the server's entry allows, as JSON."""
+        """Maximum size of a result as JSON, from the server's entry."""
         return self.session.config.max_result_bytes
 
 
 class RemoteCall:
-    """One call of a component at its server.
+    """One call of a component at its server, logged and counted at the end of its context.
 
-    While its context is entered, the call is observed: on leaving it is counted under the code of
-    what left, and logged. A class because ``contextlib.contextmanager`` costs each call more.
+    It is a class because ``contextlib.contextmanager`` costs more per call.
     """
 
     __slots__ = (
@@ -157,12 +156,12 @@ class RemoteCall:
             self._log_outcome(code, seconds)
 
     async def send(self, method: str, params: dict[str, Any]) -> Any:
-        """Send the request, in rounds where the server needs more input; return the raw result.
+        """Send the request, in rounds if the server needs more input; return the raw result.
 
-        An idempotent request is repeated once when no answer came. The result is
-        ``input_required`` only if the call's client supports that, or cannot be sent the server's
-        requests. Raises as ``RequestSender.send`` and ``check_stand_in``; ResultTooLarge;
-        ToolFailed, ToolTimeout when the client did not answer.
+        An idempotent request is repeated once if it got no answer. The result is ``input_required``
+        only if the call's client supports that, or cannot be sent the server's requests. Raises as
+        ``RequestSender.send`` and ``check_stand_in``; ResultTooLarge; ToolFailed, and ToolTimeout
+        if the client did not answer.
         """
         target, call = self._target, self._call
         config = target.session.config
@@ -186,7 +185,6 @@ class RemoteCall:
         return raw
 
     async def _send(self) -> Any:
-        """Send the request in the present session; it may be suspended or resumed."""
         call, session = self._call, self._session
         if call.client is NULL_CLIENT and call.input_responses is None:
             raw = await self._send_round(None, None)
@@ -201,7 +199,6 @@ class RemoteCall:
         return await self._send_relayed(call.client)
 
     async def _send_relayed(self, client: Client) -> Any:
-        """Send the request; relay to ``client`` what the server sends meanwhile."""
         caller = self._call.caller
         async with CallRelay(client, (caller.tenant_id, caller.user_id)) as relay:
             raw = await self._send_round(relay, None)
@@ -210,17 +207,17 @@ class RemoteCall:
             return await self._send_more_rounds(raw, relay)
 
     async def _send_more_rounds(self, raw: Any, relay: CallRelay | None) -> Any:
-        """Send until the result is final, or requires input that only the caller can supply."""
+        """Repeat rounds until the result is final, or needs input that only the caller has."""
         rounds = Rounds(relay)
         while input_required(raw) and (responses := await rounds.answer(raw)) is not None:
             raw = await self._send_round(relay, responses)
         return raw
 
     async def _send_round(self, relay: CallRelay | None, responses: InputResponses | None) -> Any:
-        """Send the request of one round; ``responses`` is None for the first one.
+        """Send the request of one round; the first one is without ``responses``.
 
-        The server has seen the first round, so a failure of a later one is not retryable unless
-        the call is idempotent, and never one of a call that did nothing.
+        The server has seen the first round. So a failure of a later round is retryable only if the
+        call is idempotent, and never reports that nothing ran.
         """
         call, session, idempotent = self._call, self._session, self._target.spec.idempotent
         is_first = responses is None
@@ -265,9 +262,9 @@ class RemoteCall:
         )
 
     def valid_result(self, result: Result | None, label: str, expected: str) -> Result:
-        """Return ``result``, bounded by the server's ``max_result_bytes``.
+        """Return ``result``, limited by the server's ``max_result_bytes``.
 
-        Raises ToolFailed if it is None: the server's answer was not as ``expected``.
+        Raises ToolFailed for None, the result of an answer that was not as ``expected``.
         """
         if result is None:
             raise ToolFailed(
@@ -325,10 +322,10 @@ def _check_count(raw: object, max_bytes: int) -> None:
 
 
 def meta_of(call: Call) -> dict[str, object]:
-    """Build the ``_meta`` of a request: the caller's own (W-12), our trace id, W3C trace context.
+    """Build the ``_meta`` of a request: the caller's own (W-12), trace id, W3C trace context.
 
-    Ours wins, and a caller cannot set keys that MCP reserves. Without a ``traceparent`` from the
-    caller one is derived from the trace id, if W3C's format accepts that id.
+    The gateway's values win, and a caller cannot set keys that MCP reserves. A missing
+    ``traceparent`` is derived from the trace id, if W3C's format accepts that id.
     """
     meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **outgoing_context(call.trace_context)}
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
@@ -341,7 +338,7 @@ def meta_of(call: Call) -> dict[str, object]:
 def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
     """Build the error for a server's JSON-RPC error; the server's own words are quoted and cut.
 
-    One that wants the client to do something first (CLIENT_ERROR_CODES) says that nothing ran.
+    CLIENT_ERROR_CODES ask the client to do something first, so nothing ran.
     """
     prefix = f"{name} failed: its server answered with error {error.code}: "
     quoted = QuotedText(
@@ -358,8 +355,10 @@ def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
 
 
 MARGIN_CHARS = 8_192
-"""How much more of a server's words than is quoted is kept for guards: of a secret that is cut at
-the end of the quotation no pattern would find the rest."""
+"""Additional characters of a server's text that are kept for guards.
+
+A secret that is cut at the end of the quotation would match no pattern.
+"""
 
 
 def type_of(raw: object) -> str:
@@ -368,7 +367,7 @@ def type_of(raw: object) -> str:
 
 
 def shape_of(raw: object) -> dict[str, object]:
-    """Return the sizes and types of a result for the log, none of its text."""
+    """Return the sizes and types of a result for the log, without its text."""
     if not isinstance(raw, dict):
         return {"type": type_of(raw)}
     blocks = _blocks_of(raw)

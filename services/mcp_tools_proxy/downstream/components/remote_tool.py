@@ -40,9 +40,9 @@ SUBJECT = "structuredContent"
 
 @dataclass(frozen=True, slots=True)
 class OutputCheck:
-    """Compares the structured content of one tool's results with its schema.
+    """Check of a tool's structured results against its schema.
 
-    With ``is_enforced`` a result that does not match fails its call.
+    If ``is_enforced``, a result that does not match fails its call.
     """
 
     check: ArgumentCheck
@@ -52,9 +52,9 @@ class OutputCheck:
 
     @classmethod
     def build(cls, spec: ToolSpec, metrics: ServerMetrics, mode: OutputSchemaCheck) -> Self | None:
-        """Build the check of a tool; None where results are not compared.
+        """Build the check of a tool; None if checks are off, or without a schema.
 
-        That is so for a tool without a schema; discovery left out the broken ones.
+        Discovery has removed invalid schemas.
         """
         if mode is OutputSchemaCheck.OFF or spec.output_schema is None:
             return None
@@ -62,7 +62,7 @@ class OutputCheck:
         return cls(check, spec, metrics, mode is OutputSchemaCheck.ENFORCE)
 
     def __call__(self, result: JsonObject, trace_id: str) -> None:
-        """Log and count a result that does not match. Raises ToolFailed where that is enforced."""
+        """Log and count a result that does not match. Raises ToolFailed if enforced."""
         content = result.get("structured_content")
         if content is None:
             problem: str | None = f"{SUBJECT}: is missing"
@@ -86,7 +86,7 @@ class OutputCheck:
 
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
-"""The fields of a descriptor that ToolSpec has fields for; all others become its ``extra``."""
+"""The fields of a definition with a field in ToolSpec; all others become its ``extra``."""
 
 _IDEMPOTENT_HINTS = ("readOnlyHint", "idempotentHint")
 
@@ -95,18 +95,17 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RemoteTool(NamesNoDocument):
-    """Calls one tool of one server."""
+    """A tool of a server."""
 
     spec: ToolSpec
     target: RemoteTarget
     check: CheckArguments
     max_text_bytes: int
     output_check: OutputCheck | None = None
-    """Compares results with the tool's ``outputSchema``; None where they are not compared."""
     bound: BoundArguments | None = None
-    """The arguments that are filled in; ``spec`` does not show them, and ``check`` knows them."""
+    """Arguments that the gateway fills in; ``spec`` does not contain them, ``check`` does."""
     names: ArgumentNames | None = None
-    """The server's names of arguments that are listed under others; None without such names."""
+    """The server's names of arguments that are listed under other names, if any."""
 
     @classmethod
     def build(
@@ -130,13 +129,13 @@ class RemoteTool(NamesNoDocument):
 
     @property
     def bindings(self) -> Sequence[Binding]:
-        """What is bound of its arguments."""
+        """The bindings of its arguments."""
         return () if self.bound is None else tuple(self.bound)
 
     def bound_to(self, bindings: Sequence[Binding]) -> "RemoteTool":
-        """Return the tool with these of its arguments bound besides those that already are.
+        """Return the tool with these arguments bound in addition to its bound ones.
 
-        Raises NamedElsewhere. Bindings that the tool has no arguments for are left out.
+        Bindings without a matching argument are ignored. Raises NamedElsewhere.
         """
         found = bound_schema(self.spec.input_schema, bindings)
         if not found.bindings:
@@ -193,8 +192,8 @@ class RemoteTool(NamesNoDocument):
     def _result_of(self, raw: object, call: Call) -> Result:
         """Convert the raw result.
 
-        Raises ToolFailed for ``isError``, for a result that is not an object although the tool
-        declares an output schema, and for one that does not match it where that is enforced.
+        Raises ToolFailed for ``isError``, for a mismatch with an enforced schema, and for a result
+        that is not an object although the tool declares an output schema.
         """
         answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
         if answer.decode_failed:
@@ -222,7 +221,6 @@ class RemoteTool(NamesNoDocument):
         )
 
     def _bounded(self, failure: ToolFailed) -> ProxyError:
-        """Return ``failure``; ResultTooLarge if its content is larger than a result may be."""
         size, limit = len(to_json(failure.details)), self.target.max_result_bytes
         if size <= limit or size - repeated_data_bytes(dict(failure.details or {})) <= limit:
             return failure
@@ -268,7 +266,7 @@ def _names_of(spec: ToolSpec) -> ArgumentNames | None:
 
 
 def _check_of(route: Route, session: ReconnectingSession) -> CheckArguments:
-    """Return the check compiled at discovery; compile it if the snapshot was replaced meanwhile."""
+    """Return the check compiled at discovery; compile it if the snapshot has been replaced."""
     snapshot = session.snapshot
     if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:
         return snapshot.checks[route.name]

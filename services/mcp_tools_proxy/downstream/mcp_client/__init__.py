@@ -1,5 +1,5 @@
-"""The MCP client: how messages reach a server over streamable HTTP, HTTP+SSE, WebSocket or stdio.
+"""The MCP client: streamable HTTP, HTTP+SSE, WebSocket and stdio.
 
-Each transport carries JSON-RPC messages, knows nothing of their meaning, and converts every failure
-of its own by ``error_mapping``.
+Each transport carries JSON-RPC messages without interpreting them, and converts its failures by
+``error_mapping``.
 """

@@ -1,4 +1,4 @@
-"""Connects to a server: tries transports and eras in order, and remembers what worked.
+"""Connections to servers: transports and eras in order, beginning with the last successful one.
 
 HTTP connections come from one pool without a proxy, and one for each proxy.
 """
@@ -49,8 +49,6 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What a connection is given by its session."""
-
     on_list_changed: OnListChanged
     access: SessionAccess | None
     output: ServerOutput
@@ -58,10 +56,10 @@ class _Ends:
 
 
 class Dialer(AsyncResource):
-    """Connects to servers over one pool of HTTP connections; ``dial`` is a Dial.
+    """Dialer of servers over one pool of HTTP connections; ``dial`` is a Dial.
 
     Use it as an async context manager, or call ``aclose``. The attempt that worked for a server is
-    the first one the next time, as long as the server's configuration stays the same.
+    tried first the next time, unless the server's configuration has changed.
     """
 
     def __init__(self, networks: ServerNetworks = ANY_NETWORK) -> None:
@@ -69,9 +67,9 @@ class Dialer(AsyncResource):
         self._clients = HttpClients(networks)
         self._places = StartPlaces()
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
-        """By server: its configuration without what callers fill in, and what worked."""
+        """By server: the successful attempt, and its configuration without values of callers."""
         self._ended: dict[str, tuple[ServerConfig, int]] = {}
-        """The servers that ended the connection in every attempt, and how often they did so."""
+        """By server: how often it ended the connection in every attempt."""
 
     def __repr__(self) -> str:
         return f"<Dialer knows {len(self._worked)} servers>"
@@ -121,14 +119,14 @@ class Dialer(AsyncResource):
         raise furthest or ConnectionFailure("none of the ways to connect to the server worked")
 
     def _attempts_for(self, config: ServerConfig) -> tuple[int, list[_Attempt]]:
-        """Return how often every attempt was ended by the server, and what to try now, in order."""
+        """Return how often the server ended every attempt, and the next attempts in order."""
         attempts = _attempts(config.transport)
         known, last = self._worked.pop(config.server_id, (None, None))
         if last is not None and known == _same_for_all(config):
             attempts = [last, *(other for other in attempts if other != last)]
         failed, failures = self._ended.pop(config.server_id, (None, 0))
         is_process = config.transport is Transport.STDIO and config.isolation is Isolation.SHARED
-        if is_process and failed == config:  # it ends by itself: one start at a time, not two
+        if is_process and failed == config:  # a process that exits: one start at a time, not two
             attempts = [attempts[failures % len(attempts)]]
         return failures, attempts
 
@@ -161,7 +159,7 @@ class Dialer(AsyncResource):
     ) -> ServerDispatcher:
         duplex: DuplexTransport
         clients, access = self._clients, ends.access
-        if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
+        if config.isolation is not Isolation.SHARED:  # callers never share a connection
             clients = HttpClients(self._networks)
             stack.push_async_callback(clients.close)
         proxy = config.proxy
@@ -196,9 +194,9 @@ def _same_for_all(config: ServerConfig) -> ServerConfig:
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:
-    """Return what to try, in order.
+    """Return the attempts in order.
 
-    The older eras get an attempt of their own, because a server may exit at an unknown method.
+    The older eras get a separate attempt, because a server can exit at an unknown method.
     """
     match transport:
         case Transport.STREAMABLE_HTTP:
@@ -231,20 +229,17 @@ def _should_try_next(fault: ConnectionFailure) -> bool:
 CONNECT_S = 5.0
 """Time-out of one connect: a vanished host never refuses the connection."""
 
-_KEEP_ALIVE_S = 4.0  # uvicorn closes an idle connection after 5: reusing it then loses a request
+_KEEP_ALIVE_S = 4.0  # uvicorn closes an idle connection after 5: reuse would lose a request
 _DNS_CACHE_S = 60
 
 
 class HttpClients:
-    """Opens its clients at their first use, since they belong to the event loop."""
+    """HTTP clients, opened at their first use, since they belong to the event loop."""
 
     def __init__(
         self, networks: ServerNetworks = ANY_NETWORK, *, connect_s: float | None = None
     ) -> None:
-        """Create the clients without opening them; ``connect_s`` is CONNECT_S by default.
-
-        ``networks`` are those that servers may be in.
-        """
+        """Create the clients without opening them. Servers must be in ``networks``."""
         self._networks = networks
         limit_s = CONNECT_S if connect_s is None else connect_s
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=limit_s)
@@ -276,7 +271,8 @@ class HttpClients:
             timeout = aiohttp.ClientTimeout(
                 total=None, connect=CONNECT_PROXY_S, sock_connect=timeout.sock_connect
             )
-            # a proxy of the environment may be anywhere; one of mcp.json is where servers may be
+            # a proxy from the environment can be anywhere; one in mcp.json must be in these
+            # networks
             networks = networks if proxy.is_own else ANY_NETWORK
         connector = aiohttp.TCPConnector(
             limit=0,
@@ -301,8 +297,6 @@ class HttpClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clients:
-    """The clients for requests and for WebSockets, which share a pool."""
-
     connector: aiohttp.TCPConnector
     http: aiohttp.ClientSession
     websockets: aiohttp.ClientSession

@@ -57,7 +57,7 @@ from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 log = structlog.get_logger()
 
-_MESSAGES_AT_ONCE = 20  # then other tasks may run
+_MESSAGES_AT_ONCE = 20  # then other tasks can run
 _BEST_EFFORT_S = 0.2  # for messages without response: a server that does not read delays no caller
 
 
@@ -65,7 +65,7 @@ class DuplexTransport(Protocol):
     """An open connection that carries messages both ways."""
 
     def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
-        """Yield each message as bytes and whether it was cut; end when the peer does.
+        """Yield each message as bytes, and whether it was cut; end when the peer does.
 
         Raises nothing but cancellation.
         """
@@ -76,8 +76,8 @@ class DuplexTransport(Protocol):
     ) -> None:
         """Send one message, without line end. Raises ConnectionFailure, anyio.BrokenResourceError.
 
-        A notification or response is sent after the requests before it. ``headers`` are for a
-        transport that has headers with each message.
+        A notification or response is sent after earlier requests. ``headers`` are for transports
+        with headers in each message.
         """
         ...
 
@@ -87,7 +87,7 @@ class DuplexTransport(Protocol):
 
 
 class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
-    """Sends requests to one server over a duplex transport; its end loses the connection."""
+    """Dispatcher over a duplex transport to one server; its end loses the connection."""
 
     def __init__(
         self,
@@ -176,9 +176,9 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
             self._calls.end(request_id)
 
     def _intercept(self, message: JSONRPCMessage, size: int) -> bool:
-        """Dispatch a message that concerns a call; return whether the SDK must not see it.
+        """Dispatch a message that concerns a call; return whether to hide it from the SDK.
 
-        It runs at reception, not in a task, so that notifications keep their order.
+        It runs at reception, not in a task, to keep the order of notifications.
         """
         match message:
             case JSONRPCResponse() | JSONRPCError():
@@ -203,8 +203,6 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 class _Incoming(anyio.abc.AsyncResource):
-    """The server's messages as the stream that the SDK reads, without garbage."""
-
     def __init__(
         self,
         duplex: DuplexTransport,
@@ -262,8 +260,6 @@ class _Incoming(anyio.abc.AsyncResource):
 
 
 class _Outgoing(anyio.abc.AsyncResource):
-    """The messages to the server as the stream that the SDK writes."""
-
     def __init__(self, duplex: DuplexTransport) -> None:
         self._duplex = duplex
 
@@ -280,9 +276,8 @@ class _Outgoing(anyio.abc.AsyncResource):
             raise as_mcp_error(fault) from None
 
     async def send_best_effort(self, data: bytes) -> None:
-        """Send a message without response, briefly. Raises anyio.BrokenResourceError."""
         with anyio.move_on_after(_BEST_EFFORT_S), suppress(ConnectionFailure):
             await self._duplex.send(data, is_request=False)
 
     async def aclose(self) -> None:
-        """Do nothing: the transport is closed where it was opened."""
+        """Do nothing: the code that opened the transport closes it."""

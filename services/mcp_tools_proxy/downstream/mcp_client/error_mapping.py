@@ -1,7 +1,7 @@
-"""Maps failures between the gateway and a server to exceptions without secrets in their texts.
+"""Exceptions for failures between the gateway and a server, without secrets in their texts.
 
-The SDK lets one kind of exception through its layers, MCPError. A failure that has to pass them
-travels as its ``data``: there nothing that a server sends can be mistaken for it.
+The SDK's layers pass on only MCPError. Other failures travel as its ``data``, as Python objects
+that a server cannot forge.
 """
 
 import errno
@@ -27,7 +27,7 @@ from mcp_tools_proxy.system.egress import NOT_DIALLED
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
-"""What a failed HTTP exchange raises. The TimeoutError of a bounded exchange is an OSError."""
+"""Exceptions of a failed HTTP exchange. The TimeoutError of a bounded exchange is an OSError."""
 
 _ADVICE = {
     401: "the server rejected the credentials; check its headers in mcp.json",
@@ -41,14 +41,13 @@ _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
 CONNECTION_LOST = "the connection to the server was lost"
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
-"""OpenSSL's codes for certificates, and chains of them, that no known authority signed."""
+"""OpenSSL's codes for certificates without a known authority."""
 _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
 
 RETRY_AFTER = "Retry-After"
 LONGEST_RETRY_AFTER_S = 300.0
-"""A longer wait that a server asks for is cut to this."""
 _TOO_MANY_REQUESTS = 429
 _HAVE_RETRY_AFTER = frozenset({_TOO_MANY_REQUESTS, 503})
 
@@ -82,8 +81,8 @@ class Ended(ConnectionFailure):
 class Refused(ConnectionFailure):
     """The server answered with an HTTP status other than success, without a JSON-RPC error.
 
-    ``more`` is added for operators, such as where a redirect points to. A 429 was not executed; a
-    503 may come from a proxy after the execution.
+    ``more`` is added for operators, such as the target of a redirect. A 429 was not executed; a 503
+    may come from a proxy after the execution.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Refused(ConnectionFailure):
 
 
 def is_era_independent(fault: Exception) -> bool:
-    """Return whether a request of another era would meet the same ``fault``."""
+    """Return whether a request of another era would cause the same ``fault``."""
     return isinstance(fault, Unreachable | AccessRefused) or (
         isinstance(fault, Refused) and (fault.status in _FINAL or 300 <= fault.status < 400)
     )
@@ -118,7 +117,7 @@ def as_mcp_error(fault: JsonRpcError | ConnectionFailure | ResponseTooLarge) -> 
 
 
 def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | ResponseTooLarge:
-    """Return what ``as_mcp_error`` wrapped, or convert the server's own error."""
+    """Unwrap the fault of ``as_mcp_error``, or convert the server's own error."""
     if isinstance(error.data, ConnectionFailure | ResponseTooLarge):
         return error.data
     if error.code == CONNECTION_CLOSED and error.message == _CLOSED_TEXT:
@@ -127,7 +126,7 @@ def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | Respon
 
 
 def peer_error(error: object) -> JsonRpcError:
-    """Convert the ``error`` of a JSON-RPC response, whatever JSON it is."""
+    """Convert the ``error`` of a JSON-RPC response, which can be any JSON."""
     if not isinstance(error, dict):
         return JsonRpcError(INTERNAL_ERROR, "the server answered with an error without a message")
     code, message = error.get("code"), error.get("message")
@@ -166,7 +165,6 @@ def from_aiohttp(error: Exception) -> ConnectionFailure:
 
 
 def _not_sent(error: Exception) -> ConnectionFailure | None:
-    """Return the fault of a request that reached no server; None for any other."""
     if NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
         return _not_allowed()
     if isinstance(error, aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError):
@@ -206,7 +204,6 @@ def _not_allowed() -> Unreachable:
 def _not_proxied(
     error: aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError,
 ) -> ConnectionFailure:
-    """Build the fault of a proxy that opened no tunnel; nothing reached the server."""
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return Unreachable(f"its proxy cannot be reached: {_os_reason(error)}")
     status = error.status
@@ -229,7 +226,6 @@ def _os_reason(error: OSError) -> str:
 
 
 def _certificate_refused(error: Exception) -> Unreachable:
-    """Build the fault of a rejected certificate; only operators are shown what is wrong with it."""
     reason = "the server's TLS certificate was not accepted"
     if not isinstance(error, ssl.SSLCertVerificationError):
         return Unreachable(reason)

@@ -1,7 +1,7 @@
 """HTTP requests to one server: its address and redirects, headers, token, cookies and MCP session.
 
-Redirects are followed within the same origin. Cookies of load balancers are kept for one connection
-to one origin, in memory only.
+Redirects are followed within the same origin. Cookies of load balancers are kept in memory, for one
+connection to one origin.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from mcp_tools_proxy.wire.uris import redact_url
 
 
 def address_of(config: ServerConfig) -> URL:
-    """Parse the server's address. Raises Unreachable, whose text does not repeat the address."""
+    """Parse the server's address. Raises Unreachable without the address in its text."""
     try:
         url = URL(config.url)
         url.origin()
@@ -55,15 +55,15 @@ SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "mcp-protocol-version"
 
 _END_SESSION_GRACE_S = 2.0
-_STALE_CONNECTIONS = 2  # tried again after a reused connection that was closed
+_STALE_CONNECTIONS = 2  # retries after a reused connection was closed
 _LOST_SESSION = "the server has lost the session"
 
 
 class HttpEndpoint:
-    """Sends HTTP requests to one server; lost with the session, or when unreachable.
+    """HTTP endpoint of one server; lost with the session, or when the server is unreachable.
 
-    ``session_headers`` belong to every message that is no call: the older eras require the version
-    in them. ``access`` gives each request its token.
+    ``session_headers`` belong to every message other than a call: the older eras require the
+    version.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class HttpEndpoint:
     ) -> aiohttp.ClientResponse:
         """Send one message; return the response with its body unread. Raises ConnectionFailure.
 
-        A message other than a call is sent again if the server closed the connection instead of
-        answering: it closes kept-alive connections when it likes.
+        A message other than a call is sent again if the server closed the connection without an
+        answer, which it can do at any time with kept-alive connections.
         """
         for _ in range(0 if message.get("method") == "tools/call" else _STALE_CONNECTIONS):
             try:
@@ -159,7 +159,7 @@ class HttpEndpoint:
         return (await send_following(send, self._address.url))[0]
 
     async def end_session(self) -> None:
-        """Send DELETE to end the session at the server; bounded in time, its outcome is ignored."""
+        """Send DELETE to end the session, within _END_SESSION_GRACE_S; ignore the outcome."""
         if not self._has_session or self.is_lost:
             return
         headers = self._headers | self.session_headers
@@ -185,14 +185,14 @@ class HttpEndpoint:
         return self._has_session
 
     def lose_session(self, *, sent: bool = True) -> SessionLost:
-        """Mark the session as lost; return the fault of the request that showed it."""
+        """Mark the session as lost; return the fault of the request that revealed it."""
         self._lose(_LOST_SESSION)
         return SessionLost(_LOST_SESSION, sent=sent)
 
     def check_session(self, status: int, fault: Refused | JsonRpcError) -> None:
         """Raise SessionLost if the refusal of a POST means that the server lost the session.
 
-        A 404 says that the request was not executed.
+        A 404 means that the request was not executed.
         """
         if not self._has_session or status not in (400, 404):
             return
@@ -234,11 +234,10 @@ async def send_authorized(
     send: Callable[[Mapping[str, str]], Awaitable[aiohttp.ClientResponse]],
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> aiohttp.ClientResponse:
-    """Send a request by ``send``, which is given the header with the token; ``headers`` are those
-    of the call.
+    """Send a request by ``send``, which gets the header with the token.
 
-    A 401 was answered before anything was carried out, so the request may be sent again. Raises
-    AccessRefused where there is no token that the server accepts.
+    ``headers`` are those of the call. A 401 precedes any execution, so the request can be repeated.
+    Raises AccessRefused if the server accepts no token.
     """
     if access is None:
         return await send({})
@@ -259,25 +258,23 @@ async def send_authorized(
 
 
 MAX_REDIRECTS = 3
-"""How many redirects of one request are followed."""
 
 _KEEPS_REQUEST = frozenset({307, 308})
-"""With other statuses a client may turn a POST into a GET."""
+"""Other statuses allow a client to turn a POST into a GET."""
 _FIRST_REDIRECT = 300
 _NOT_FOUND = frozenset({404, 410})
 
 Send = Callable[[URL], Awaitable[aiohttp.ClientResponse]]
-"""Sends one and the same request to an address."""
 
 
 class Address:
-    """The address that requests go to: the configured one, or the last redirect's target."""
+    """The address for requests: the configured one, or the last redirect's target."""
 
     def __init__(self, url: URL) -> None:
         self.url = self._configured_url = url
 
     async def send(self, send: Send) -> aiohttp.ClientResponse:
-        """Send a request, follow its redirects, and remember the address they led to.
+        """Send a request, follow its redirects, and remember their target.
 
         A 404 or 410 there repeats the request at the configured address. Raises Refused.
         """
@@ -294,8 +291,8 @@ class Address:
 async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, URL]:
     """Send a request, following its redirects; return the response and its address.
 
-    Only 307 and 308 within the same scheme, host and port are followed: the headers hold secrets,
-    which another server must not see. Raises Refused for any other redirect.
+    Only 307 and 308 within the same scheme, host and port are followed: another server must not see
+    the secrets in the headers. Raises Refused for other redirects.
     """
     return await _follow(await send(url), send, url)
 
@@ -303,7 +300,6 @@ async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, 
 async def _follow(
     response: aiohttp.ClientResponse, send: Send, url: URL
 ) -> tuple[aiohttp.ClientResponse, URL]:
-    """Follow the redirects of ``response``, which came from ``url``."""
     followed = 0
     while _is_redirect(response):
         response.release()
@@ -314,14 +310,14 @@ async def _follow(
         if response.status not in _KEEPS_REQUEST or not _is_same_origin(url, target):
             raise redirect_refused(response, url)
         followed += 1
-        # keep the user and password of the url in mcp.json; ignore those that a redirect contains
+        # keep the user and password of the url in mcp.json; ignore those of a redirect
         url = target.with_user(url.user).with_password(url.password)
         response = await send(url)
     return response, url
 
 
 def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
-    """Build the fault of a redirect that is not followed; ``url`` answered with it."""
+    """Build the fault of a redirect from ``url`` that is not followed."""
     where = redact_url(_target_of(response, url))
     more = f"it points to {where}; if that is correct, set it as the server's url in mcp.json"
     return Refused(response.status, more=more)
@@ -332,7 +328,6 @@ def _is_redirect(response: aiohttp.ClientResponse) -> bool:
 
 
 def _target_of(response: aiohttp.ClientResponse, url: URL) -> URL:
-    """Return the absolute address that a redirect points to; an empty one if that is no URL."""
     try:
         target = url.join(URL(response.headers.get("Location", ""))).with_fragment(None)
         target.origin()
@@ -349,10 +344,10 @@ _MAX_CHARS = 8_192
 
 
 class StickyCookies:
-    """Adds the cookies that a server's origin set to the headers of later requests.
+    """Cookies that a server's origin set, added to the headers of later requests.
 
-    Balancers keep a session on one replica by a cookie. A Domain attribute extends nothing: only
-    the exact origin of ``url`` is sent cookies.
+    Load balancers keep a session on one replica by a cookie. Only the exact origin of ``url``
+    receives cookies, regardless of a Domain attribute.
     """
 
     def __init__(self, url: URL, headers: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The requests in flight on one connection, and which of them a message of the server concerns."""
+"""The requests in flight on one connection, and the attribution of server messages to them."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,19 +15,18 @@ from mcp_tools_proxy.downstream.call_relay import LOG_MESSAGE, PROGRESS, ROOTS
 from mcp_tools_proxy.downstream.connection import Relay, User
 
 FIRST_ID = 1000
-"""Keeps our request ids apart from those of the requests that the SDK sends itself."""
+"""Separates the gateway's request ids from those of the SDK."""
 
 MAX_ABANDONED = 10_000
-"""Upper bound of abandoned ids. Beyond it no message is attributed on this connection."""
+"""Beyond it no message is attributed on this connection."""
 
 MAX_CLIENT_REQUESTS = 1000
-"""Upper bound of client requests open on one connection; more get no answer."""
+"""Further requests get no answer."""
 
 LATE_MESSAGE_S = 10.0
-"""How long after its answer to a call a server may still send messages about that call."""
+"""How long after the answer to a call a server can send messages about it."""
 
 CALL_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
-"""The requests that callers make; all others are the gateway's own."""
 
 _UNKNOWN_USER: User = ("", "")
 """The user of a call without a relay. It blocks attribution to others."""
@@ -35,12 +34,11 @@ _UNKNOWN_USER: User = ("", "")
 CANCELLED = "notifications/cancelled"
 UPDATED = "notifications/resources/updated"
 RELAYED_NOTIFICATIONS = frozenset({PROGRESS, LOG_MESSAGE, UPDATED})
-"""The notifications that belong to one call or one subscribed resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request of the server to a call's client; ``relay`` is None when the call is not known."""
+    """A request of the server to a call's client; ``relay`` requires a known call."""
 
     id: int | str
     method: str
@@ -50,7 +48,7 @@ class ClientRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A request in flight. Relay and user are None for requests of the gateway itself."""
+    """A request in flight; requests of the gateway itself lack relay and user."""
 
     relay: Relay | None
     user: User | None
@@ -66,34 +64,35 @@ SendResponse = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class InFlight:
-    """Attributes messages of the server to the requests in flight on one connection.
+    """Requests in flight on one connection, and attribution of server messages to them.
 
-    On a stream shared by all requests nothing tells to which of them a client request or a log
-    message belongs. It is attributed to the only call in flight, and to none if there may be
-    another: a wrong guess would show one tenant's question to another tenant. Requests of the
-    gateway itself, such as lists, hold nothing of a tenant and do not count.
+    On a stream shared by all requests, a client request or log message does not identify its call.
+    It is attributed to the only call in flight, and to none if another call is possible: a wrong
+    guess would show one tenant's question to another. The gateway's own requests, such as lists, do
+    not count.
 
-    A server may send messages about a call that it has answered already, so a call of another user
-    counts for LATE_MESSAGE_S longer. Client requests come before the answer at nearly every server:
-    for them a call of the same tenant does not count longer, and neither does one that asked its
-    client while it ran, unless the server has sent a request while no call ran. ``clock`` returns
-    seconds.
+    A server can send messages about a call after answering it, so a call of another user counts for
+    LATE_MESSAGE_S longer. Nearly all servers send client requests before the answer. For client
+    requests, two kinds of ended calls therefore do not count until the server has sent a request
+    while no call ran: those of the same tenant, and those that asked their client while they ran.
+    ``clock`` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.on_updated: Callable[[str | None], None] = lambda _: None
-        """Called with the URI of each resource that changed; with None when any may have."""
+        """Called with the URI of each changed resource, or None for any."""
         self._last_id = FIRST_ID - 1
         self._running: dict[int, _Running] = {}
         self._ended: dict[tuple[User, bool], float] = {}
-        """When the last call of each user ended, the earliest first; kept for LATE_MESSAGE_S.
+        """When the last call of each user ended, earliest first; kept for LATE_MESSAGE_S.
 
-        The calls that asked their clients and those that did not are kept apart."""
+        Calls that asked their clients and those that did not are separate.
+        """
         self._requests_late = False
         """Whether the server sent a client request while no call ran."""
         self._has_answered = False
-        """Whether a request ended on this connection; the handshake does not count."""
+        """Whether a request ended on this connection, except the handshake."""
         self._by_token: dict[int, Relay] = {}
         self._abandoned: set[int] = set()
         self._can_attribute = True
@@ -117,7 +116,7 @@ class InFlight:
         return self._last_id
 
     def end(self, request_id: int) -> None:
-        """Remove a request that is over."""
+        """Remove a finished request."""
         running = self._running.pop(request_id)
         if running.relay is not None:
             self._by_token.pop(running.relay.token, None)
@@ -129,13 +128,12 @@ class InFlight:
             self._expire_users()
 
     def _expire_users(self) -> None:
-        """Remove the users whose last call ended more than LATE_MESSAGE_S ago."""
         long_ago = self._clock() - LATE_MESSAGE_S
         while self._ended and next(iter(self._ended.values())) < long_ago:
             del self._ended[next(iter(self._ended))]
 
     def abandon(self, request_id: int) -> None:
-        """Record that the answer is awaited no more, although the server may still work on it."""
+        """Record that the caller stopped waiting; the server may still work on the request."""
         if len(self._abandoned) < MAX_ABANDONED:
             self._abandoned.add(request_id)
         else:
@@ -144,7 +142,7 @@ class InFlight:
     def mark_answered(self, request_id: object) -> None:
         """Record that the server answered a request, perhaps an abandoned one.
 
-        Its progress ends here: what is read after the answer may come before ``end`` is called.
+        Its progress ends here: later messages can be read before ``end`` is called.
         """
         if not isinstance(request_id, int):
             return
@@ -197,7 +195,7 @@ class InFlight:
     ) -> None:
         """Start the task that answers a client request.
 
-        Requests beyond MAX_CLIENT_REQUESTS at once get no answer: a server could fill our memory.
+        Requests beyond MAX_CLIENT_REQUESTS get no answer: a server could exhaust the memory.
         """
         if self._responding < MAX_CLIENT_REQUESTS:
             self._responding += 1
@@ -212,7 +210,6 @@ class InFlight:
             self._responding -= 1
 
     async def _response_to(self, request: ClientRequest) -> dict[str, Any] | None:
-        """Return the response as a message; None once the request is cancelled."""
         request_id, relay = request.id, request.relay
         with anyio.CancelScope() as cancelled:
             self._client_requests[relay, request_id] = cancelled

@@ -1,4 +1,4 @@
-"""HTTP+SSE of 2024-11-05: the server's messages come on one event stream, ours go by POST."""
+"""HTTP+SSE of 2024-11-05: messages from the server on one event stream, messages to it by POST."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -38,7 +38,7 @@ from mcp_tools_proxy.downstream.mcp_client.response_body import (
 )
 from mcp_tools_proxy.wire.uris import redact_url
 
-_ENDPOINT_S = 10.0  # for the server to send the address to POST to
+_ENDPOINT_S = 10.0  # for the server to send the address for POST
 _POST_S = 60.0  # for the server to accept a message; its response comes on the stream
 _MAX_PENDING_NOTIFICATIONS = 2_000  # enough to cancel every call in flight at once
 _EVENTS = frozenset({"endpoint", "message"})
@@ -46,7 +46,7 @@ _EVENTS = frozenset({"endpoint", "message"})
 
 @dataclass(eq=False, slots=True)
 class _Post:
-    """A message on its way; it is not sent before the messages in ``after`` have arrived."""
+    """A message that is sent after the messages in ``after`` have arrived."""
 
     data: bytes
     is_request: bool
@@ -60,7 +60,7 @@ class _Post:
 async def open_sse(
     http: aiohttp.ClientSession, config: ServerConfig, access: SessionAccess | None = None
 ) -> AsyncIterator["LegacySseTransport"]:
-    """Open the stream, read the address to POST to, and yield the transport.
+    """Open the stream, read the address for POST, and yield the transport.
 
     Raises ConnectionFailure.
     """
@@ -92,7 +92,7 @@ async def open_sse(
 
 
 class LegacySseTransport:
-    """An open event stream and the address to POST to, as a DuplexTransport."""
+    """An open event stream and the address for POST, as a DuplexTransport."""
 
     def __init__(
         self,
@@ -110,7 +110,6 @@ class LegacySseTransport:
         self._events = read_events(response, EventParser(MAX_MESSAGE_BYTES), _EVENTS)
         self._tasks = tasks
         self._posts: set[_Post] = set()
-        """The messages on their way."""
         self._endpoint = Address(URL())
         self._reason = "the server closed its event stream"
 
@@ -118,7 +117,7 @@ class LegacySseTransport:
         return f"<LegacySseTransport to {self._endpoint.url.host}>"
 
     async def read_endpoint_event(self, url: URL) -> None:
-        """Read the address to POST to from the first event.
+        """Read the address for POST from the first event.
 
         Raises ConnectionFailure unless the address has the origin of ``url``.
         """
@@ -162,9 +161,9 @@ class LegacySseTransport:
     ) -> None:
         """POST one message. Raises ConnectionFailure, which concerns this message only.
 
-        A cancelled request is sent all the same, because its cancellation has to arrive after it.
-        Other messages are dropped while _MAX_PENDING_NOTIFICATIONS of them wait: a server that
-        sends requests without end and reads no answers would fill our memory.
+        A cancelled request is still sent, as its cancellation has to arrive after it. Other
+        messages are dropped while _MAX_PENDING_NOTIFICATIONS of them wait: a server that sends
+        requests endlessly and reads no answers would exhaust the memory.
         """
         if (
             not is_request
@@ -207,9 +206,9 @@ class LegacySseTransport:
     async def _end_session(
         self, access: SessionAccess, token: Mapping[str, str], response: aiohttp.ClientResponse
     ) -> None:
-        """End the stream, whose session was of a token that is refused now; the next has another.
+        """End the stream if the server refuses its token and another is available for the next one.
 
-        Raises AccessRefused, and ConnectionFailure for a message that was not carried out.
+        Raises AccessRefused, and ConnectionFailure for a message that was not executed.
         """
         challenges = response.headers.getall(CHALLENGE, ())
         if await access.renewed(token, response.status, challenges):

@@ -1,7 +1,4 @@
-"""The Connection over any transport: negotiated by the SDK's session, its messages kept raw.
-
-It keeps itself subscribed to the resources with listeners, by requests or by a stream.
-"""
+"""The Connection over any transport: negotiated by the SDK's session, with raw messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -58,16 +55,16 @@ from mcp_tools_proxy.wire.version import VERSION
 _READ_AT_ONCE = 500
 
 _CACHED_NAME_CHARS = 256
-"""Headers of longer names are not cached: a resource's URI may have a megabyte."""
+"""Headers of longer names are not cached: a resource's URI can have a megabyte."""
 
 HeaderParameters = dict[tuple[str, ...], str]
-"""The header of each argument that is repeated in one, by the argument's path."""
+"""By the path of an argument, the header that repeats it."""
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
 
 class ServerDispatcher(Dispatcher[TransportContext], Protocol):
-    """What a connection needs of a transport in addition to what the SDK's session needs."""
+    """A transport's interface for a connection, in addition to that for the SDK's session."""
 
     @property
     def transport(self) -> Transport:
@@ -89,15 +86,15 @@ class ServerDispatcher(Dispatcher[TransportContext], Protocol):
     ) -> dict[str, Any]:
         """Send one request and return its result.
 
-        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge. Messages of the server that
-        concern the request go to ``relay`` meanwhile.
+        ``relay`` receives the server's messages about the request. Raises JsonRpcError,
+        ConnectionFailure, ResponseTooLarge.
         """
         ...
 
     def set_update_listener(self, listener: Callable[[str | None], None], /) -> None:
         """Call ``listener`` with the URI of each resource that the server reports as changed.
 
-        None stands for any resource: notifications may have been missed.
+        None means any resource: notifications may have been missed.
         """
         ...
 
@@ -142,13 +139,12 @@ async def open_connection(
 
 
 def _handshake_s(config: ServerConfig) -> float:
-    """Return the limit of one request of the handshake; a process may have to be installed."""
     is_process = config.transport is Transport.STDIO
     return config.connect_timeout_s + (config.start_timeout_s if is_process else 0.0)
 
 
 async def _discover(dispatcher: ServerDispatcher, version: str) -> dict[str, Any]:
-    """Send ``server/discover`` without a limit; the SDK's own ends after 10 s. Raises MCPError."""
+    """Send ``server/discover`` without the SDK's limit of 10 s. Raises MCPError."""
     method = "server/discover"
     result = await dispatcher.send_raw_request(
         method,
@@ -192,15 +188,17 @@ class McpConnection:
         self._header_parameters: dict[str, HeaderParameters] = {}
         """By tool, the arguments to repeat in HTTP headers (``x-mcp-header``)."""
         self._adopted: Mapping[str, JsonObject] = {}
-        """Tools of which they are read at the first call: with 50 sessions and 5,000 tools it
-        would take 1 s to read all of them."""
+        """Tools whose header arguments are read at the first call.
+
+        Reading all would take 1 s with 50 sessions and 5,000 tools.
+        """
 
     def __repr__(self) -> str:
         return f"<McpConnection {self.transport.value} {self.era} ended={self._dispatcher.ended}>"
 
     @property
     def transport(self) -> Transport:
-        """The transport that the server turned out to speak."""
+        """The transport in use."""
         return self._dispatcher.transport
 
     async def request(
@@ -238,11 +236,11 @@ class McpConnection:
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
-        """Send ``ping``, or ``server/discover`` in the modern era, which has no ping."""
+        """Send ``ping``, or ``server/discover`` in the modern era."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
     async def sync_subscriptions(self, subscriptions: SubscribedResources) -> None:
-        """Keep ``subscriptions`` subscribed, by requests or by a stream as the era requires."""
+        """Keep ``subscriptions`` subscribed, by requests or by a stream, depending on the era."""
         self._dispatcher.set_update_listener(subscriptions.on_updated)
         if self.modern:
             await sync_by_stream(self._session, subscriptions)
@@ -274,12 +272,11 @@ class McpConnection:
             self._header_parameters[name] = _header_parameters(schema)
 
     def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
-        """Replace the tools by those that another connection listed; see Connection."""
+        """Replace the tools with those listed on another connection; see Connection."""
         self._adopted = tools
         self._header_parameters.clear()
 
     async def _read_listed(self, tools: object) -> None:
-        """Read the arguments to repeat in HTTP headers of tools that the server has listed."""
         if not isinstance(tools, list):
             return
         for number, tool in enumerate(tools):
@@ -295,7 +292,7 @@ class McpConnection:
 
 @lru_cache(maxsize=1024)
 def _cached_header(name: str) -> str:
-    """Cached, because each call would take two regular expressions."""
+    """Cached, because each call would need two regular expressions."""
     return encode_header_value(name)
 
 
@@ -309,8 +306,8 @@ async def _decline(context: object, params: object = None) -> ErrorData:
     """Decline a client request that reached the SDK's session.
 
     These callbacks only make the session declare the capabilities: the transports route client
-    requests to the clients of calls. A server of the older eras learns the capabilities once,
-    for all clients; a client without one of them is refused when the server sends the request.
+    requests to the clients of calls. A server of the older eras learns the capabilities once, for
+    all clients; its request is refused if the call's client lacks the capability.
     """
     return ErrorData(code=INVALID_REQUEST, message="the client cannot be asked")
 
@@ -347,13 +344,12 @@ async def _listen(
 
 
 SUBSCRIBE_TIMEOUT_S = 10.0
-"""How long a server may take to accept a subscription."""
 
 RETRY_S = 5.0
-"""The pause before a subscription that got no answer is requested again."""
+"""Pause before repeating an unanswered request for a subscription."""
 
 COALESCE_S = 0.05
-"""How long changes are collected before another stream is opened for all of them."""
+"""Time to collect changes for one new stream."""
 
 _NOT_ACCEPTED = JsonRpcError(
     INVALID_PARAMS, "the server sends no updates for this resource; read it again instead"
@@ -393,7 +389,7 @@ async def sync_by_requests(connection: Connection, subscriptions: SubscribedReso
 async def sync_by_stream(session: ClientSession, subscriptions: SubscribedResources) -> None:
     """Keep one stream of updates open (2026-07-28), replaced at each change; until cancelled.
 
-    The next stream is open before the previous one is closed, so that no update is missed.
+    The next stream opens before the previous one closes, so that no update is missed.
     """
     missed = subscriptions.confirmed()
     async with anyio.create_task_group() as tasks:
@@ -416,7 +412,7 @@ async def sync_by_stream(session: ClientSession, subscriptions: SubscribedResour
 
 @dataclass(frozen=True, slots=True)
 class _UpdateStream:
-    """A stream of the updates of ``uris``; ``on_answer`` is called once the server has answered."""
+    """A stream of the updates of ``uris``; ``on_answer`` is called at the server's answer."""
 
     session: ClientSession
     subscriptions: SubscribedResources
@@ -425,17 +421,15 @@ class _UpdateStream:
     on_answer: Callable[[], None]
 
     async def keep(self) -> None:
-        """Keep the stream open until its scope is cancelled, or the server has no such method."""
         with self.scope:
             await keep_stream_open(
                 self._read_stream, on_gap=lambda: self.subscriptions.notify(self.uris)
             )
 
     async def _read_stream(self, opened: Callable[[], None]) -> bool:
-        """Open the stream once and consume it until it ends.
+        """Open the stream once and consume it; return False if the server does not support it.
 
-        The transport dispatches the updates, not this method. Returns False if the server does not
-        support the method.
+        The transport, not this method, dispatches the updates.
         """
         try:
             async with listen(self.session, resource_subscriptions=self.uris) as subscription:
@@ -462,7 +456,7 @@ class _UpdateStream:
 
 @contextmanager
 def first_cause() -> Iterator[None]:
-    """Replace an exception group by the first exception in it, however deeply nested."""
+    """Replace an exception group by the first, possibly nested exception in it."""
     try:
         yield
     except BaseExceptionGroup as group:

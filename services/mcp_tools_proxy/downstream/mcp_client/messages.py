@@ -1,7 +1,7 @@
-"""JSON-RPC messages as bytes: splits and parses what a server sends, in bounded memory.
+"""JSON-RPC messages as bytes: splitting and parsing in bounded memory.
 
-Large messages are parsed in pieces, between which other tasks run: the parser keeps every other
-thread from running, and takes 0.4 s for 600,000 keys.
+Large messages are parsed in pieces, between which other tasks run: the parser blocks all threads,
+and takes 0.4 s for 600,000 keys.
 """
 
 import asyncio
@@ -34,16 +34,14 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_N
 from mcp_tools_proxy.wire.strict_json import may_overflow, structure_sizes, without_infinity
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""How many bytes of one message are read.
-
-It guards memory, and is far above any ``max_result_bytes``.
-"""
+"""Maximum number of bytes read of one message, far above any ``max_result_bytes``."""
 
 MIN_STRUCTURE_BYTES = 2 * 1024 * 1024
-"""The least limit of a message without its texts: a page of thousands of tools is below it.
+"""Minimum limit of a message without its texts; a page of thousands of tools is below it.
 
-A server whose results may be larger has its ``max_result_bytes`` as the limit. A result over it
-would be refused in any case, and parsing it would take 24 times its size."""
+A higher ``max_result_bytes`` replaces it. A larger result would be refused anyway, and parsing it
+would take 24 times its size.
+"""
 
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
@@ -63,7 +61,7 @@ def structure_limit(config: ServerConfig) -> int:
 
 
 async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
-    """Parse one JSON object, unless it has more bytes outside of texts than the limit.
+    """Parse one JSON object, unless its bytes outside of texts exceed the limit.
 
     NaN, Infinity and 1e400 become null, a lone surrogate U+FFFD. Raises ResponseTooLarge,
     ConnectionFailure.
@@ -81,7 +79,6 @@ async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
 
 
 async def _check_structure(data: bytes, max_bytes: int) -> None:
-    """Raise ResponseTooLarge for more than ``max_bytes`` outside of texts."""
     for size in structure_sizes(data):
         if size > max_bytes:
             raise ResponseTooLarge(max_bytes)
@@ -96,9 +93,8 @@ def is_response(message: dict[str, Any]) -> bool:
 def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     """Return the result of a response.
 
-    Raises JsonRpcError; ConnectionFailure when the response belongs to another request;
-    ResultNotAnObject when its result is no object. An error without an id counts as the response:
-    the server could not even parse the request.
+    An error without an id counts as the response: the server could not parse the request. Raises
+    JsonRpcError; ConnectionFailure for another request's response; ResultNotAnObject.
     """
     is_error = _has_error(message)
     if is_error and message.get("id") is None:
@@ -116,7 +112,7 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
 
 
 def _has_error(message: dict[str, Any]) -> bool:
-    """Return whether a response is an error: beside a result, null means that there is none."""
+    """Return whether a response is an error; next to a result, a null error means success."""
     return "error" in message and (message["error"] is not None or "result" not in message)
 
 
@@ -131,9 +127,8 @@ async def to_session_message(
 ) -> SessionMessage | None:
     """Convert one message of a stream for the SDK; return None for an irrelevant one.
 
-    A message that is broken or too large, such as one that was ``cut``, becomes the error of the
-    request that it answers. Raises ConnectionFailure when the bytes contain no request id: they are
-    garbage.
+    A message that is broken, ``cut`` or too large becomes the error of the request that it answers.
+    Raises ConnectionFailure for bytes without a request id.
     """
     if cut:
         return _as_error_response(data, ResponseTooLarge(MAX_MESSAGE_BYTES))
@@ -192,23 +187,22 @@ def _error(request_id: int | str, code: int, message: str, data: object) -> Sess
 log = structlog.get_logger()
 
 LARGE_BYTES = 64 * 1024
-"""From here on a message is parsed in pieces."""
 
 MAX_SEPARATORS = 150_000
 """Commas and colons outside of texts in one piece: 75,000 keys take up to 50 ms."""
 
 _PIECE_DEPTH = 4
-"""Depth of the pieces: message, result, its list, an item of that."""
+"""Depth of the pieces: message, result, its list, an item of the list."""
 
 _MAX_PIECES = 50_000
 
 _COUNTED_BYTES = 1024 * 1024
 _PIECE_BYTES = 64 * 1024
 _TOKENS_AT_ONCE = 5_000
-"""What is parsed and searched before other tasks may run."""
+"""Amounts to count, parse and search before other tasks can run."""
 
 _MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+){0,4096}+("?)|[\[\]{}]', re.DOTALL)
-"""Matches a bracket outside of texts, or a text; of one with many escapes, the beginning."""
+"""Matches a bracket outside of texts, or a text; only the beginning of one with many escapes."""
 
 _MORE_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+){0,4096}+("?)', re.DOTALL)
 
@@ -225,8 +219,7 @@ _BRACKETS = frozenset((*_EMPTY, b"}", b"]"))
 def parse_json(data: bytes) -> object:
     """Parse JSON; NaN and numbers beyond the range of a float, such as 1e400, become null.
 
-    A lone surrogate becomes U+FFFD: one character of a text must not cost the answer. Raises
-    ValueError.
+    A lone surrogate becomes U+FFFD: one character must not cost the answer. Raises ValueError.
     """
     value, may_be_infinite = _read(data)
     return without_infinity(value) if may_be_infinite else value
@@ -239,7 +232,7 @@ def _read(data: bytes) -> tuple[object, bool]:
     except ValueError:
         mended = _SURROGATE.sub(_paired, data.decode(errors="replace").encode())
         if mended == data and b"NaN" not in data and b"Infinity" not in data:
-            raise  # would only be parsed to the same error again
+            raise  # parsing again would give the same error
         value = from_json(mended, allow_inf_nan=True)
         log.warning("server.answer_mended", bytes=len(data))
         return value, True
@@ -263,7 +256,7 @@ async def parse_large_json(data: bytes) -> object:
 
 
 def _may_have_many_values(data: bytes) -> bool:
-    """Return whether there are more separators than one piece may have, also inside of texts."""
+    """Return whether the separators, also those in texts, exceed the limit of one piece."""
     count = 0
     for start in range(0, len(data), _COUNTED_BYTES):
         end = start + _COUNTED_BYTES
@@ -292,7 +285,7 @@ async def _parse_pieces(data: bytes) -> object:
 
 
 class _Splitter:
-    """Finds the objects and lists at _PIECE_DEPTH; ``frame`` has empty ones in their place."""
+    """Search for objects and lists at _PIECE_DEPTH; ``frame`` has empty ones in their place."""
 
     def __init__(self, data: bytes) -> None:
         self.pieces: list[tuple[int, int]] = []
@@ -301,12 +294,10 @@ class _Splitter:
         self._at = 0
         self._depth = 0
         self._copied = 0
-        """Up to there the data is in the frame, or in a piece."""
+        """End of the data that is in the frame or in a piece."""
         self._separators = {False: 0, True: 0}
-        """In the frame, and in the piece that begins last."""
 
     async def split(self) -> None:
-        """Split the data. Raises ResponseTooLarge."""
         for number, found in enumerate(iter(self._next_mark, None), start=1):
             if found[0] in _BRACKETS:
                 self._take_bracket(found[0], found.start())
@@ -328,7 +319,7 @@ class _Splitter:
         return found
 
     async def _skip_text(self) -> None:
-        """Go on behind the text that goes on here; behind all if it has no end."""
+        """Skip the rest of the text at this position; all data if the text is unterminated."""
         while found := _MORE_TEXT.match(self._data, self._at):
             self._at = found.end()
             if found[1]:
@@ -380,7 +371,7 @@ HEAD_BYTES = 4096
 class Line:
     """One line without its end.
 
-    Of a line over the limit only the beginning is kept, and ``cut`` is set.
+    A line over the limit is cut to its beginning.
     """
 
     data: bytes
@@ -388,9 +379,9 @@ class Line:
 
 
 class LineSplitter:
-    """Splits pieces of a byte stream into lines, at CRLF, LF or CR.
+    """Splitter of a byte stream into lines, at CRLF, LF or CR.
 
-    A line over ``max_bytes`` is returned as its beginning, ``cut``; the lines after it are whole.
+    A line over ``max_bytes`` is ``cut`` to its beginning; later lines are whole.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -419,7 +410,7 @@ class LineSplitter:
 
     @property
     def pending_bytes(self) -> int:
-        """The number of bytes of the line that has not ended yet."""
+        """Number of bytes of the incomplete line."""
         return self._bytes
 
     def end(self) -> list[Line]:

@@ -1,6 +1,6 @@
-"""Negotiates a protocol version: ``server/discover`` first, else the ``initialize`` of older eras.
+"""Negotiation of a version: ``server/discover`` first, then ``initialize`` of older eras.
 
-The rules are those of the SDK's own client; only the time-out of the probe is ours.
+The rules are those of the SDK's own client, except for the time-out of the probe.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
 
 LONGEST_PROBE_S = 5.0
-"""Upper bound of the time until ``initialize`` is sent as well."""
+"""Longest wait for the probe before ``initialize`` is sent as well."""
 
 _VERSIONS_SHOWN = 5
 
 
 def probe_timeout_for(connect_timeout_s: float) -> float:
-    """Return the seconds that ``server/discover`` may take before ``initialize`` is sent."""
+    """Return the seconds to wait for ``server/discover`` before ``initialize``."""
     return min(LONGEST_PROBE_S, connect_timeout_s / 3)
 
 
@@ -53,7 +53,7 @@ Discover = Callable[[str], Awaitable[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """The outcome of ``server/discover``: the result, why it is unusable, or a final error."""
+    """Outcome of ``server/discover``: the result, why it is unusable, or a final error."""
 
     found: DiscoverResult | None = None
     problem: str | None = None
@@ -85,8 +85,8 @@ async def _probe_and_initialize(
 ) -> None:
     """Try the modern era, then the older ones.
 
-    The probe stays open: a slow server may answer it late, choose the modern era by it, and refuse
-    or ignore ``initialize`` (seen with servers of the Go SDK that need 5 s to start).
+    The probe stays open: a slow server can answer it late, choose the modern era because of it, and
+    refuse or ignore ``initialize`` (seen with servers of the Go SDK that need 5 s to start).
     """
     probing = asyncio.ensure_future(_probe(discover, LATEST_MODERN_VERSION))
     try:
@@ -128,7 +128,6 @@ def _limit_if_modern(limit: asyncio.Timeout, probing: asyncio.Task[_Probe], wait
 
 
 def _adopt(session: ClientSession, probing: asyncio.Task[_Probe]) -> bool:
-    """Adopt the answer to the probe, if it has come and is usable."""
     found = probing.result().found if probing.done() else None
     if found is None:
         return False
@@ -143,7 +142,6 @@ def _final_of(probing: asyncio.Task[_Probe]) -> MCPError | None:
 def _with_problem(
     error: MCPError | ConnectionFailure | TimeoutError, probing: asyncio.Task[_Probe]
 ) -> Exception:
-    """Add to an error of ``initialize`` why the answer to the probe could not be used."""
     problem = probing.result().problem if probing.done() else None
     if problem is None:
         return error
@@ -152,7 +150,7 @@ def _with_problem(
             return ConnectionFailure(f"{problem}; initialize: error {code}: {quote(fault.message)}")
         case AccessRefused() | ResponseTooLarge():
             return error
-        case ConnectionFailure() as fault:  # its kind decides what is tried next
+        case ConnectionFailure() as fault:  # its kind decides about the next attempt
             fault.reason = f"{problem}; initialize: {fault.reason}"
             fault.for_operators = f"{problem}; initialize: {fault.for_operators}"
             return fault
@@ -172,7 +170,6 @@ async def _initialize(session: ClientSession) -> None:
 
 
 def _invalid(method: str, error: ValidationError) -> str:
-    """Return which field of an answer is wrong."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(map(str, first["loc"])) or "result"
     problem = first["msg"][:1].lower() + first["msg"][1:]
@@ -201,7 +198,6 @@ async def _probe(discover: Discover, version: str) -> _Probe:
 
 
 def _is_final(error: MCPError) -> bool:
-    """Return whether ``initialize`` would fail as well."""
     if is_era_independent(from_mcp_error(error)):
         return True
     named = _versions_named(error)

@@ -1,13 +1,14 @@
-"""Starts a stdio server and leaves no process of it behind.
+"""Guard that starts a stdio server and leaves none of its processes behind.
 
 Usage: ``process_guard.py PARENT SANDBOX COMMAND ARG…``. SANDBOX is the JSON of the arguments of
-``confine_server``, or empty for no sandbox. It runs as a program of its own, isolated and
-without site-packages. On Linux it stays, as the parent of the server and of every process that the
-server leaves behind, even in a session of its own. When the server ends, when END_ALL arrives, or
-when the gateway dies, it kills them all and ends as the server did.
+``confine_server``, or empty for no sandbox. It runs as a separate program, isolated and without
+site-packages.
 
-Elsewhere it replaces itself by the server, under the same process id. Its exit code is that of a
-shell when the command does not exist or cannot be started.
+On Linux it stays, as the parent of the server and of every process that the server leaves behind,
+even in another session. When the server ends, when END_ALL arrives, or when the gateway dies, it
+kills all of them and ends with the server's status. On other systems it is replaced by the server,
+under the same process id. Its exit code is that of a shell if the command does not exist or cannot
+be started.
 """
 
 import os
@@ -16,12 +17,12 @@ import sys
 from contextlib import suppress
 
 STAYS = sys.platform == "linux"
-"""Whether the guard stays and ends the others when signalled; else their group is signalled."""
+"""Whether the guard stays and ends the others; if not, signals go to their group."""
 
 END_ALL = signal.SIGUSR1
 """Makes the guard kill everything at once.
 
-SIGTERM is forwarded to the server and its process group, which then end in their own time.
+SIGTERM is forwarded to the server and its process group, which can clean up.
 """
 
 COMMAND_NOT_FOUND = 127
@@ -47,7 +48,7 @@ def main(parent: int, sandbox: str, command: list[str]) -> int:
 
 
 def _supervise(parent: int, sandbox: str, command: list[str]) -> int:
-    """Run ``command`` as a child; when it ended or is to end, kill every process that is left."""
+    """Run ``command`` as a child; after its end, or at END_ALL, kill all remaining processes."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     waited = {signal.SIGCHLD, signal.SIGTERM, END_ALL}
     blocked = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
@@ -73,7 +74,7 @@ def _supervise(parent: int, sandbox: str, command: list[str]) -> int:
 
 
 def _wait_for_end(server: int, waited: set[signal.Signals]) -> int | None:
-    """Wait until the server has ended, or END_ALL arrives; return its status if it has ended."""
+    """Wait until the server ends or END_ALL arrives; return the server's status if it has ended."""
     status, is_ending = None, False
     while status is None:
         match signal.sigwait(waited):
@@ -92,9 +93,9 @@ def _wait_for_end(server: int, waited: set[signal.Signals]) -> int | None:
 def _wait_for_children(waited: set[signal.Signals]) -> None:
     """Wait until the processes that got SIGTERM have ended, or END_ALL arrives.
 
-    A shell ends at once, and the installer that it started needs a moment to clean up.
+    A shell ends at once; the installer that it started needs a moment to clean up.
     """
-    with suppress(ChildProcessError):  # no child is left
+    with suppress(ChildProcessError):  # all have ended
         while True:
             if not os.waitpid(-1, os.WNOHANG)[0] and signal.sigwait(waited) == END_ALL:
                 return
@@ -105,7 +106,7 @@ def _become(sandbox: str, command: list[str]) -> int:
     if sandbox and not _confine(sandbox, command[0]):
         return CANNOT_CONFINE
     try:
-        os.execvp(command[0], command)  # noqa: S606 - that there is no shell is the point
+        os.execvp(command[0], command)  # noqa: S606 - intentionally without a shell
     except (FileNotFoundError, NotADirectoryError):
         return COMMAND_NOT_FOUND
     except (OSError, ValueError) as error:
@@ -114,22 +115,21 @@ def _become(sandbox: str, command: list[str]) -> int:
 
 
 def _confine(sandbox: str, command: str) -> bool:
-    """Confine this process, which has one thread; return whether all of it was possible."""
+    """Confine this process, which has one thread; return whether that was completely possible."""
     import json  # noqa: PLC0415 - used here only
 
-    sys.path.append(_PACKAGES)  # of our packages alone: -S leaves out all others
+    sys.path.append(_PACKAGES)  # only the gateway's package: -S leaves out all others
     try:
         from mcp_tools_proxy.system.confinement import confine_server  # noqa: PLC0415 - as above
 
         confine_server(command=command, **json.loads(sandbox))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the server must not start
+    except Exception as error:  # noqa: BLE001 - after any failure the server must not start
         sys.stderr.write(f"the sandbox cannot be set up: {error}\n")
         return False
     return True
 
 
 def _reap(server: int) -> int | None:
-    """Reap all ended children; return the server's status if it is among them."""
     status = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -140,20 +140,21 @@ def _reap(server: int) -> int | None:
 def _forward_signal(server: int, number: signal.Signals) -> None:
     """Send a signal, blocked here, to the process group and to a server that left the group."""
     os.killpg(0, number)
-    # remove our own copy: sigwait would return it, and we would forward it again without end
+    # remove the guard's copy: sigwait would return it, to be forwarded again without end
     signal.sigtimedwait({number}, 0)
-    with suppress(OSError):  # the server may run as another user by now
+    with suppress(OSError):  # the server may have changed its user
         if os.getpgid(server) != os.getpgrp():
             os.kill(server, number)
 
 
 def _end_all(server: int, status: int | None) -> int:
-    """Kill every process below this one, and return the server's status.
+    """Kill all descendants, and return the server's status.
 
-    The children of an ended process become ours, so killing ours until there are none misses none.
-    No other process can have the id of a child of ours before we reap that child.
+    The children of an ended process become children of the guard, so killing the guard's children
+    until none are left reaches all. No other process can have a child's id before the child is
+    reaped.
     """
-    with suppress(ChildProcessError):  # no child is left
+    with suppress(ChildProcessError):  # all have ended
         while True:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             for child in _children():
@@ -165,7 +166,6 @@ def _end_all(server: int, status: int | None) -> int:
 
 
 def _children() -> list[int]:
-    """Return the processes whose parent is this one."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
             return [int(child) for child in children.read().split()]
@@ -182,7 +182,7 @@ def _end_as(status: int) -> int:
     import resource  # noqa: PLC0415 - used here only
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no second core dump after the server's
-    with suppress(OSError):  # of SIGKILL, which has no handler to set
+    with suppress(OSError):  # for SIGKILL, which cannot have a handler
         signal.signal(-code, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
     os.kill(os.getpid(), -code)
@@ -190,7 +190,7 @@ def _end_as(status: int) -> int:
 
 
 def _close_inherited() -> None:
-    """Close inherited descriptors: a server gets its three pipes and nothing else."""
+    """Close inherited descriptors: a server gets its three pipes and nothing more."""
     for name in os.listdir("/proc/self/fd" if STAYS else "/dev/fd"):
         if int(name) > 2:
             with suppress(OSError):  # the descriptor of the listed folder itself
@@ -198,7 +198,7 @@ def _close_inherited() -> None:
 
 
 def _release_pipes() -> None:
-    """Replace our copies of the pipes: while they are open, no reader sees the server close one."""
+    """Replace the guard's copies of the pipes: while they are open, readers see no end of them."""
     devnull = os.open(os.devnull, os.O_RDWR)
     for pipe in (0, 1, 2):
         os.dup2(devnull, pipe)
@@ -212,7 +212,7 @@ def _prctl(option: int, value: int) -> None:
 
 def _unset_own_locale() -> None:
     """Unset the LC_CTYPE that Python sets in the C locale (PEP 538), unless exec passed one."""
-    with open("/proc/self/environ", "rb") as environ:  # what exec passed
+    with open("/proc/self/environ", "rb") as environ:  # passed by exec
         if not any(entry.startswith(b"LC_CTYPE=") for entry in environ.read().split(b"\0")):
             os.unsetenv("LC_CTYPE")
 

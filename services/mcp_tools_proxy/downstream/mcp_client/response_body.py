@@ -1,4 +1,4 @@
-"""Reads the bodies of HTTP responses, JSON or server-sent events, in bounded memory and time."""
+"""Bodies of HTTP responses, JSON or server-sent events, read in bounded memory and time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection
@@ -23,12 +23,12 @@ from mcp_tools_proxy.wire.text import quote
 EVENT_STREAM = "text/event-stream"
 
 _WITHOUT_ANSWER = frozenset({202, 204})
-"""The statuses of success that have no body."""
+"""Statuses of success without a body."""
 
 _REFUSAL_BYTES = 64 * 1024
-_EVENTS_AT_ONCE = 20  # then other tasks may run
-_BYTES_AT_ONCE = 16 * 1024  # as well: 256 kB of empty lines took 255 ms
-_ABORT_BYTES = 4 * MAX_MESSAGE_BYTES  # of one event: its rest is skipped so far, then we hang up
+_EVENTS_AT_ONCE = 20  # then other tasks can run
+_BYTES_AT_ONCE = 16 * 1024  # likewise: 256 kB of empty lines took 255 ms
+_ABORT_BYTES = 4 * MAX_MESSAGE_BYTES  # of one event: skipped up to here, then we hang up
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
@@ -38,10 +38,7 @@ _FIELD_BYTES = 16  # more than the ``data: `` before the data
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event.
-
-    Of data over the limit only the beginning is kept, and ``cut`` is set.
-    """
+    """One server-sent event. Data over the limit is ``cut`` to its beginning."""
 
     data: bytes
     name: str = "message"
@@ -49,10 +46,10 @@ class Event:
 
 
 class EventParser:
-    """Parses pieces of a ``text/event-stream`` into events.
+    """Parser of a ``text/event-stream``.
 
-    An event whose data is over ``max_bytes`` is returned with its beginning, ``cut``; the events
-    after it are whole. The last event counts even if the stream ends before its blank line.
+    An event whose data is over ``max_bytes`` is ``cut`` to its beginning; later events are whole.
+    The last event counts even if the stream ends before its blank line.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -71,7 +68,7 @@ class EventParser:
 
     @property
     def pending_bytes(self) -> int:
-        """The number of bytes of the event that has not ended yet."""
+        """Number of bytes of the incomplete event."""
         return self._data_bytes + self._lines.pending_bytes
 
     def end(self) -> list[Event]:
@@ -128,17 +125,16 @@ def is_event_stream(response: aiohttp.ClientResponse) -> bool:
 
 
 def _has_answer(status: int) -> bool:
-    """Return whether a status is one of success with a body; some frameworks answer with 201."""
+    """Return whether a status means success with a body; some frameworks answer with 201."""
     return 200 <= status < 300 and status not in _WITHOUT_ANSWER
 
 
 async def read_response(
     response: aiohttp.ClientResponse, max_structure_bytes: int
 ) -> dict[str, Any]:
-    """Return the JSON-RPC message of a body, whatever the HTTP status; the limit is that of
-    ``read_object``.
+    """Return the JSON-RPC message of a body with any HTTP status.
 
-    Raises Refused, ConnectionFailure, ResponseTooLarge.
+    The limit is that of ``read_object``. Raises Refused, ConnectionFailure, ResponseTooLarge.
     """
     status, kind = response.status, response.content_type
     if status == 429 or (status == 503 and RETRY_AFTER in response.headers):
@@ -165,7 +161,7 @@ async def read_response(
 async def read_events(
     response: aiohttp.ClientResponse, parser: EventParser, names: Collection[str] = ("message",)
 ) -> AsyncGenerator[Event, None]:
-    """Yield the stream's events of these ``names`` as they come; events without data are skipped.
+    """Yield the stream's events of these ``names`` with data as they arrive.
 
     Raises aiohttp's errors, and ResponseTooLarge for an event without end: a few compressed
     kilobytes can unpack for minutes. Yields to the event loop between the pieces of a flood.
@@ -191,7 +187,7 @@ def _wanted(events: list[Event], names: Collection[str]) -> list[Event]:
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:
-    """Read the rest of a stream, so that its connection can be reused; close it at a limit."""
+    """Read the rest of a stream, to reuse its connection; close the connection at a limit."""
     read = 0
     try:
         with suppress(*HTTP_ERRORS):

@@ -1,8 +1,7 @@
-"""stdio: a server that runs as a child process, under a guard that kills all it leaves behind.
+"""stdio: a server as a child process, under a guard that kills all of its processes at the end.
 
-Starts wait for a place: 30 cold ``npx`` starts at once on 2 cores killed each other. A place is for
-the start alone: a server that has sent its first byte needs none. What the server writes to its
-stderr is logged, its lines cut and their rate limited.
+A start holds a place until the server's first byte: 30 cold ``npx`` starts at once on 2 cores
+killed each other. The server's stderr is logged, with its lines cut and their rate limited.
 """
 
 import asyncio
@@ -36,9 +35,9 @@ _GUARD = guard.__file__
 _BUFFER_BYTES = 64 * 1024
 _CHUNK_BYTES = 16 * 1024  # one-byte lines of 64 KiB at once took 56 ms
 _EXIT_CODE_S = 0.2  # between the end of stdout and the exit, to report the exit code
-_EXIT_S = 2.0  # for the server to exit by itself once its stdin is closed
+_EXIT_S = 2.0  # for the server to exit after its stdin was closed
 _TERM_S = 5.0  # after SIGTERM: an installer that is killed halfway leaves a broken cache
-KILL_TIMEOUT_S = 1.0  # for the guard to end once it is told to kill the server
+KILL_TIMEOUT_S = 1.0  # for the guard to kill the server and end
 _STDERR_S = 0.2  # to log the last lines
 _POLL_S = 0.01
 
@@ -50,20 +49,19 @@ IDLE_S = 15.0
 
 
 IDLE_CPU_S = 1.0
-"""A start that used less CPU than this in IDLE_S waits for something other than the cores."""
+"""A start that used less CPU than this in IDLE_S is not limited by the cores."""
 
 
 _SAMPLES = 5
-"""How often in IDLE_S the CPU is read."""
 
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class StartPlaces:
-    """As many starts at once as the cores can run; ``cpu_s`` returns the CPU time of a process.
+    """Limit of concurrent starts: ``count``, 2 × cores by default.
 
-    ``count`` is 2 × cores by default.
+    ``cpu_s`` returns the CPU time of a process.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class StartPlaces:
         return f"<StartPlaces {self.count} full={self._free.locked()}>"
 
     async def acquire(self) -> Callable[[], None]:
-        """Wait for a place; return the function that gives it up, which may be called again."""
+        """Wait for a place; return the function that releases it, which can be called twice."""
         await self._free.acquire()
         is_held = True
 
@@ -110,9 +108,9 @@ async def open_process(
     places: StartPlaces,
     attempt: ConnectAttempt | None = None,
 ) -> AsyncIterator["ServerProcess"]:
-    """Start the server and yield its pipes; at the end no process of it is left.
+    """Start the server and yield its pipes; finally end all of its processes.
 
-    The start has one of ``places`` if ``attempt`` waits for one. Raises ConnectionFailure when the
+    The start takes one of ``places`` if ``attempt`` waits for one. Raises ConnectionFailure if the
     server cannot be started.
     """
     waits = attempt is not None and attempt.waits_for_place
@@ -151,7 +149,7 @@ async def open_process(
 async def _hold_place(
     server: "ServerProcess", places: StartPlaces, release: Callable[[], None]
 ) -> None:
-    """Hold the place of a start until the first byte, the end, or a while without CPU."""
+    """Hold the place of a start until the first byte, the end, or IDLE_S with little CPU."""
     idle = asyncio.ensure_future(places.wait_idle(server.pid))
     spoken = asyncio.ensure_future(server.spoken.wait())
     try:
@@ -163,13 +161,13 @@ async def _hold_place(
 
 
 def _nothing() -> None:
-    """Do nothing with the first byte."""
+    """Do nothing."""
 
 
 class ServerProcess:
     """A running server, as a DuplexTransport: messages are lines of its stdin and stdout.
 
-    ``process`` is the guard, which ends when the server does, with the same exit code.
+    ``process`` is the guard, which ends together with the server, with the same exit code.
     """
 
     def __init__(
@@ -261,25 +259,24 @@ class ServerProcess:
             self.kill()
         if not await self._exited_within(KILL_TIMEOUT_S) or self.exit_code == -signal.SIGKILL:
             self._signal_group(signal.SIGKILL)  # the guard itself may have been killed
-        # close our ends of the pipes: a process that survived may hold the other ends open
+        # close this side of the pipes: a surviving process may hold the other side open
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
 
     async def drain(self) -> None:
-        """Read and drop output, so that a server that still writes can end."""
+        """Read and drop output, so that a server that is still writing can end."""
         with suppress(OSError):
             while await self._stdout.read(_BUFFER_BYTES):
                 pass
 
     def kill(self) -> None:
-        """Kill every process of the server that is left."""
+        """Kill all remaining processes of the server."""
         if not self._killed:
             self._killed = True
             self._signal(guard.END_ALL if guard.STAYS else signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the guard; where no guard stays, to the whole process group."""
         if not guard.STAYS:
             self._signal_group(number)
         elif self._process.returncode is None:
@@ -293,16 +290,15 @@ class ServerProcess:
     async def _exited_within(self, seconds: float) -> bool:
         """Wait for the exit itself; ``Process.wait`` waits for all holders of the pipes."""
         with anyio.move_on_after(seconds):
-            while self._process.returncode is None:  # noqa: ASYNC110 - there is no event for it
+            while self._process.returncode is None:  # noqa: ASYNC110 - no event signals it
                 await asyncio.sleep(_POLL_S)
         return self._process.returncode is not None
 
 
 def _hint(command: str) -> str:
-    """Return what to change in a command that was not found."""
     try:
         program, *args = shlex.split(command)
-    except ValueError:  # a quote that is not closed, or no word at all
+    except ValueError:  # an unclosed quote, or no word
         program, args = command, []
     if args:
         return f"; put the arguments into args, and only {quote(program)} into command"
@@ -314,7 +310,6 @@ def _hint(command: str) -> str:
 
 
 def _sandbox_argument(sandbox: Sandbox | None) -> str:
-    """Return a sandbox as the guard reads it."""
     return "" if sandbox is None else json.dumps(asdict(sandbox))
 
 
@@ -347,7 +342,7 @@ LINES_PER_SECOND = 20
 _STDERR_CHUNK_BYTES = 8 * 1024  # one-byte lines of 64 KiB at once took 65 ms
 
 _PREFIX_CHARS = 200
-"""A level further back is a word of the message."""
+"""A level after these characters is a word of the message."""
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -371,7 +366,7 @@ _LEVEL = re.compile(
 
 
 def level_of(line: str) -> Level:
-    """Return the level that a server gave a line, ``info`` where it gave none."""
+    """Return the level in a server's line, or ``info`` without one."""
     found = _LEVEL.search(line[:_PREFIX_CHARS])
     word = None if found is None else found[found.lastgroup or 0]
     return _LEVELS.get((word or "").lower(), "info")
@@ -383,7 +378,7 @@ async def log_stderr(
     output: ServerOutput,
     on_end: Callable[[], None],
 ) -> None:
-    """Log each line as ``server.stderr`` until the end; of a flood, how many were skipped.
+    """Log each line as ``server.stderr`` until the end, or the number of skipped lines in a flood.
 
     ``output`` gets every line.
     """
@@ -400,7 +395,7 @@ async def log_stderr(
 
 
 class _RateLimitedLog:
-    """Logs at most LINES_PER_SECOND; the next line after a flood carries ``skipped_lines``."""
+    """Log of at most LINES_PER_SECOND; the next line after a flood carries ``skipped_lines``."""
 
     def __init__(self, server_id: str, output: ServerOutput) -> None:
         self._server_id = server_id
@@ -428,9 +423,9 @@ class _RateLimitedLog:
 
 
 def cpu_of_tree(pid: int) -> float:
-    """Return the CPU seconds of a process and its descendants, ended ones included.
+    """Return the CPU seconds of a process and its descendants, including ended ones.
 
-    0.0 where there is no /proc.
+    0.0 without /proc.
     """
     seconds, found = 0.0, [pid]
     while found:

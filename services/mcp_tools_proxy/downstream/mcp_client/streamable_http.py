@@ -1,7 +1,7 @@
 """Streamable HTTP: the SDK's Dispatcher over aiohttp. Each request is one POST, in every era.
 
-Messages outside of a request and its response go through OutOfBandChannel: notifications both ways,
-the server's own requests, and the answers to them.
+OutOfBandChannel carries other messages: notifications, the server's own requests, and their
+responses.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ async def open_http(
     on_list_changed: OnListChanged,
     access: SessionAccess | None = None,
 ) -> AsyncIterator["HttpDispatcher"]:
-    """Yield the dispatcher to one server; at the end the session of an older era is deleted.
+    """Yield the dispatcher to one server; finally delete the session of an older era.
 
     Raises ConnectionFailure.
     """
@@ -94,7 +94,7 @@ async def open_http(
 
 
 class HttpDispatcher:
-    """Sends requests to one server over HTTP; the failure of one does not affect the others."""
+    """Dispatcher over HTTP to one server; the failures of its requests are independent."""
 
     transport = Transport.STREAMABLE_HTTP
 
@@ -111,10 +111,9 @@ class HttpDispatcher:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._exchange_tasks: set[asyncio.Task[Any] | None] = set()
         self._cut_off: set[asyncio.Task[Any] | None] = set()
-        """The tasks that ``run`` cancelled at its end; their requests fail instead."""
+        """The tasks that ``run`` cancelled; their requests fail instead."""
         self._closed = False
         self._had_stream = False
-        """Whether the server had a stream of notifications in this session."""
 
     def __repr__(self) -> str:
         return f"<HttpDispatcher legacy={self._out_of_band.legacy} {self._endpoint}>"
@@ -129,7 +128,7 @@ class HttpDispatcher:
         return await self._endpoint.wait_lost()
 
     def set_update_listener(self, listener: Callable[[str | None], None]) -> None:
-        """Call ``listener`` with the URI of each resource that changed; None stands for any."""
+        """Call ``listener`` with the URI of each changed resource; None means any."""
         self._calls.on_updated = listener
 
     async def run(
@@ -174,8 +173,8 @@ class HttpDispatcher:
     ) -> None:
         """Send one notification of the SDK's session.
 
-        After ``notifications/initialized`` the server's own stream is opened: only the older eras
-        have one.
+        After ``notifications/initialized`` the stream of notifications is opened, which only the
+        older eras have.
         """
         self._endpoint.session_headers = {
             VERSION_HEADER: (opts or {}).get("headers", {}).get(VERSION_HEADER, "")
@@ -258,9 +257,9 @@ class HttpDispatcher:
         return response
 
     def _abandon(self, request_id: int | str) -> None:
-        """Send ``notifications/cancelled``, if the era needs it.
+        """Send ``notifications/cancelled`` in an older era.
 
-        In the modern era the closed stream has cancelled the request already.
+        In the modern era the closed stream has cancelled the request.
         """
         if self._out_of_band.legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "the caller no longer waits"}
@@ -300,7 +299,7 @@ class HttpDispatcher:
     async def _check_session(self, fault: JsonRpcError | AccessRefused, method: str) -> None:
         """Ping in the session after a refusal; raise SessionLost if that fails the same way.
 
-        A restarted server of the TypeScript SDK answers 400 "Server not initialized" for ever.
+        A restarted server of the TypeScript SDK always answers 400 "Server not initialized".
         """
         is_unknown = isinstance(fault, JsonRpcError) and fault.code == METHOD_NOT_FOUND
         if not self._endpoint.has_session or method in _WITHOUT_CHECK or is_unknown:
@@ -350,7 +349,7 @@ class HttpDispatcher:
     ) -> dict[str, Any] | ConnectionFailure | None:
         """Dispatch messages up to the response and return it.
 
-        A malformed event is skipped, like a malformed line over stdio: some servers send text to
+        Malformed events are skipped, like malformed lines over stdio: some servers send text to
         keep the stream open. If the stream ends before the response, returns the error of the last
         malformed event, or None.
         """
@@ -386,7 +385,6 @@ class HttpDispatcher:
         raise garbage or ConnectionFailure("the server's event stream ended before the answer")
 
     async def _listen(self) -> None:
-        """Keep the older eras' stream of notifications open."""
         await keep_stream_open(
             self._listen_once,
             on_gap=self._on_stream_gap,
@@ -394,12 +392,11 @@ class HttpDispatcher:
         )
 
     async def _ping_session(self) -> None:
-        """Find out whether the session is lost: a POST says so, a GET without a stream does not."""
+        """Ping to check whether the session is lost; a GET without a stream does not show it."""
         with suppress(ConnectionFailure, JsonRpcError, ResponseTooLarge, TimeoutError):
             await self._ping()
 
     async def _ping(self) -> None:
-        """Ping in the session. Raises like ``exchange``, and TimeoutError."""
         async with asyncio.timeout(_PING_S):
             await self.exchange("ping", None, self._endpoint.session_headers)
 
@@ -408,9 +405,9 @@ class HttpDispatcher:
         self._calls.on_updated(None)
 
     async def _listen_once(self, opened: Callable[[], None]) -> bool:
-        """Read that stream once to its end.
+        """Read the stream of notifications once to its end.
 
-        Returns False when the server has no such stream, or the endpoint is lost.
+        Returns False if the server lacks the stream, or the endpoint is lost.
         """
         parser = EventParser(MAX_MESSAGE_BYTES)
         try:
@@ -445,7 +442,7 @@ _SEND_TIMEOUT_S = 5.0  # for a message without response, such as a cancellation
 
 
 class OutOfBandChannel:
-    """Receives the server's own messages; with ``legacy`` the server may send requests as well."""
+    """The server's messages other than responses; ``legacy`` includes requests."""
 
     def __init__(
         self, endpoint: HttpEndpoint, calls: InFlight, on_list_changed: OnListChanged
@@ -472,7 +469,7 @@ class OutOfBandChannel:
         self._on_request, self._intercept = on_request, on_notify_intercept
 
     async def receive(self, message: dict[str, Any], size: int, relay: Relay | None) -> None:
-        """Dispatch a message of the server, for the call of ``relay`` if it concerns one."""
+        """Dispatch a message of the server; it can concern the call of ``relay``."""
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
             return
@@ -499,7 +496,7 @@ class OutOfBandChannel:
             self._on_list_changed()
 
     async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
-        """Send a message that has no response; a failure is ignored."""
+        """Send a message without a response, ignoring failures."""
         await asyncio.sleep(delay_s)
         with suppress(ConnectionFailure, TimeoutError):
             async with asyncio.timeout(_SEND_TIMEOUT_S):
@@ -510,8 +507,6 @@ class OutOfBandChannel:
 
 @dataclass(frozen=True, slots=True)
 class _RequestContext:
-    """The part of a request's context that the SDK's session reads."""
-
     request_id: int | str
 
 

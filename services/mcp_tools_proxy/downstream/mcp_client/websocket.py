@@ -30,7 +30,7 @@ async def open_websocket(
 ) -> AsyncIterator["WebSocket"]:
     """Connect and yield the transport. Raises ConnectionFailure.
 
-    ``http`` is a ``websocket_client``. A server that refuses the token of ``access`` gets another.
+    ``http`` is a ``websocket_client``. A refused token of ``access`` is renewed once.
     """
     token = {} if access is None else await access.header()
     try:
@@ -65,7 +65,7 @@ async def _connect(
 class WebSocket:
     """An open WebSocket as a DuplexTransport.
 
-    A frame over the limit ends the connection: the frames after it cannot be told from its rest.
+    A frame over the limit ends the connection: its rest cannot be separated from later frames.
     """
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:

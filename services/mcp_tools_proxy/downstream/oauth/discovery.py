@@ -1,6 +1,6 @@
-"""Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect.
+"""Discovery of the issuer of a server's tokens: RFC 9728, then RFC 8414 or OpenID Connect.
 
-The server's own ``Bearer`` challenge of a 401 or 403 (RFC 6750 §3, RFC 9728 §5.1) may name it.
+The server's ``Bearer`` challenge (RFC 6750 §3, RFC 9728 §5.1) can name it.
 """
 
 import re
@@ -43,19 +43,18 @@ _INITIALIZE = {
     },
 }
 _LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-"""Some servers let anybody begin a session, and want a token for what comes then."""
+"""Some servers require a token only after the start of a session."""
 
 _SHOWN_CHARS = 200
-"""How much of an address that a server named a message has."""
 
 _HEADERS = {"MCP-Protocol-Version": MODERN_VERSIONS[-1]}
 
 _ADDRESS = re.compile(r"[!#-;=?-\[\]_a-z~]+")
-"""The characters of a URL (RFC 3986): others are read in one way here, and in another elsewhere."""
+"""The characters of a URL (RFC 3986); parsers read others differently."""
 
 
 class IssuerMetadata(OAuthMetadata):
-    """The metadata of an issuer; one without a sign-in has no ``authorization_endpoint``."""
+    """Metadata of an issuer; one without a sign-in lacks ``authorization_endpoint``."""
 
     authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
     device_authorization_endpoint: AnyHttpUrl | None = None
@@ -63,48 +62,45 @@ class IssuerMetadata(OAuthMetadata):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issuer:
-    """An issuer of tokens, and where its endpoints may be reached."""
+    """An issuer of tokens, and the addresses allowed for its endpoints."""
 
     name: str
-    """The issuer's identifier, as its metadata spell it: it is compared character by character."""
+    """The issuer's identifier as spelled in its metadata; compared character by character."""
     metadata: IssuerMetadata
     server: URL
-    """The MCP server's address, by which the reach of every endpoint is decided."""
+    """The MCP server's address, which decides the reach of every endpoint."""
     configured: frozenset[URL]
-    """The origins that the operator wrote."""
 
     def reach_of(self, endpoint: URL) -> Reach:
-        """Return where requests to an endpoint may go."""
+        """Return the addresses allowed for requests to an endpoint."""
         return reach_of(endpoint, self.server, self.configured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """What a token for a server has to be: for which resource, of which issuer."""
+    """The resource and the issuer of tokens for a server."""
 
     resource: str
     issuer: Issuer
     scopes: tuple[str, ...] | None
-    """The scopes that the resource's metadata name; None if they name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What a server says of the token that it wants; nothing of it is trusted."""
+    """A server's statement about the token that it wants; untrusted."""
 
     error: str = ""
     scopes: tuple[str, ...] | None = None
-    """The scopes that it names; None if it names none."""
     metadata_url: str | None = None
 
     @property
     def is_insufficient_scope(self) -> bool:
-        """Whether the token is good, and lacks a scope."""
+        """Whether the token is valid but lacks a scope."""
         return self.error == "insufficient_scope"
 
 
 class Discovery:
-    """Finds the issuer for one server; ``server`` is its address, ``auth`` what its entry says."""
+    """Discovery of one server's issuer, from its address ``server`` and its entry's ``auth``."""
 
     def __init__(self, web: OAuthWeb, server: URL, auth: ServerAuth) -> None:
         self._web = web
@@ -134,7 +130,6 @@ class Discovery:
         )
 
     async def _resource_metadata(self, challenge: Challenge | None) -> "_Resource | None":
-        """Return the server's metadata, None if it publishes none."""
         named = None if challenge is None else challenge.metadata_url
         unavailable: IssuerUnavailable | None = None
         for text in build_protected_resource_metadata_discovery_urls(named, str(self._server)):
@@ -143,7 +138,7 @@ class Discovery:
                 answer = await self._web.get(
                     url, reach_of(url, self._server, self._configured), _HEADERS
                 )
-            except IssuerUnavailable as error:  # says nothing of what the server publishes
+            except IssuerUnavailable as error:  # leaves open whether the server publishes metadata
                 unavailable = without_frames(error)
                 continue
             resource = _read_resource(answer)
@@ -154,8 +149,7 @@ class Discovery:
         return None
 
     def _resource(self, metadata: "_Resource | None") -> str:
-        """Return what tokens are for. Raises OAuthRefused if that is not the server."""
-        if metadata is None:  # a query may have a secret of the entry, which no issuer may see
+        if metadata is None:  # a query may have a secret, which the issuer must not see
             found = str(self._server.with_query(None).with_fragment(None))
         elif contains(metadata.name, str(self._server.with_fragment(None))):
             found = metadata.name
@@ -173,7 +167,7 @@ class Discovery:
 
 
 async def find_challenge(web: OAuthWeb, server: URL) -> Challenge | None:
-    """Return the challenge of a server's refusal; None if it refuses nothing, or is not there."""
+    """Return the challenge of a server's refusal; None if it does not refuse, or is unavailable."""
     reach = reach_of(server, server, frozenset({server.origin()}))
     for request in (_INITIALIZE, _LIST):
         try:
@@ -188,9 +182,9 @@ async def find_challenge(web: OAuthWeb, server: URL) -> Challenge | None:
 async def find_issuer(
     web: OAuthWeb, issuer: str | None, *, server: URL, configured: frozenset[URL]
 ) -> Issuer:
-    """Return an issuer by its metadata; without a name the server's own origin is one.
+    """Find an issuer and its metadata; the default issuer is the server's origin.
 
-    That is what MCP 2025-03-26 had. Raises IssuerUnavailable, OAuthRefused.
+    MCP 2025-03-26 defines that default. Raises IssuerUnavailable, OAuthRefused.
     """
     expected = str(server.origin()) if issuer is None else issuer
     _url(expected)  # its name is logged, and shown in terminals
@@ -220,15 +214,15 @@ def origins_of(addresses: Iterable[str]) -> frozenset[URL]:
 
 
 def http_url(address: str) -> URL:
-    """Return the address of a server over HTTP, where its metadata are: of a WebSocket's, too."""
+    """Return a server's HTTP address, the location of its metadata, also for a WebSocket."""
     url = URL(address)
     return url.with_scheme({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme))
 
 
 def contains(resource: str, address: str) -> bool:
-    """Return whether an address is a resource's, or lies below it by whole segments of the path.
+    """Return whether an address is a resource's, or below it by whole segments of the path.
 
-    A resource that an issuer may take for another one is none: it is sent as it is spelt.
+    A resource that issuers could normalize to another one does not count: it is sent as spelled.
     """
     outer, inner = _url(resource), _url(address)
     if outer.origin() != inner.origin() or outer.query_string or outer.fragment:
@@ -241,15 +235,12 @@ def contains(resource: str, address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """The metadata of a resource, its identifiers as they are spelt."""
-
     name: str
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] | None
 
 
 def _read_resource(answer: HttpAnswer) -> _Resource | None:
-    """Return the metadata of an answer; None if it has none, or none that are valid."""
     if answer.status != 200 or not isinstance(answer.content, dict):
         return None
     try:
@@ -265,14 +256,14 @@ def _read_resource(answer: HttpAnswer) -> _Resource | None:
 
 
 def _shown(addresses: Sequence[str]) -> str:
-    """Return addresses that a server named, for operators; a query may be a secret."""
+    """Return addresses from a server, for operators; without queries, which may be secrets."""
     plain = [address.partition("?")[0].partition("#")[0] for address in addresses]
     shown = [quote(address, _SHOWN_CHARS) for address in plain]
     return join_first(shown, limit=3, separator=", ", more=", and {} more")
 
 
 def _url(text: str) -> URL:
-    """Parse an address that somebody else wrote. Raises OAuthRefused."""
+    """Parse an address from a server or issuer. Raises OAuthRefused."""
     try:
         url = URL(text)
         url.origin()
@@ -284,7 +275,7 @@ def _url(text: str) -> URL:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether an address has no user, and no segment that leads up in its path."""
+    """Return whether an address has neither a user nor a ``.`` or ``..`` segment in its path."""
     parts = urlsplit(text)
     return "@" not in parts.netloc and not {".", ".."} & set(unquote(parts.path).split("/"))
 
@@ -293,23 +284,22 @@ _SCHEME = re.compile(r"(?:^|,)\s*bearer(?=\s|,|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 MAX_CHARS = 8192
-"""A longer challenge is read up to here."""
 
 MAX_SCOPES = 100
-"""Scopes of a server or an issuer that are read: users, and callers, are shown them."""
+"""Maximum number of scopes read from a server or an issuer; users and callers see them."""
 
 _SCOPE_NAME = re.compile(SCOPE_CHARACTER + "{1,256}")
-"""No server can put a sentence of its own choice into an answer."""
+"""Keeps sentences written by a server out of the gateway's answers."""
 
 
 def read_scopes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes that somebody else has named, each once; what is none is left out."""
+    """Return the valid scopes named by a server or an issuer, without duplicates."""
     scopes = dict.fromkeys(name for name in names if _SCOPE_NAME.fullmatch(name))
     return tuple(scopes)[:MAX_SCOPES]
 
 
 def read_challenge(headers: Iterable[str]) -> Challenge | None:
-    """Return the first Bearer challenge of the values of ``WWW-Authenticate``; None without one."""
+    """Return the first Bearer challenge of the values of ``WWW-Authenticate``, if any."""
     for header in headers:
         found = _SCHEME.search(header[:MAX_CHARS])
         if found is not None:

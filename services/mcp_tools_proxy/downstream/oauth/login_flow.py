@@ -1,6 +1,6 @@
-"""The sign-in of a person at an issuer: in a browser (PKCE), or on another device (RFC 8628).
+"""Sign-in of a person at an issuer: in a browser (PKCE), or on another device (RFC 8628).
 
-The gateway is a configured client there, a metadata document, or registers itself.
+The gateway's client there is configured, a metadata document, or registers itself.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
 from mcp_tools_proxy.wire.text import ascii_text
 
 OFFLINE_ACCESS = "offline_access"
-"""The scope by which an OpenID provider gives refresh tokens."""
+"""The scope that makes an OpenID provider return refresh tokens."""
 
 _STATE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginRequest:
-    """What a person is to allow, in a browser or on another device."""
+    """The access that a person is asked to allow, in a browser or on another device."""
 
     owner: LoginOwner
     resource: str
@@ -57,14 +57,14 @@ class LoginRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingLogin:
-    """A sign-in in a browser that has begun; ``url`` is where the browser goes.
+    """A sign-in that has begun in a browser; ``url`` is the page at the issuer.
 
-    It is kept where nobody else can read it until the browser is back.
+    It is kept secret until the browser returns.
     """
 
     request: LoginRequest
     needs_iss: bool
-    """Whether the issuer promises to say who it is in its answer (RFC 9207)."""
+    """Whether the issuer announces that its answer names it (RFC 9207)."""
     redirect_uri: str
     state: str = field(repr=False)
     verifier: str = field(repr=False)
@@ -79,10 +79,10 @@ def begin_login(
     state: str | None = None,
     needs_pkce_metadata: bool = True,
 ) -> PendingLogin:
-    """Return a new sign-in at an issuer. Raises OAuthRefused where that is not safe.
+    """Return a new sign-in at an issuer. Raises OAuthRefused if that is not safe.
 
-    ``state`` is one that is bound to a browser, None for a new one. An issuer that the operator
-    trusts need not say that it knows PKCE: Entra ID does not, and knows it.
+    ``state`` binds it to a browser; None creates a new one. An issuer that the operator trusts need
+    not announce PKCE: Entra ID supports it without announcing it.
     """
     metadata = issuer.metadata
     if metadata.authorization_endpoint is None:
@@ -111,7 +111,7 @@ def begin_login(
     if request.scopes:
         query["scope"] = " ".join(request.scopes)
     if OFFLINE_ACCESS in (request.scopes or ()):
-        query["prompt"] = "consent"  # without it an OpenID provider gives no refresh token
+        query["prompt"] = "consent"  # without it an OpenID provider returns no refresh token
     return PendingLogin(
         request=request,
         needs_iss=bool(metadata.authorization_response_iss_parameter_supported),
@@ -123,10 +123,10 @@ def begin_login(
 
 
 def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
-    """Return the code that a browser brought. Raises OAuthRefused.
+    """Return the code from a browser. Raises OAuthRefused.
 
-    Who answers is checked before anything else is believed: another issuer could hand us a code
-    of its own, to see it exchanged at the right one (mix-up).
+    State and issuer are checked first: another issuer could send its own code to have it exchanged
+    at the right issuer (mix-up).
     """
     state = answer.get("state", "")
     if not hmac.compare_digest(state.encode(), pending.state.encode()):
@@ -136,7 +136,7 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
         raise OAuthRefused(
             "the answer does not name its issuer (iss), although the issuer announced it"
         )
-    if issuer is not None and issuer != pending.request.issuer:  # as it is spelt (RFC 9207)
+    if issuer is not None and issuer != pending.request.issuer:  # compared as spelled (RFC 9207)
         raise OAuthRefused("the answer is from another issuer (iss)")
     if "error" in answer:
         reason = error_code(answer["error"])
@@ -168,8 +168,8 @@ async def exchange_code(
 def login_of(request: LoginRequest, token: AccessToken, signed_in_at: float) -> Login:
     """Return the login of a finished sign-in.
 
-    Scopes that were requested count as granted: one that the issuer left out would be requested
-    again with each call that needs it.
+    Requested scopes count as granted: otherwise each call that needs a scope that the issuer left
+    out would request it again.
     """
     return Login(
         owner=request.owner,
@@ -195,11 +195,11 @@ def scopes_to_request(
     found: Discovered,
     more: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
-    """Return the scopes of a sign-in, None for none.
+    """Return the scopes of a sign-in; None to request no scopes.
 
-    ``allowed`` are those of the entry, None for any; ``challenged`` those that the server named in
-    its last refusal; ``more`` those of a login that is to be widened. Else the resource's metadata
-    name them. ``offline_access`` is added where the issuer knows it, for a login to last.
+    ``allowed`` are those of the entry, None for any; ``challenged`` those of the server's last
+    refusal, by default those of the resource's metadata; ``more`` those of a login to be widened.
+    ``offline_access`` is added if the issuer supports it, to get a lasting login.
     """
     wanted = challenged if challenged is not None else found.scopes
     if allowed is not None:
@@ -220,12 +220,9 @@ _WAIT = frozenset({"authorization_pending", "slow_down"})
 
 
 _Seconds = Annotated[float, Field(le=1e9, allow_inf_nan=False)]
-"""Of an issuer, which may write whatever number it likes."""
 
 
 class _DeviceAnswer(BaseModel):
-    """What an issuer answers; a terminal shows the user code and the address."""
-
     device_code: str
     user_code: Annotated[str, Field(pattern=r"^[ -~]{1,64}$")]
     verification_uri: AnyHttpUrl
@@ -235,7 +232,7 @@ class _DeviceAnswer(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCode:
-    """What a person types in elsewhere, and what we ask with meanwhile."""
+    """The user code to enter on another device, and the device code for polling."""
 
     device_code: str = field(repr=False)
     user_code: str = field(repr=False)
@@ -279,7 +276,7 @@ async def poll_device(
     device: DeviceCode,
     now: Callable[[], float],
 ) -> AccessToken:
-    """Wait until the person has signed in. Raises OAuthRefused when the time is over."""
+    """Wait until the person has signed in. Raises OAuthRefused after the time limit."""
     endpoint = TokenEndpoint(web, issuer, request.client, now)
     form = {"grant_type": DEVICE_CODE_GRANT, "device_code": device.device_code}
     interval_s = device.interval_s
@@ -308,10 +305,8 @@ NAME = "MCP Tools Proxy"
 
 _CODE, _REFRESH = "authorization_code", "refresh_token"
 BROWSER_GRANTS = (_CODE, _REFRESH)
-"""What a client does by which people sign in with a browser."""
 
 DEVICE_GRANTS = (DEVICE_CODE_GRANT, _REFRESH)
-"""What a client does by which people sign in on another device."""
 
 
 async def client_at(
@@ -326,10 +321,9 @@ async def client_at(
 ) -> IssuerClient:
     """Return the client for a sign-in.
 
-    ``filled`` has the entry's ``id`` and ``secret``, where it has them; ``metadata_url`` is the
-    gateway's own document, for entries that name none. A document comes before a registration,
-    which is for ``grants``.
-    Raises IssuerUnavailable, OAuthRefused.
+    ``filled`` has the entry's ``id`` and ``secret``, if configured; ``metadata_url`` is the
+    gateway's own document, for entries without one. A document takes precedence over a
+    registration, which is for ``grants``. Raises IssuerUnavailable, OAuthRefused.
     """
     if "id" in filled:
         return IssuerClient(
@@ -354,7 +348,7 @@ def client_metadata(
     method: str,
     grants: Sequence[str] = BROWSER_GRANTS,
 ) -> dict[str, object]:
-    """Return what an issuer is told of the gateway (RFC 7591 §2)."""
+    """Return the gateway's client metadata for an issuer (RFC 7591 §2)."""
     is_local = all(urlsplit(uri).scheme == "http" for uri in redirect_uris)
     return {
         "client_name": name or NAME,
@@ -373,7 +367,7 @@ async def _register(
     redirect_uri: str,
     grants: Sequence[str],
 ) -> IssuerClient:
-    """Register the gateway. An issuer may assign another method than was requested."""
+    """The issuer can assign another method than the requested one."""
     url = URL(str(issuer.metadata.registration_endpoint))
     method = client.token_endpoint_auth_method or _method_of(issuer)
     wanted = client_metadata([redirect_uri], name=client.name, method=method, grants=grants)
@@ -395,7 +389,6 @@ async def _register(
 
 
 def _method_of(issuer: Issuer) -> str:
-    """Return the first method of ours that an issuer supports."""
     supported = issuer.metadata.token_endpoint_auth_methods_supported
     if supported is None:
         return METHODS[0]

@@ -38,13 +38,13 @@ _UNREADABLE = "the login cannot be decrypted with the keys in MCP_PROXY_CREDENTI
 _OF_ANOTHER_ENTRY = "the url, issuer or client of the entry has changed since the sign-in"
 
 NoticeLogin = Callable[[LoginOwner, float | None], None]
-"""Is called with an owner, and with when the login was made, None for no login."""
+"""Called with an owner and the time of the owner's login, or None without a login."""
 
 
 class LoginNeeded(Exception):
-    """Somebody has to sign in; the message says why, for operators.
+    """A person has to sign in; the message has the reason, for operators.
 
-    ``scopes`` are those of the login that is there, for a wider one.
+    ``scopes`` are those of the existing login, for a wider one.
     """
 
     def __init__(self, message: str, scopes: tuple[str, ...] = ()) -> None:
@@ -53,7 +53,7 @@ class LoginNeeded(Exception):
 
 
 class WantedScopes(NamedTuple):
-    """The scopes that a login has, and those that its server wanted last; none of no login."""
+    """The scopes of a login, and those that its server last demanded; empty without a login."""
 
     had: tuple[str, ...]
     demanded: tuple[str, ...]
@@ -62,7 +62,13 @@ class WantedScopes(NamedTuple):
 class StoredLogins:
     """The logins of one server's owners; ``now`` returns seconds since 1970.
 
-    ``notice`` is called with what a look-up found: the owner, and when the login was made.
+    A renewal holds the owner's lease, so only one replica renews a login, and the others then find
+    the new token. Issuers can accept a refresh token only once. Therefore the stored login is
+    marked ``refresh_sent`` before its refresh token is sent, and unmarked if the issuer cannot have
+    executed the request. A renewal that finds the mark removes the login, as an answer was lost,
+    and the person has to sign in again.
+
+    ``notice`` is called after each look-up, with the owner and the time of the login.
     """
 
     def __init__(
@@ -80,13 +86,13 @@ class StoredLogins:
         self._now = now
 
     async def keep(self, login: Login) -> None:
-        """Store a new login in the place of any other of its owner. Raises LoginsUnavailable."""
+        """Store a new login, which replaces the owner's previous one. Raises LoginsUnavailable."""
         await self._store.put(login.owner, login.binding, self._sealer.seal(login))
 
     async def facts(self, tenant_id: str, *, user_id: str | None = None) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment, or those of one user.
+        """Return the logins of a tenant, or of the deployment for "", or only those of one user.
 
-        No other user's is read for that: a tenant may have many, and one may be damaged.
+        Logins of other users are then not read: a tenant may have many, and one may be damaged.
         """
         found = []
         for owner in await self._store.owners(tenant_id):
@@ -97,9 +103,9 @@ class StoredLogins:
         return found
 
     async def reseal(self, tenant_id: str) -> None:
-        """Seal the logins of a tenant, of "" of the deployment, with the key for new ones.
+        """Encrypt the logins of a tenant, or of the deployment for "", with the key for new ones.
 
-        Under their leases: a renewal that is under way writes its login first. Raises
+        It holds each owner's lease, so a renewal in progress writes its login first. Raises
         LoginsUnavailable.
         """
         for owner in await self._store.owners(tenant_id):
@@ -111,7 +117,7 @@ class StoredLogins:
                 await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
-        """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""
+        """Return an owner's login with any binding. Raises LoginsUnavailable."""
         stored = await self._store.find(owner)
         if self._notice is not None:
             login = None if stored is None else self.open(stored)
@@ -121,10 +127,10 @@ class StoredLogins:
     async def check(
         self, owner: LoginOwner, *, issuer: str | None, resource: str | None, client_id: str | None
     ) -> None:
-        """Check, without a request to anybody, that an owner has a login that fits an entry.
+        """Check, without sending a request, that an owner has a login that fits an entry.
 
-        What is None may be anything. A login that has to be renewed counts: whether its issuer does
-        so is known by the renewal alone. Raises LoginNeeded, LoginsUnavailable.
+        None matches any value. A login that needs a renewal counts, as only the renewal shows
+        whether the issuer grants it. Raises LoginNeeded, LoginsUnavailable.
         """
         stored = await self._store.find(owner)
         if stored is None:
@@ -148,10 +154,10 @@ class StoredLogins:
         client: Mapping[str, str],
         refused: str | None = None,
     ) -> AccessToken:
-        """Return a token of a login that is good for a while.
+        """Return a token of a login that is valid for a while.
 
-        ``client`` has the entry's ``id`` and ``secret``, where it has them; ``refused`` is a token
-        that the server does not accept. Raises LoginNeeded, IssuerUnavailable, OAuthRefused,
+        ``client`` has the entry's ``id`` and ``secret``, if configured; ``refused`` is a token that
+        the server does not accept. Raises LoginNeeded, IssuerUnavailable, OAuthRefused,
         LoginsUnavailable.
         """
         login = await self._fitting(stored, found, client)
@@ -160,7 +166,7 @@ class StoredLogins:
         return await self._renewed(stored.owner, found, client, refused)
 
     async def note_demanded(self, owner: LoginOwner, scopes: tuple[str, ...]) -> None:
-        """Keep with a login the scopes that its server wants, for the next sign-in to request.
+        """Store with a login the scopes that its server demands, for the next sign-in to request.
 
         Raises LoginsUnavailable.
         """
@@ -173,7 +179,7 @@ class StoredLogins:
                 await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
 
     async def wanted_scopes(self, owner: LoginOwner) -> WantedScopes:
-        """Return what a login has, and what its server wants. Raises LoginsUnavailable."""
+        """Return a login's scopes and those that its server demands. Raises LoginsUnavailable."""
         stored = await self._store.find(owner)
         login = None if stored is None else self.open(stored)
         if login is None:
@@ -183,10 +189,10 @@ class StoredLogins:
     async def revoke(
         self, stored: StoredLogin, server: URL, client: Mapping[str, str] | None = None
     ) -> EndedLogin:
-        """Forget a login, and revoke it where it came from, if that can be done.
+        """Remove a login, and revoke it at its issuer, if possible.
 
-        ``client`` are the entry's ``id`` and ``secret``, for a login that fits the entry: of any
-        other the issuer may be another one, which must not see them.
+        ``client`` has the entry's ``id`` and ``secret``, for a login that fits the entry. Any other
+        login may have another issuer, which must not see them.
         """
         login = self.open(stored)
         await self._store.remove(stored)
@@ -206,13 +212,13 @@ class StoredLogins:
         return EndedLogin()
 
     def open(self, stored: StoredLogin) -> Login | None:
-        """Return a login by its own binding; None if no key of ours opens it."""
+        """Return the decrypted login, checked with its own binding; None if no key decrypts it."""
         return self._sealer.open(stored.sealed, stored.owner, stored.binding)
 
     def _facts_of(self, stored: StoredLogin) -> LoginFacts:
         try:
             login = self.open(stored)
-        except LoginsUnavailable:  # of a newer release: the others are shown nevertheless
+        except LoginsUnavailable:  # of a newer release: the others are still shown
             login = None
         return LoginFacts(
             owner=stored.owner,
@@ -226,9 +232,9 @@ class StoredLogins:
     async def _fitting(
         self, stored: StoredLogin, found: Discovered, client: Mapping[str, str]
     ) -> Login:
-        """Return the login, if it is for what the entry says now. Raises LoginNeeded.
+        """Return the login, if it fits the current entry. Raises LoginNeeded.
 
-        One that is for something else is revoked: nobody would find it again.
+        Otherwise it is revoked, as it would never be found again.
         """
         bound, issuer = stored.binding.issuer, found.issuer.name
         expected = LoginBinding(
@@ -254,7 +260,6 @@ class StoredLogins:
     async def _renewed(
         self, owner: LoginOwner, found: Discovered, client: Mapping[str, str], refused: str | None
     ) -> AccessToken:
-        """Renew a login, one replica at a time, unless another one just did."""
         async with self._store.lease(owner) as stored:
             if stored is None:
                 raise LoginNeeded(NO_LOGIN)
@@ -271,7 +276,7 @@ class StoredLogins:
             renewed = await self._refresh(sent, login, found.issuer, client)
             try:
                 kept = await self._store.replace(sent, self._sealer.seal(renewed))
-            except QuotaExceeded as error:  # its refresh token is used up: it cannot stay as it was
+            except QuotaExceeded as error:  # its refresh token is used up: the old login is useless
                 log.warning(
                     "login.over_quota", server_id=owner.server_id, tenant_id=owner.tenant_id,
                     reason=error.message,
@@ -337,9 +342,9 @@ def _ended(stored: StoredLogin, login: Login) -> LoginNeeded:
 
 
 def _lost_for_good(error: OAuthRefused, login: Login, client: Mapping[str, str]) -> str | None:
-    """Return why a refused login can never be renewed, None if it may be after all.
+    """Return why a refused login can never be renewed; None if it still may be.
 
-    A client that registered itself may be gone at the issuer; the next sign-in registers another.
+    The issuer can have removed a registered client; the next sign-in registers another.
     """
     if error.error == "invalid_grant":
         return "the issuer refused to renew the login"
@@ -350,7 +355,6 @@ def _lost_for_good(error: OAuthRefused, login: Login, client: Mapping[str, str])
 
 
 def _client_of(login: Login, filled: Mapping[str, str]) -> IssuerClient:
-    """Return the client that a login belongs to: its secret is the entry's, or its own."""
     return IssuerClient(
         client_id=login.binding.client_id,
         secret=filled.get("secret", login.client_secret),

@@ -1,8 +1,8 @@
-"""The HTTP requests of OAuth: https, no redirects, bounded in bytes and seconds.
+"""The HTTP requests of OAuth: https, no redirects, limited in bytes and seconds.
 
-A server must not choose where secrets go: an address that it named (in a challenge, in its
-metadata) could be one of the inner network, or the metadata service of a cloud, which gives
-credentials to whoever sends it a GET. ``Reach`` says which addresses a request may be sent to.
+A server must not choose where secrets go: an address in its challenge or metadata could be in an
+internal network, or a cloud's metadata service, which returns credentials for a simple GET.
+``Reach`` defines the allowed addresses.
 """
 
 import re
@@ -37,26 +37,27 @@ from mcp_tools_proxy.system.egress import (
 from mcp_tools_proxy.system.failure_reasons import connection_reason
 
 TIMEOUT_S = 5.0
-"""Seconds for one request in total."""
 
 MAX_BYTES = 64 * 1024
-"""A larger answer is refused."""
 
 _NOT_CARRIED_OUT = (429, 503)
-"""Statuses of a request that was not begun: after a proxy's 502 or 504 its answer may be lost."""
+"""Statuses of a request that was not executed.
+
+After a proxy's 502 or 504 the answer may be lost.
+"""
 
 _ERROR_CODE = re.compile(r"[a-z_]{1,64}")
-"""As all registered ones are; nearly every secret has a digit or a capital."""
+"""All registered codes match; nearly every secret has a digit or a capital."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 _FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class IssuerUnavailable(Exception):
-    """An issuer, or the server's metadata, could not be asked; later it may work.
+    """An issuer, or the server's metadata, is unavailable; a later attempt may succeed.
 
-    The message is for operators, without a secret. ``may_have_worked`` is whether the request may
-    have been carried out, and its answer was lost.
+    The message is for operators, without secrets. ``may_have_worked`` means that the request may
+    have been executed and its answer lost.
     """
 
     def __init__(self, message: str, *, may_have_worked: bool = False) -> None:
@@ -65,11 +66,11 @@ class IssuerUnavailable(Exception):
 
 
 class OAuthRefused(Exception):
-    """What an issuer or a server says cannot be used; trying again does not help.
+    """The answer of an issuer or a server is unusable; a retry does not help.
 
-    The message is for operators, without a secret; ``error`` is the issuer's own word, such as
-    ``invalid_grant``. ``may_have_worked`` is whether it is an answer that cannot be used, to a
-    request that may have been carried out.
+    The message is for operators, without secrets; ``error`` is the issuer's own code, such as
+    ``invalid_grant``. ``may_have_worked`` marks an invalid answer to a request that may have been
+    executed.
     """
 
     def __init__(self, message: str, *, error: str = "", may_have_worked: bool = False) -> None:
@@ -79,22 +80,21 @@ class OAuthRefused(Exception):
 
 
 def error_code(text: object) -> str:
-    """Return the code of an issuer's error; empty for what is none, such as a token sent back."""
+    """Return the code of an issuer's error; empty for other text, such as an echoed token."""
     return text if isinstance(text, str) and _ERROR_CODE.fullmatch(text) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer: its status, and its body as JSON, None if it has none."""
+    """An answer: its status, and its body as JSON, or None for other bodies."""
 
     status: int
     content: Any
     challenges: tuple[str, ...] = ()
-    """The values of ``WWW-Authenticate``."""
 
 
 class Zone(Enum):
-    """Where an address is."""
+    """Kind of network of an address."""
 
     PUBLIC = "public"
     PRIVATE = "private"
@@ -105,13 +105,13 @@ class Zone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which zones, besides the public one, requests may be sent to."""
+    """The zones, in addition to the public one, that requests can be sent to."""
 
     private: bool = False
     loopback: bool = False
 
     def allows(self, zone: Zone) -> bool:
-        """Return whether an address of a zone may be dialled."""
+        """Return whether connections to a zone are allowed."""
         match zone:
             case Zone.PUBLIC:
                 return True
@@ -124,12 +124,12 @@ class Reach:
 
 
 class OAuthWeb:
-    """Sends requests to issuers; ``close`` closes its connections.
+    """HTTP client for requests to issuers.
 
-    The address is checked as it is dialled, each time: a name may lead elsewhere than before.
-    Addresses that are not public have to be in ``networks``, those of the servers in mcp.json, as
-    mcp.json names issuers as well. ``proxies`` are those of the environment; ``own_issuer``, of
-    callers' JWTs, is a setting and may have any address.
+    The address is checked at each connection, as a name can resolve differently than before.
+    Addresses that are not public must be in ``networks``, those of the servers in mcp.json, because
+    mcp.json also names issuers. ``proxies`` are those of the environment; ``own_issuer``, of
+    callers' JWTs, is a setting and can have any address.
     """
 
     def __init__(
@@ -228,7 +228,8 @@ class OAuthWeb:
             options: dict[str, Any] = {}
             dialled: Callable[[str], bool] = allows
             if proxy is not None:
-                # only the proxy may know a name of the operator; a server's name is resolved here
+                # an operator's name may be known only to the proxy; a server's name is resolved
+                # here
                 is_trusted = is_own or (reach.private and not self._networks.networks)
                 options = session_options(proxy.url, allows, allows_unresolved=is_trusted)
                 dialled = ANY_NETWORK.allows
@@ -245,7 +246,7 @@ class OAuthWeb:
 
 
 def check_scheme(url: URL, reach: Reach) -> None:
-    """Raise OAuthRefused unless a URL is https, or http on this machine where that may be."""
+    """Raise OAuthRefused unless a URL is https, or http on this machine if allowed."""
     is_local = url.scheme == "http" and reach.loopback and is_loopback_host(url)
     if url.user is not None or url.password is not None:
         raise OAuthRefused(
@@ -256,7 +257,7 @@ def check_scheme(url: URL, reach: Reach) -> None:
 
 
 def _fault_text(error: Exception) -> str:
-    """Return what is wrong with an issuer; the fault's own text may contain the address."""
+    """Return a description of an issuer's failure; the fault's own text may contain the address."""
     match error:
         case TimeoutError():
             return "did not answer in time"
@@ -298,7 +299,7 @@ def _json(body: bytes) -> Any:
 
 
 def _origin(url: URL) -> str:
-    """Return what may be said of a URL: a path or query of a server's choice is no log line."""
+    """Return a URL without the path and query that a server chose."""
     try:
         return str(url.origin())
     except ValueError:
@@ -306,11 +307,11 @@ def _origin(url: URL) -> str:
 
 
 _GLOBAL_IPV6 = ip_network("2000::/3")
-"""All that is given out; ``is_global`` is also of what once was site-local."""
+"""All allocated addresses; ``is_global`` includes formerly site-local ones."""
 
 
 def zone_of(text: str) -> Zone:
-    """Return where an IP address is. One with a scope (``fe80::1%eth0``) is forbidden."""
+    """Return the zone of an IP address. One with a scope (``fe80::1%eth0``) is forbidden."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -338,11 +339,10 @@ def _is_forbidden(address: Address) -> bool:
 
 
 def reach_of(url: URL, server: URL, configured: frozenset[URL]) -> Reach:
-    """Return where requests to ``url`` may go.
+    """Return the zones allowed for requests to ``url``.
 
     ``server`` is the server's own address, ``configured`` are the origins that the operator wrote.
-    Those may be anywhere on the inner network; all others have to be public, or on loopback if the
-    server is.
+    Those can be in any internal network; others must be public, or on loopback if the server is.
     """
     is_configured = url.origin() in configured
     return Reach(
@@ -352,6 +352,6 @@ def reach_of(url: URL, server: URL, configured: frozenset[URL]) -> Reach:
 
 
 def is_loopback_host(url: URL) -> bool:
-    """Return whether a URL's host is this machine, by its text alone."""
+    """Return whether the text of a URL's host means this machine."""
     host = url.host or ""
     return host == "localhost" or host.endswith(".localhost") or zone_of(host) is Zone.LOOPBACK

@@ -1,9 +1,9 @@
-"""The steps of a user's sign-in by our pages; ``PageFlow`` is a SignInPages.
+"""The steps of a user's sign-in by the gateway's pages; ``PageFlow`` is a SignInPages.
 
-``OwnIssuer`` signs a browser in at the issuer of callers' tokens: who opens an address must be who
-got it. ``ConsoleFlow`` signs people in to the console there and is an OwnSignIn. It keeps nothing
-meanwhile: what the trip needs is sealed in the browser's cookie, so nobody can use up the sign-ins
-that there may be at once. No web framework here: pages and cookies are in ``web``.
+``OwnIssuer`` signs a browser in at the issuer of callers' tokens: a sign-in link works only for the
+user who received it. ``ConsoleFlow`` signs people in to the console there and is an OwnSignIn. It
+stores no records: the browser's cookie holds the encrypted state, so a client cannot exhaust the
+number of concurrent sign-ins. Pages and cookies are in ``web``.
 """
 
 import asyncio
@@ -61,10 +61,8 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 FindServer = Callable[[str], ServerConfig | None]
-"""Returns the entry of a server as it is now."""
 
 OpenOAuth = Callable[[], Awaitable[OAuthAccess]]
-"""Returns the tokens of all servers."""
 
 log = structlog.get_logger()
 
@@ -94,7 +92,7 @@ SERVER_ISSUER_FAILED = (
 
 
 Verify = Callable[[str], Awaitable[Principal | None]]
-"""Returns what a caller's token proves. Raises Unauthenticated."""
+"""Returns the principal that a caller's token proves. Raises Unauthenticated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +104,18 @@ class OwnClient:
     client_secret: str | None = field(default=None, repr=False)
     scopes: tuple[str, ...] = ()
     resource: str = ""
-    """The audience that is requested (RFC 8707), empty if ours is no address."""
+    """The requested audience (RFC 8707), empty if the gateway's is not an address."""
 
 
 KEPT_S = 60.0
-"""Seconds for which the issuer's metadata are kept: a sign-in begins without a token, and each one
-sent the issuer up to two requests."""
+"""How long the issuer's metadata are cached, in seconds.
+
+Anyone can begin a sign-in, and each one sent the issuer up to two requests.
+"""
 
 
 class OwnIssuer:
-    """Signs browsers in as users of this gateway; ``verify`` is that of every caller's token."""
+    """Sign-in of browsers as users of this gateway; ``verify`` is the check of callers' tokens."""
 
     def __init__(self, client: OwnClient, parts: OAuthParts, verify: Verify) -> None:
         self._client = client
@@ -142,7 +142,7 @@ class OwnIssuer:
     async def signed_in(
         self, login: PendingLogin, answer: Mapping[str, str]
     ) -> tuple[str, Principal | None]:
-        """Return the token of who signed in, and whom it proves.
+        """Return the token of the signed-in user, and its principal.
 
         Raises IssuerUnavailable, OAuthRefused.
         """
@@ -159,7 +159,7 @@ class OwnIssuer:
             raise OAuthRefused(f"the issuer's access token was not accepted: {error}") from None
 
     async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
-        """Return whether who signed in is whom the address is for; the token is forgotten.
+        """Return whether the signed-in user is the owner of the sign-in; the token is not stored.
 
         Raises IssuerUnavailable, OAuthRefused.
         """
@@ -183,7 +183,7 @@ class OwnIssuer:
 
 
 class PageFlow:
-    """Leads a browser through a sign-in; ``redirect_uri`` is where both issuers send it back."""
+    """A browser's sign-in; both issuers send it back to ``redirect_uri``."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class PageFlow:
         self._metadata_url = metadata_url
 
     async def start(self, nonce: str) -> BrowserRedirect:
-        """Begin: the user signs in at the issuer of callers' tokens first."""
+        """Begin the sign-in: first the user signs in at the issuer of callers' tokens."""
         async with failing(OWN_ISSUER_FAILED):
             pending = await self._pending(nonce)
             browser = BrowserSecret.new()
@@ -219,7 +219,7 @@ class PageFlow:
         return BrowserRedirect(url=login.url, cookie=browser.cookie)
 
     async def answer(self, answer: dict[str, str], cookie: str | None) -> Confirmation | Closed:
-        """Return what follows an issuer's answer; its state is used up, whoever brought it."""
+        """Return the next step after an issuer's answer; always invalidate its state."""
         state = answer.get("state", "")
         async with failing(OWN_ISSUER_FAILED):
             step = await self._records.take_step(state)
@@ -234,7 +234,7 @@ class PageFlow:
         return await self._server_answer(step, answer)
 
     async def confirm(self, nonce: str, csrf: str, cookie: str | None) -> BrowserRedirect:
-        """Go on to the server's issuer, as the user has confirmed."""
+        """Continue to the server's issuer, after the user's confirmation."""
         async with failing(SERVER_ISSUER_FAILED):
             pending = await self._pending(nonce)
             browser = BrowserSecret(cookie or "")
@@ -245,14 +245,14 @@ class PageFlow:
         return BrowserRedirect(url=step.login.url, cookie=browser.cookie)
 
     async def closing(self, cookie: str | None) -> Closing | None:
-        """Return how the sign-in of this browser has ended, once."""
+        """Return the outcome of this browser's sign-in, once."""
         if cookie is None:
             return None
         async with failing(SERVER_ISSUER_FAILED):
             return await self._records.take_closing(BrowserSecret(cookie).closing)
 
     async def _own_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Confirmation:
-        """Return what the user is shown, who is the one that the address is for."""
+        """Return the confirmation for the user, after checking that they own the sign-in."""
         async with failing(OWN_ISSUER_FAILED, step.login.request.owner):
             is_owner = await (await self._own_issuer()).is_owner(step.login, answer)
         if not is_owner:
@@ -286,7 +286,7 @@ class PageFlow:
         )
 
     async def _server_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Closed:
-        """Store the login, or not, and lead to the page that shows which."""
+        """Store the login, or record the problem, and redirect to the page with the outcome."""
         owner = step.login.request.owner
         problem = ""
         try:
@@ -315,7 +315,6 @@ class PageFlow:
         return self._own
 
     async def _sign_in(self, owner: LoginOwner) -> tuple[ServerConfig, SignIn]:
-        """Return the sign-in to a server as its entry is now. Raises SignInUnknown."""
         config = self._find_server(owner.server_id)
         auth = None if config is None else config.auth
         if config is None or auth is None or not auth.grant.needs_person:
@@ -328,7 +327,7 @@ class PageFlow:
 
 @asynccontextmanager
 async def failing(message: str, owner: LoginOwner | None = None) -> AsyncIterator[None]:
-    """Raise SignInFailed with ``message`` for the user where an issuer or the store fails."""
+    """Raise SignInFailed with ``message`` for the user if an issuer or the store fails."""
     try:
         yield
     except (IssuerUnavailable, OAuthRefused, ProxyError) as error:
@@ -354,7 +353,7 @@ class PageOffers:
         self._pages_url = pages_url
 
     async def with_address(self, error: LoginRequired, caller: Caller) -> LoginRequired:
-        """Return the error with the address where this caller can sign in, if there is one."""
+        """Return the error with the address where this caller can sign in, if possible."""
         details = error.details or {}
         server_id, jwt = details.get("server_id"), caller.jwt
         if details.get("for") != LoginFor.USER.value or jwt is None:
@@ -410,7 +409,7 @@ _NAME = b"console sign-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trip:
-    """A trip of one browser to the issuer; ``ends_at`` is in seconds since 1970."""
+    """A browser's visit to the issuer; ``ends_at`` is in seconds since 1970."""
 
     login: PendingLogin
     ends_at: float
@@ -420,7 +419,7 @@ _TRIP = TypeAdapter(_Trip)
 
 
 class ConsoleFlow:
-    """Leads a browser to the issuer and back; ``redirect_uri`` is where that sends it."""
+    """A browser's sign-in to the console; the issuer sends it back to ``redirect_uri``."""
 
     def __init__(
         self,
@@ -441,8 +440,8 @@ class ConsoleFlow:
         self._redirect_uri = redirect_uri
 
     async def begin(self) -> BrowserRedirect:
-        """Return where the browser goes."""
-        owner = LoginOwner(server_id="", login_for=LoginFor.USER)  # nobody yet
+        """Return the redirect to the issuer."""
+        owner = LoginOwner(server_id="", login_for=LoginFor.USER)  # the user is unknown yet
         async with failing(FAILED):
             login = await (await self._issuer()).begin(
                 owner, redirect_uri=self._redirect_uri, state=BrowserSecret.new().state

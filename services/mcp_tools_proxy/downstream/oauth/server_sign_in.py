@@ -1,4 +1,4 @@
-"""Signs a person in to one server: for the command ``login`` and for the pages alike."""
+"""Sign-in of a person to one server, for the command ``login`` and for the pages."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -37,9 +37,9 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 
 
 class SignIn:
-    """Signs people in to the server of ``config``; finished logins are stored.
+    """Sign-in of people to the server of ``config``; finished logins are stored.
 
-    ``metadata_url`` is the gateway's own client metadata document, None if it publishes none.
+    ``metadata_url`` is the gateway's own client metadata document, if it publishes one.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class SignIn:
         scopes: tuple[str, ...] = (),
         state: str | None = None,
     ) -> PendingLogin:
-        """Return a new sign-in; ``scopes`` are requested besides those that the server wants.
+        """Return a new sign-in that requests ``scopes`` in addition to those that the server wants.
 
-        ``state`` is one that is bound to a browser, None for a new one. Raises
-        IssuerUnavailable, OAuthRefused, CredentialsMissing.
+        ``state`` binds the sign-in to a browser; None creates a new one. Raises IssuerUnavailable,
+        OAuthRefused, CredentialsMissing.
         """
         request, issuer = await self._request(owner, caller, redirect_uri, scopes, BROWSER_GRANTS)
         return begin_login(
@@ -99,13 +99,12 @@ class SignIn:
         return await self._keep(request, token)
 
     async def beyond_entry(self, owner: LoginOwner) -> tuple[str, ...]:
-        """Return the scopes that the server wanted last, and that the entry does not allow."""
+        """Return the scopes that the server last demanded and the entry does not allow."""
         allowed = self._auth.scopes
         demanded = (await self._wanted(owner)).demanded
         return () if allowed is None else tuple(it for it in demanded if it not in allowed)
 
     async def _wanted(self, owner: LoginOwner) -> WantedScopes:
-        """Return the scopes of the login that a sign-in replaces, as far as it can be read."""
         logins = self._parts.logins
         if logins is not None:
             with suppress(LoginsUnavailable):
@@ -113,7 +112,7 @@ class SignIn:
         return WantedScopes((), ())
 
     async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> EndedLogin | None:
-        """Revoke and forget a login; return None if there was none. Raises LoginsUnavailable."""
+        """Revoke and remove a login, or return None without one. Raises LoginsUnavailable."""
         logins = self._parts.logins
         stored = None if logins is None else await logins.find(owner)
         if logins is None or stored is None:
@@ -131,9 +130,9 @@ class SignIn:
         scopes: tuple[str, ...],
         grants: tuple[str, ...],
     ) -> tuple[LoginRequest, Issuer]:
-        """Return what a person is to allow, and the issuer where that can be done.
+        """Return the access that a person is to allow, and the issuer.
 
-        Requested is also what the login of the owner has, and what its server wanted last.
+        It includes the scopes of the owner's login, and those that its server last demanded.
         """
         auth = self._auth
         wanted = await self._wanted(owner)
@@ -167,7 +166,6 @@ class SignIn:
         return await find_issuer(self._parts.web, name, server=self._server, configured=configured)
 
     async def _keep(self, request: LoginRequest, token: AccessToken) -> Login:
-        """Store the login of a finished sign-in."""
         if self._parts.logins is None:
             raise OAuthRefused(
                 "logins cannot be stored without a key; set MCP_PROXY_CREDENTIALS_KEY"
@@ -180,7 +178,7 @@ class SignIn:
 async def sign_out(
     parts: OAuthParts, config: ServerConfig | None, owner: LoginOwner
 ) -> EndedLogin | None:
-    """Revoke and forget a login, also of a server that is gone; return None if there was none.
+    """Revoke and remove a login, also of a removed server; return None without a login.
 
     Raises LoginsUnavailable.
     """
@@ -194,4 +192,4 @@ async def sign_out(
 
 
 _NO_REDIRECT = "http://127.0.0.1/unused"
-"""The device flow has no redirect, and a registration needs one."""
+"""Registrations need a redirect, which the device flow does not use."""

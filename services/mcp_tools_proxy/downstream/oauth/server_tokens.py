@@ -1,6 +1,6 @@
-"""The tokens for one server: whose each is, and what a refusal of it means.
+"""The tokens for one server: their owners, and handling of refusals.
 
-The current token of an owner is got by one request at a time, and renewed before it ends.
+One request at a time gets the current token of an owner, and renews it before it expires.
 """
 
 import asyncio
@@ -52,30 +52,29 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
 )
 
 MAX_OWNERS = 10_000
-"""Tenants or users of one server whose tokens are kept in memory; of more, those used last."""
+"""The least recently used owners are dropped."""
 
 MAX_TOKENS_OF_USER = 16
-"""Tokens of one user that are kept: one for each set of claims that the user's JWTs have."""
+"""Each set of claims in the user's JWTs has its own token."""
 
 BEARER = "Bearer "
 
 _NO_KEY = "MCP_PROXY_CREDENTIALS_KEY is not set, so logins cannot be stored"
 
 Owner = tuple[str, ...]
-"""The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment.
+"""The tenant, or tenant, user and issuer of the user's JWT; empty for the deployment.
 
-Where the JWT is exchanged, ``Caller.jwt_claims`` are a fourth part.
+If the JWT is exchanged, ``Caller.jwt_claims`` are a fourth part.
 """
 
 FillTexts = Callable[
     [Mapping[str, str | CallerTemplate], Caller | None], Awaitable[Mapping[str, str]]
 ]
-"""Fills in texts for a caller. Raises CredentialsMissing, IdentityRequired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthParts:
-    """What all servers' tokens have in common; ``now`` returns seconds since 1970."""
+    """The parts that the tokens of all servers share; ``now`` returns seconds since 1970."""
 
     web: OAuthWeb
     fill: FillTexts
@@ -84,7 +83,7 @@ class OAuthParts:
     now: Callable[[], float]
 
     async def filled(self, client: OAuthClient, caller: Caller | None) -> Mapping[str, str]:
-        """Return the ``id`` and the ``secret`` of a client, as far as its entry has them.
+        """Return the ``id`` and the ``secret`` of a client, if its entry has them.
 
         Raises as ``fill``.
         """
@@ -93,7 +92,7 @@ class OAuthParts:
 
 
 class ServerAccess:
-    """Gets and keeps the tokens for one server, each for one owner."""
+    """The tokens for one server, one for each owner."""
 
     def __init__(self, config: ServerConfig, auth: ServerAuth, parts: OAuthParts) -> None:
         self.config = config
@@ -103,7 +102,7 @@ class ServerAccess:
         self._owners: dict[Owner, OwnerTokens] = {}
         self._found: Discovered | None = None
         self._callers_issuer: Issuer | None = None
-        """The issuer of callers' JWTs, where it is another than the server's."""
+        """The issuer of callers' JWTs, if it differs from the server's."""
         self._challenge: Challenge | None = None
         self._grants = UnattendedGrants(parts.web, auth, parts.now)
 
@@ -112,15 +111,15 @@ class ServerAccess:
 
     def is_for(self, config: ServerConfig, auth: ServerAuth) -> bool:
         """Return whether these are the tokens of an entry."""
-        if config is self.config and auth is self._auth:  # as in all calls but those after a reload
+        if config is self.config and auth is self._auth:  # in all calls except those after a reload
             return True
         return config.url == self.config.url and auth == self._auth
 
     def offer(self, caller: Caller) -> Owner:
-        """Keep the JWT of a request, where tokens are got by it; return the owner of the tokens.
+        """Keep the JWT of a request, if it is exchanged for tokens; return the owner of the tokens.
 
-        A user whom no JWT proves gets no session: it would be opened with that user's login.
-        Raises IdentityRequired.
+        A user without a JWT gets no session, as it would have that user's login. Raises
+        IdentityRequired.
         """
         owner = self.owner_of(caller)
         if self._auth.login_for is LoginFor.USER and caller.jwt is None:
@@ -134,7 +133,7 @@ class ServerAccess:
         return owner
 
     def owner_of(self, caller: Caller) -> Owner:
-        """Return in whose name a call's token is. Raises IdentityRequired."""
+        """Return the owner of a call's token. Raises IdentityRequired."""
         match self._auth.login_for:
             case LoginFor.DEPLOYMENT:
                 return ()
@@ -146,7 +145,7 @@ class ServerAccess:
                 return (*owner, caller.jwt_claims) if self._auth.grant.needs_jwt else owner
 
     async def check_login(self, caller: Caller) -> bool:
-        """Check, without a request to anybody, that a call would find the login that it needs.
+        """Check, without sending a request, that a call would find the login that it needs.
 
         Return whether the call has to prove its user as well. Raises LoginRequired,
         CredentialsMissing, LoginsUnavailable.
@@ -181,20 +180,20 @@ class ServerAccess:
         return {AUTHORIZATION: f"{BEARER}{token.access}"}
 
     def drop(self, owner: Owner, access: str) -> None:
-        """Forget a token that the server refused, and what was found out of its issuer."""
+        """Discard a token that the server refused, and the discovered issuer."""
         self._found = self._callers_issuer = None
         if (tokens := self._owners.get(owner)) is not None:
             tokens.drop(access)
 
     def note_challenge(self, challenge: Challenge) -> None:
-        """Keep what the server said last of the tokens that it wants."""
+        """Keep the server's last statement about the tokens that it wants."""
         self._challenge = challenge
 
     async def widen(self, owner: Owner, access: str, scopes: tuple[str, ...]) -> None:
-        """Prepare for another token, with more scopes.
+        """Prepare for another token with more scopes.
 
-        Those that the server wants are kept with a login, so that the next sign-in requests them.
-        Raises CredentialsInsufficient, and LoginRequired where a person has to allow it.
+        The demanded scopes are stored with a login, for the next sign-in. Raises
+        CredentialsInsufficient, and LoginRequired if a person has to allow it.
         """
         allowed = self._auth.scopes
         await self._note_demanded(owner, scopes)
@@ -213,7 +212,7 @@ class ServerAccess:
         if set(scopes) <= set(granted):
             names = ", ".join(scopes) or "it names none"
             raise insufficient(f"the server requires scopes that the login already has: {names}")
-        self._owners.pop(owner, None)  # the next call reads what is stored by then
+        self._owners.pop(owner, None)  # the next call reads the login stored at that time
         union = tuple(dict.fromkeys((*granted, *scopes)))
         raise self._login_required(owner, "the server requires scopes that the login lacks", union)
 
@@ -227,7 +226,6 @@ class ServerAccess:
     def _login_required(
         self, owner: Owner, why: str, scopes: tuple[str, ...] = ()
     ) -> LoginRequired:
-        """Build the error of a missing login; ``scopes`` are those that it should have."""
         server_id = self.config.server_id
         error = LoginRequired(
             f"the user has to sign in to server {server_id} first; tell the user",
@@ -241,7 +239,6 @@ class ServerAccess:
         return error if self._auth.login_for is LoginFor.USER else of_operator(error, server_id)
 
     async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> AccessToken:
-        """Get a token, another one than that which the server refused."""
         if self._auth.grant.needs_person:
             return await self._logged_in(owner, caller, refused)
         found = await self._discovered()
@@ -259,13 +256,12 @@ class ServerAccess:
     async def _logged_in(
         self, owner: Owner, caller: Caller | None, refused: str | None
     ) -> AccessToken:
-        """Return the token of the owner's login. Raises LoginNeeded."""
         logins = self._parts.logins
         if logins is None:
             raise LoginNeeded(_NO_KEY)
         stored = await logins.find(self.login_owner(owner))
         if stored is None:
-            raise LoginNeeded(NO_LOGIN)  # without a request to anybody
+            raise LoginNeeded(NO_LOGIN)  # without sending a request
         filled = await self._parts.filled(self._auth.client, caller)
         return await logins.token(stored, await self._discovered(), filled, refused)
 
@@ -285,7 +281,7 @@ class ServerAccess:
             raise self._login_required(owner, str(error), error.scopes) from None
 
     def login_owner(self, owner: Owner) -> LoginOwner:
-        """Return under whose name the login of an owner is stored."""
+        """Return the owner in the format of stored logins."""
         tenant_id, user_id, issuer = (*owner, "", "", "")[:3]
         return LoginOwner(
             server_id=self.config.server_id,
@@ -298,7 +294,7 @@ class ServerAccess:
     async def _discovered(self) -> Discovered:
         if self._found is None:
             if self._challenge is None and self._auth.issuer is None:
-                # it may name metadata that are nowhere else
+                # only the challenge may name the metadata
                 self._challenge = await find_challenge(self._parts.web, self._server)
             discovery = Discovery(self._parts.web, self._server, self._auth)
             self._found = await discovery.discover(self._challenge)
@@ -332,7 +328,7 @@ class ServerAccess:
         )
 
     def _tokens_of(self, owner: Owner, caller: Caller | None) -> "OwnerTokens":
-        """Return the tokens of an owner; of too many the one used longest ago is dropped."""
+        """Return the tokens of an owner; at a limit the least recently used ones are dropped."""
         known = self._owners.get(owner)
         if known is not None:
             return known
@@ -350,7 +346,7 @@ class ServerAccess:
         return tokens
 
     def _of_same_user(self, owner: Owner) -> Collection[Owner]:
-        """Return the owners that differ from one in the claims of the JWT alone."""
+        """Return the owners that differ from this one only in the claims of the JWT."""
         if not self._auth.grant.needs_jwt:
             return ()
         return [it for it in self._owners if it[:3] == owner[:3]]
@@ -366,7 +362,7 @@ class ServerAccess:
 
 
 def of_operator(error: LoginRequired, server_id: str) -> LoginRequired:
-    """Return the error of a missing login that an operator has to make, and not who calls."""
+    """Return the error of a missing login that an operator, not the caller, has to provide."""
     return LoginRequired(
         f"an operator has to sign in to server {server_id} first; tell the user",
         details=error.details,
@@ -375,7 +371,7 @@ def of_operator(error: LoginRequired, server_id: str) -> LoginRequired:
 
 
 def login_command(owner: LoginOwner, scopes: tuple[str, ...] = ()) -> str:
-    """Return the command by which an operator signs in."""
+    """Return the command for an operator to sign in."""
     options = [("--tenant", owner.tenant_id), ("--user", owner.user_id)]
     options += [("--scope", scope) for scope in scopes]
     words = [word for option in options if option[1] for word in option]
@@ -383,7 +379,7 @@ def login_command(owner: LoginOwner, scopes: tuple[str, ...] = ()) -> str:
 
 
 def insufficient(reason: str) -> CredentialsInsufficient:
-    """Build the error of credentials that are not accepted; the reason is for operators only."""
+    """Build the error of rejected credentials; the reason is for operators only."""
     return CredentialsInsufficient(
         "the server, or its issuer, does not accept the gateway's credentials for this call; do "
         "not try again: tell the user, or an operator",
@@ -392,24 +388,22 @@ def insufficient(reason: str) -> CredentialsInsufficient:
 
 
 LOGIN_FRESH_S = 10.0
-"""A token of a stored login is looked up again after so long: it may be renewed elsewhere, or gone
-by a logout."""
+"""Seconds until a stored login is read again, as it can be renewed or removed elsewhere."""
 
 RETRY_S = 5.0
-"""An issuer that is down is tried again after so long, while the last token has not ended."""
+"""Pause before retrying an unavailable issuer while the last token is valid."""
 
 GetToken = Callable[[str | None], Awaitable[AccessToken]]
-"""Gets another token than this one, which the server refused; None is for any.
+"""Gets a token other than the given one, which the server refused; None means any.
 
 Raises IssuerUnavailable, OAuthRefused, LoginNeeded.
 """
 
 
 class OwnerTokens:
-    """Keeps the token of one owner in memory.
+    """The token of one owner in memory.
 
-    ``now`` returns seconds since 1970, in which issuers say when a token ends; ``clock`` those that
-    have passed.
+    ``now`` returns seconds since 1970, the unit of a token's expiry; ``clock`` is monotonic.
     """
 
     def __init__(
@@ -424,9 +418,8 @@ class OwnerTokens:
         self._now = now
         self._clock = clock
         self.jwt: CallerJwt | None = None
-        """The last JWT that proved the owner, where it is exchanged for tokens."""
+        """The last JWT that proved the owner, if it is exchanged for tokens."""
         self.scopes: tuple[str, ...] = ()
-        """Those of the last token."""
         self._fresh_s = LOGIN_FRESH_S if is_stored else math.inf
         self._token: AccessToken | None = None
         self._until = self._ends = 0.0
@@ -440,10 +433,11 @@ class OwnerTokens:
         return f"<OwnerTokens has_token={self._token is not None}>"
 
     async def current(self) -> AccessToken:
-        """Return a token that is good for a while. Raises as GetToken.
+        """Return a token that is valid for a while. Raises as GetToken.
 
-        While the issuer is down the last one is used until it ends, unless the server refused it.
-        Those who waited for an attempt that failed fail with it, else each would wait for its own.
+        While the issuer is unavailable, the last token is used until it expires, unless the server
+        refused it. Requests that waited for a failed attempt fail with its error instead of
+        starting their own.
         """
         self.used_at = self._clock()
         if self._token is not None and self.used_at < self._until:
@@ -457,7 +451,7 @@ class OwnerTokens:
             return await self._renew()
 
     def drop(self, access: str) -> None:
-        """Forget a token that the server refused, unless another one is in its place already."""
+        """Discard a token that the server refused, unless it was replaced already."""
         if self._token is None or self._token.access == access:
             self._token, self._refused = None, access
 
@@ -488,5 +482,5 @@ class OwnerTokens:
 
 
 def _good_for_s(life_s: float) -> float:
-    """Return for how many seconds a new token is used; a short-lived one for half its life."""
+    """Return how many seconds to use a new token; a short-lived one for half its life."""
     return life_s - min(MARGIN_S, life_s / 2)

@@ -1,4 +1,4 @@
-"""The tokens for all servers, and those of one session: a ServerAccess for each entry with auth."""
+"""The tokens of all servers, and those of one session: a ServerAccess for each entry with auth."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -47,12 +47,12 @@ def open_oauth(
 
 
 def now() -> float:
-    """Return seconds since 1970, in which issuers say when a token ends."""
+    """Return seconds since 1970."""
     return datetime.now(UTC).timestamp()
 
 
 class OAuthAccess(AsyncResource):
-    """Finds the tokens for a server; those of an entry that changed are forgotten."""
+    """The tokens for all servers; those of a changed entry are discarded."""
 
     def __init__(self, parts: OAuthParts) -> None:
         self._parts = parts
@@ -63,7 +63,7 @@ class OAuthAccess(AsyncResource):
 
     @property
     def parts(self) -> OAuthParts:
-        """What all servers' tokens have in common."""
+        """The parts that the tokens of all servers share."""
         return self._parts
 
     async def aclose(self) -> None:
@@ -80,9 +80,9 @@ class OAuthAccess(AsyncResource):
     def session(
         self, config: ServerConfig, auth: ServerAuth, caller: Caller | None
     ) -> SessionAccess:
-        """Return the tokens of a session; ``caller`` None is for nobody.
+        """Return the tokens of a session of ``caller``, or of the deployment without a caller.
 
-        The session that discovers a server in the name of ``config.discovery_caller`` has no JWT.
+        A session that discovers a server as ``config.discovery_caller`` does not have a JWT.
         """
         access = self.of(config, auth)
         is_discovery = caller is None or caller is config.discovery_caller
@@ -105,7 +105,6 @@ class OAuthAccess(AsyncResource):
 
 
 def _discovery_advice(auth: ServerAuth) -> str:
-    """Return what an operator can do about a server that lets nobody discover it."""
     advice = 'discovery requires a token; set "discovery" in "auth" of the entry'
     if auth.grant.needs_jwt:
         return advice
@@ -116,10 +115,9 @@ def _discovery_advice(auth: ServerAuth) -> str:
 
 
 class SessionTokens:
-    """The tokens of the session of ``caller``; None is for the deployment's.
+    """The tokens of the session of ``caller``, or of the deployment without one.
 
-    ``is_discovery`` is whether what the server offers is discovered in that name: an operator signs
-    in for it, and not who calls.
+    ``is_discovery`` means that the server is discovered as this caller; an operator has to sign in.
     """
 
     def __init__(
@@ -146,10 +144,10 @@ class SessionTokens:
     async def renewed(
         self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
     ) -> bool:
-        """Return whether a refused request should be sent once more, with another token."""
+        """Return whether to repeat a refused request with another token."""
         challenge = read_challenge(challenges)
         if challenge is None:
-            return False  # a refusal that has nothing to do with tokens
+            return False  # the refusal does not concern tokens
         self._access.note_challenge(challenge)
         access = sent.get(AUTHORIZATION, "").removeprefix(BEARER)
         if status == 401:
@@ -177,9 +175,9 @@ class SessionTokens:
 
 
 class DiscoveryTokens:
-    """The session that discovers a server whose tokens are its callers': it has none of theirs.
+    """Tokens of a session that discovers a server whose tokens belong to callers: it uses none.
 
-    Where the server lets nobody without a token, that of ``discovery`` is used, if there is one.
+    If the server requires a token, that of ``discovery`` is used, if configured.
     """
 
     def __init__(self, discovery: SessionAccess | None, without: ProxyError) -> None:
@@ -199,7 +197,7 @@ class DiscoveryTokens:
     async def renewed(
         self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
     ) -> bool:
-        """Return whether a refused request should be sent once more, with a token."""
+        """Return whether to repeat a refused request with a token."""
         if read_challenge(challenges) is None or (status != 401 and not sent):
             return False
         if self._discovery is None:

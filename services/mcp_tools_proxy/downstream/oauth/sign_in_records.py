@@ -1,8 +1,7 @@
-"""The records of unfinished sign-ins: what is kept of each, sealed, for ten minutes.
+"""Encrypted records of unfinished sign-ins, kept for ten minutes.
 
-``BrowserSecret`` binds the steps of a sign-in to one browser: a secret in its cookie. The state
-that an issuer sees is a digest of the secret: who has the state alone, from a link or a log of the
-issuer, cannot make the cookie.
+``BrowserSecret``, a secret in a cookie, binds the steps of a sign-in to one browser. The issuer
+sees a digest of it as the state, which does not reveal the cookie in a link or a log.
 """
 
 import hmac
@@ -37,18 +36,17 @@ _FULL = "too many sign-ins are pending; try again in a few minutes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSignIn:
-    """An address that was offered: for whom, and the scopes that a call lacked."""
+    """An offered sign-in link: its owner, and the scopes that a call lacked."""
 
     owner: LoginOwner
     nonce: str = field(repr=False)
     scopes: tuple[str, ...] = ()
     expires_at: float
-    """In seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserStep:
-    """A trip of one browser to an issuer: to that of callers' tokens (own), or to the server's."""
+    """A browser's visit to an issuer: that of callers' tokens (own), or the server's."""
 
     to: Literal["own", "server"]
     nonce: str = field(repr=False)
@@ -61,9 +59,9 @@ _CLOSING = TypeAdapter(Closing)
 
 
 class SignInRecords:
-    """Keeps what sign-ins have come to; ``now`` returns seconds since 1970.
+    """Stored state of sign-ins; ``now`` returns seconds since 1970.
 
-    Each method raises LoginsUnavailable while the store does not work.
+    Each method raises LoginsUnavailable while the store fails.
     """
 
     def __init__(self, store: SignInStore, sealer: RecordSealer, now: Callable[[], float]) -> None:
@@ -76,18 +74,18 @@ class SignInRecords:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all replicas have the same records."""
+        """Whether all replicas share the records."""
         return self._store.is_shared
 
     def seconds_left(self, pending: PendingSignIn) -> int:
-        """Return for how long an address is good yet."""
+        """Return the remaining validity of a link."""
         return max(0, int(pending.expires_at - self._now()))
 
     async def offer(self, owner: LoginOwner, scopes: tuple[str, ...]) -> PendingSignIn:
         """Return the pending sign-in of an owner, with the scopes that any call lacked.
 
-        Begins with the id of its record: an owner has one, however many calls need a login. Of too
-        many scopes those of the last calls are kept.
+        The nonce begins with the id of its record, so an owner has one record for any number of
+        calls. Beyond the limit the latest scopes are kept.
         """
         id_ = self._id_of(owner)
         made = PendingSignIn(
@@ -99,7 +97,7 @@ class SignInRecords:
         sealed = self._sealer.seal(_PENDING.dump_json(made), id_)
         found = await self._add(RecordKind.PENDING, id_, sealed, self._share_of(owner))
         known = made if found == sealed else self._opened(_PENDING, found, id_)
-        if known is None:  # of a key that is no longer ours
+        if known is None:  # encrypted with a removed key
             await self._store.take(RecordKind.PENDING, id_)
             raise LoginsUnavailable(UNUSABLE, reason="a record cannot be decrypted")
         union = tuple(dict.fromkeys((*known.scopes, *scopes)))[-MAX_SCOPES:]
@@ -110,14 +108,14 @@ class SignInRecords:
         return known
 
     async def pending(self, nonce: str) -> PendingSignIn | None:
-        """Return the pending sign-in of an address, None if there is none."""
+        """Return the pending sign-in of a nonce, if any."""
         id_ = nonce[:_ID_CHARS]
         found = await self._store.find(RecordKind.PENDING, id_)
         pending = None if found is None else self._opened(_PENDING, found, id_)
         return pending if pending is not None and _is_same(pending.nonce, nonce) else None
 
     async def take_pending(self, nonce: str) -> PendingSignIn | None:
-        """Remove the pending sign-in of an address, and return it: once."""
+        """Remove and return the pending sign-in of a nonce."""
         if await self.pending(nonce) is None:
             return None
         id_ = nonce[:_ID_CHARS]
@@ -126,29 +124,29 @@ class SignInRecords:
         return pending if pending is not None and _is_same(pending.nonce, nonce) else None
 
     async def keep_step(self, name: str, step: BrowserStep) -> None:
-        """Keep a browser's step under a name that only its secret leads to.
+        """Store a browser's step under a name that only its secret reveals.
 
-        An address has a few steps at a time, and drops one for another: else who opens his own over
-        and over would use up all that there may be, and nobody else could sign in.
+        A link has a few steps at a time, and a further step replaces one of them. Otherwise
+        repeated opening of one link could use up the limit of records and block all other sign-ins.
         """
         share = self._share_of(step.login.request.owner)
         await self._use_slot(step.nonce, name, share)
         await self._keep(name, _STEP.dump_json(step), share)
 
     async def take_step(self, name: str) -> BrowserStep | None:
-        """Remove a step, and return it: once."""
+        """Remove and return a step."""
         return await self._take(_STEP, name)
 
     async def keep_closing(self, name: str, closing: Closing, owner: LoginOwner) -> None:
-        """Keep how a sign-in of an owner has ended."""
+        """Store the outcome of an owner's sign-in."""
         await self._keep(name, _CLOSING.dump_json(closing), self._share_of(owner))
 
     async def take_closing(self, name: str) -> Closing | None:
-        """Remove how a sign-in has ended, and return it: once."""
+        """Remove and return the outcome of a sign-in."""
         return await self._take(_CLOSING, name)
 
     async def _use_slot(self, nonce: str, name: str, share: str) -> None:
-        """Use one of the slots of an address for a step; drop the step of one if all are used."""
+        """Use a slot of a link for a step; if all are in use, drop the step of a random one."""
         for number in range(STEPS_PER_ADDRESS):
             if await self._add_slot(nonce, number, name, share):
                 return
@@ -173,7 +171,6 @@ class SignInRecords:
         await self._add(RecordKind.BROWSER, digest, self._sealer.seal(content, digest), share)
 
     async def _add(self, kind: RecordKind, name: str, sealed: bytes, share: str) -> bytes:
-        """Add a record; return the one that is there now. Raises LoginsUnavailable."""
         found = await self._store.add(kind, name, sealed, PENDING_S, share=share)
         if found is None:
             raise LoginsUnavailable(_FULL, reason="the limit, of all or of this tenant, is reached")
@@ -194,7 +191,6 @@ class SignInRecords:
             return None
 
     def _share_of(self, owner: LoginOwner) -> str:
-        """Return the name that the records of an owner's tenant have in common."""
         return self._sealer.name_of("tenant", owner.tenant_id)[:_ID_CHARS]
 
     def _id_of(self, owner: LoginOwner) -> str:
@@ -217,41 +213,41 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class BrowserSecret:
-    """The secret of one browser, for one trip to an issuer and back."""
+    """The secret of one browser, for one visit to an issuer."""
 
     cookie: str = field(repr=False)
 
     @classmethod
     def new(cls) -> "BrowserSecret":
-        """Return one that nobody has had."""
+        """Return a new random secret."""
         return cls(secrets.token_urlsafe(SECRET_BYTES))
 
     @property
     def state(self) -> str:
-        """The ``state`` of the trip."""
+        """The ``state`` of the visit."""
         return self._derived("state")
 
     @property
     def csrf(self) -> str:
-        """The token of the form by which the user goes on."""
+        """The CSRF token of the form for the user's confirmation."""
         return self._derived("csrf")
 
     @property
     def confirmation(self) -> str:
-        """The name under which the step waits for the user's button."""
+        """The name of the step that waits for the user's confirmation."""
         return self._derived("confirmation")
 
     @property
     def closing(self) -> str:
-        """The name under which this browser finds how its sign-in has ended."""
+        """The name of the outcome of this browser's sign-in."""
         return self._derived("closing")
 
     def is_of(self, state: str) -> bool:
-        """Return whether a state is the one of this browser."""
+        """Return whether a state belongs to this browser."""
         return hmac.compare_digest(self.state.encode(), state.encode("utf-8", "replace"))
 
     def allows(self, csrf: str) -> bool:
-        """Return whether a form is one that this browser was given."""
+        """Return whether a CSRF token belongs to this browser."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
     def _derived(self, purpose: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests to the token endpoint of an issuer (RFC 6749), as one client of it.
+"""Requests to the token endpoint of an issuer (RFC 6749) as one of its clients.
 
 ``UnattendedGrants`` gets tokens without a person: client credentials, token exchange, an identity
 assertion.
@@ -25,30 +25,30 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
 )
 
 MARGIN_S = 60.0
-"""A token is renewed so long before it ends: clocks may differ."""
+"""Tokens are renewed this long before they expire, as clocks may differ."""
 
 MAX_LIFE_S = 10 * 365 * 86_400
-"""A token that lives longer is renewed by then; issuers write whatever number they like."""
+"""Maximum life of a token: issuers can send any number."""
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
-"""How a client may authenticate itself here, the best first."""
+"""Supported client authentication methods, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerClient:
-    """What the gateway is at one issuer."""
+    """The gateway's identity at one issuer."""
 
     client_id: str
     secret: str | None = field(default=None, repr=False)
     method: str | None = None
-    """How it authenticates itself; None leaves it to what the issuer supports."""
+    """Its authentication method; None selects one that the issuer supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """An access token; ``expires_at`` is in seconds since 1970, None where the issuer did not say.
+    """An access token; ``expires_at`` is in seconds since 1970, None if unknown.
 
-    ``scopes`` are those that were granted.
+    ``scopes`` are the granted ones.
     """
 
     access: str = field(repr=False)
@@ -58,7 +58,7 @@ class AccessToken:
 
 
 class TokenEndpoint:
-    """Posts to an issuer's token endpoint; ``now`` returns seconds since 1970."""
+    """The token endpoint of an issuer; ``now`` returns seconds since 1970."""
 
     def __init__(
         self, web: OAuthWeb, issuer: Issuer, client: IssuerClient, now: Callable[[], float]
@@ -71,10 +71,9 @@ class TokenEndpoint:
     async def token(
         self, form: Mapping[str, str], scopes: tuple[str, ...] | None = None
     ) -> AccessToken:
-        """Request a token; ``scopes`` are requested, None for none.
+        """Request a token, optionally with ``scopes``.
 
-        An answer that names no scopes grants those. Raises IssuerUnavailable, and OAuthRefused with
-        the issuer's ``error``.
+        An answer without scopes grants the requested ones. Raises IssuerUnavailable, OAuthRefused.
         """
         content = await self.request({**form, **({"scope": " ".join(scopes)} if scopes else {})})
         try:
@@ -104,7 +103,7 @@ class TokenEndpoint:
         return await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, headers)
 
     def _credentials(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Return the headers and the fields by which the client authenticates itself."""
+        """Return the headers and the fields that authenticate the client."""
         client = self._client
         if client.secret is None:
             return {}, {"client_id": client.client_id}
@@ -119,11 +118,11 @@ class TokenEndpoint:
         supported = self._issuer.metadata.token_endpoint_auth_methods_supported
         if supported is not None and "client_secret_basic" not in supported:
             return "client_secret_post"
-        return "client_secret_basic"  # what an issuer supports that does not say (RFC 8414 §2)
+        return "client_secret_basic"  # the default of RFC 8414 §2
 
 
 def refusal(answer: HttpAnswer, issuer: str) -> OAuthRefused:
-    """Return the error of a refused request; only the issuer's code is kept of its words."""
+    """Return the error of a refused request, with only the code of the issuer's text."""
     error = _error_of(answer)
     shown = f": {error}" if error else ""
     return OAuthRefused(
@@ -139,13 +138,13 @@ def _error_of(answer: HttpAnswer) -> str:
 
 
 def earlier(one: float | None, other: float | None) -> float | None:
-    """Return the earlier of two ends; None is no end."""
+    """Return the earlier of two expiry times; None means never."""
     found = min(math.inf if one is None else one, math.inf if other is None else other)
     return None if math.isinf(found) else found
 
 
 def _usable(token: str) -> str:
-    """Return a token that a header can carry. Raises OAuthRefused."""
+    """Return a token that is valid in a header. Raises OAuthRefused."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         text = "the issuer's token has characters that are not allowed in a header"
         raise OAuthRefused(text, may_have_worked=True)
@@ -160,10 +159,7 @@ _ID_JAG = f"{_TOKEN_TYPE}id-jag"
 
 
 class UnattendedGrants:
-    """Gets tokens for one server; ``now`` returns seconds since 1970.
-
-    ``auth`` is what the server's entry says, ``web`` sends the requests.
-    """
+    """Tokens for one server without a person; ``now`` returns seconds since 1970."""
 
     def __init__(self, web: OAuthWeb, auth: ServerAuth, now: Callable[[], float]) -> None:
         self._web = web
@@ -171,7 +167,7 @@ class UnattendedGrants:
         self._now = now
 
     async def client_credentials(self, found: Discovered, client: IssuerClient) -> AccessToken:
-        """Get a token in the client's own name. Raises IssuerUnavailable, OAuthRefused."""
+        """Get a token of the client itself. Raises IssuerUnavailable, OAuthRefused."""
         return await self._endpoint(found.issuer, client).token(
             {"grant_type": Grant.CLIENT_CREDENTIALS.value, "resource": found.resource},
             self._auth.scopes,
@@ -180,9 +176,9 @@ class UnattendedGrants:
     async def exchange(
         self, found: Discovered, jwt_issuer: Issuer, client: IssuerClient, jwt: CallerJwt
     ) -> AccessToken:
-        """Exchange a caller's JWT at its issuer for a token for the server; it lives no longer.
+        """Exchange a caller's JWT at its issuer for a token for the server.
 
-        Raises as ``client_credentials``.
+        The token expires with the JWT at the latest. Raises as ``client_credentials``.
         """
         form = {
             **self._exchanged(jwt),
@@ -201,7 +197,7 @@ class UnattendedGrants:
         client: IssuerClient,
         jwt: CallerJwt,
     ) -> AccessToken:
-        """Exchange a caller's JWT for an assertion, and that for a token where it is meant for.
+        """Exchange a caller's JWT for an assertion, and the assertion for a token.
 
         The JWT goes to its own issuer, the assertion to the server's. Raises as
         ``client_credentials``.
@@ -236,5 +232,5 @@ class UnattendedGrants:
 
 
 def _no_longer_than(token: AccessToken, jwt: CallerJwt) -> AccessToken:
-    """Return a token that ends with the JWT it came from; what renews it is dropped."""
+    """Return a token that expires with its JWT at the latest, without its refresh token."""
     return replace(token, expires_at=earlier(token.expires_at, jwt.expires_at), refresh=None)
