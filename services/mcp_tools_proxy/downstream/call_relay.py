@@ -41,7 +41,7 @@ class PausableTimeout:
     def pause(self, ends_at: float) -> None:
         """Stop the clock of the time-out until ``resume`` was called as often as ``pause``.
 
-        A pause is bounded: it ends the request at ``ends_at``, on the event loop's clock.
+        A pause is bounded: the time-out still expires at ``ends_at``, on the event loop's clock.
         """
         self._pauses += 1
         if self._pauses == 1 and not self._ended:

@@ -160,10 +160,9 @@ class RequestSender:
         """Send one request within the server's call time-out and return its raw result.
 
         The request waits for an attempt to connect; in the pause between two attempts it fails at
-        once. It is sent once more if it got no answer and is ``repeatable`` and its client was not
-        asked for input; if it is ``idempotent`` and the connection was closed before any byte of an
-        answer; or if it was not executed because the session was lost. Otherwise it is never sent
-        twice.
+        once. Unless its client was asked for input, it is sent once more if it got no answer and is
+        ``repeatable``; if it is ``idempotent`` and the connection was closed before any byte of an
+        answer; or if it was not executed because the session was lost.
 
         The request counts towards the share of ``tenant_id`` in the calls in flight. ``waited_s``
         seconds of the time-out are spent already. ``caller`` provides the headers that the server's

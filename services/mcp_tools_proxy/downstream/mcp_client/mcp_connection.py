@@ -58,7 +58,7 @@ _CACHED_NAME_CHARS = 256
 """Headers of longer names are not cached: a resource's URI can have a megabyte."""
 
 HeaderParameters = dict[tuple[str, ...], str]
-"""By the path of an argument, the header that repeats it."""
+"""The header that repeats an argument, by the argument's path."""
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
@@ -186,7 +186,7 @@ class McpConnection:
             CLIENT_CAPABILITIES_META_KEY: {},
         }
         self._header_parameters: dict[str, HeaderParameters] = {}
-        """By tool, the arguments to repeat in HTTP headers (``x-mcp-header``)."""
+        """Arguments to repeat in HTTP headers (``x-mcp-header``), by tool."""
         self._adopted: Mapping[str, JsonObject] = {}
         """Tools whose header arguments are read at the first call.
 

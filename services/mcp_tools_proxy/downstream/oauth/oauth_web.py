@@ -94,7 +94,7 @@ class HttpAnswer:
 
 
 class Zone(Enum):
-    """Kind of network of an address."""
+    """Network zone of an address."""
 
     PUBLIC = "public"
     PRIVATE = "private"

@@ -74,7 +74,7 @@ FillTexts = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthParts:
-    """The parts that the tokens of all servers share; ``now`` returns seconds since 1970."""
+    """Dependencies that the tokens of all servers share; ``now`` returns seconds since 1970."""
 
     web: OAuthWeb
     fill: FillTexts

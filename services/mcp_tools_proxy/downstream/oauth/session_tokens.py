@@ -63,7 +63,7 @@ class OAuthAccess(AsyncResource):
 
     @property
     def parts(self) -> OAuthParts:
-        """The parts that the tokens of all servers share."""
+        """Dependencies that the tokens of all servers share."""
         return self._parts
 
     async def aclose(self) -> None:

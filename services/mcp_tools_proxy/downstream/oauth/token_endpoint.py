@@ -159,7 +159,7 @@ _ID_JAG = f"{_TOKEN_TYPE}id-jag"
 
 
 class UnattendedGrants:
-    """Tokens for one server without a person; ``now`` returns seconds since 1970."""
+    """Grants of tokens for one server without a person; ``now`` returns seconds since 1970."""
 
     def __init__(self, web: OAuthWeb, auth: ServerAuth, now: Callable[[], float]) -> None:
         self._web = web
