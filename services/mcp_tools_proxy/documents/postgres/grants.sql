@@ -1,4 +1,4 @@
--- What the gateway's role may do: each time anew, so that another role can be named later.
+-- Privileges of the gateway's role, granted by every migration, so that the role can be changed.
 GRANT USAGE ON SCHEMA mcp_tools_proxy TO {{gateway}};
 GRANT SELECT ON mcp_tools_proxy.migrations TO {{gateway}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_tools_proxy.documents, mcp_tools_proxy.pages,

@@ -55,7 +55,7 @@ CREATE TABLE mcp_tools_proxy.chunks (
     FOREIGN KEY (tenant_id, doc_id) REFERENCES mcp_tools_proxy.documents ON DELETE CASCADE
 );
 
--- What changed of late, for replicas that may have missed a notification.
+-- Recent changes, for replicas that may have missed a notification.
 CREATE TABLE mcp_tools_proxy.changes (
     tenant_id text NOT NULL,
     doc_id text NOT NULL,
@@ -65,8 +65,8 @@ CREATE TABLE mcp_tools_proxy.changes (
 CREATE INDEX changes_made_by ON mcp_tools_proxy.changes (made_by);
 CREATE INDEX changes_made_at ON mcp_tools_proxy.changes (made_at);
 
--- Without a tenant, or with an empty one, there are no rows. FORCE: for the owner too, who has a
--- policy of its own instead.
+-- Without a tenant, or with an empty one, no rows are visible. FORCE applies this to the owner too,
+-- which has its own policy.
 DO $$
 DECLARE
     name text;
@@ -95,7 +95,7 @@ BEGIN
     IF TG_OP = 'DELETE' THEN changed := OLD; ELSE changed := NEW; END IF;
     INSERT INTO mcp_tools_proxy.changes (tenant_id, doc_id)
         VALUES (changed.tenant_id, changed.doc_id);
-    -- A few at a time, and none that another writer is at: it may take a minute to commit.
+    -- A few at a time, and skipping rows of another writer, whose commit can take a minute.
     DELETE FROM mcp_tools_proxy.changes WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM mcp_tools_proxy.changes WHERE made_at < now() - interval '1 hour'
         LIMIT 100 FOR UPDATE SKIP LOCKED));
@@ -107,13 +107,13 @@ $$;
 CREATE TRIGGER record_change AFTER INSERT OR UPDATE OR DELETE ON mcp_tools_proxy.documents
     FOR EACH ROW EXECUTE FUNCTION mcp_tools_proxy.record_change();
 
--- Whether any tenant has a document of that id: ACCESS_DENIED instead of DOCUMENT_NOT_FOUND.
+-- Whether any tenant has a document with that id: ACCESS_DENIED instead of DOCUMENT_NOT_FOUND.
 CREATE FUNCTION mcp_tools_proxy.has_doc_id(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM mcp_tools_proxy.documents WHERE doc_id = wanted)
 $$;
 
--- The documents that transactions from this one on have changed.
+-- Documents changed by this transaction and later ones.
 CREATE FUNCTION mcp_tools_proxy.changes_since(first text)
 RETURNS TABLE (tenant_id text, doc_id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

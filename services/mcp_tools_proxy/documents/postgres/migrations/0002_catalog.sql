@@ -1,5 +1,5 @@
--- What lists of documents show and compare: the language; title, id and tags without case, which the
--- gateway folds, those of documents that are there already as well (migrate.py). Run as the owner.
+-- Columns for lists of documents: the language, and the title, id and tags without case. The gateway
+-- folds these, also for existing documents (schema.py). Run as the owner.
 
 ALTER TABLE mcp_tools_proxy.documents
     ADD COLUMN language text,

@@ -1,6 +1,5 @@
--- Older versions of documents, each whole in one row: they are read seldom; and the PDFs that documents
--- were imported from, where these are kept. Without readers, for those of the document count. Run as
--- the owner.
+-- Older versions of documents, one row each, because they are rarely read, and the kept source PDFs.
+-- Without readers: those of the current document apply. Run as the owner.
 
 CREATE TABLE mcp_tools_proxy.versions (
     tenant_id text COLLATE "C" NOT NULL,
@@ -31,7 +30,7 @@ CREATE TABLE mcp_tools_proxy.originals (
     PRIMARY KEY (tenant_id, doc_id),
     FOREIGN KEY (tenant_id, doc_id) REFERENCES mcp_tools_proxy.documents ON DELETE CASCADE
 );
--- A PDF is compressed.
+-- PDFs are already compressed.
 ALTER TABLE mcp_tools_proxy.originals ALTER COLUMN content SET STORAGE EXTERNAL;
 
 DO $$

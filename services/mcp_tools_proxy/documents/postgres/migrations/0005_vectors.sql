@@ -1,5 +1,5 @@
--- The vectors of a document's chunks, for search by meaning: of one version, by one model, as half
--- floats one after the other. Run as the owner.
+-- Vectors of a document's chunks, for search by meaning: of one version, by one model, as concatenated
+-- half floats. Run as the owner.
 
 CREATE TABLE mcp_tools_proxy.vectors (
     tenant_id text COLLATE "C" NOT NULL,

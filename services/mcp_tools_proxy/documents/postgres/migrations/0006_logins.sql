@@ -1,5 +1,6 @@
--- Logins at the issuers of MCP servers, sealed by the gateway, which alone has the key; and who renews
--- one now. Owner and binding are JSON in UTF-8 that may hold what text may not. Run as the owner.
+-- Logins at the issuers of MCP servers, encrypted with the gateway's key, and the lease for renewing
+-- each. Owner and binding are JSON in UTF-8, which can contain U+0000, unlike text. Run as
+-- the owner.
 
 CREATE TABLE mcp_tools_proxy.logins (
     owner_key bytea PRIMARY KEY,
@@ -15,8 +16,8 @@ CREATE TABLE mcp_tools_proxy.logins (
 );
 CREATE INDEX logins_tenant_id ON mcp_tools_proxy.logins (tenant_id);
 
--- Logins of the deployment are of no tenant. A transaction that names none sees them only if it has
--- set that as well: who forgot to name a tenant sees no row.
+-- Logins of the deployment have no tenant. A transaction without a tenant sees them only if it also
+-- sets deployment_logins, so that a forgotten tenant shows no rows.
 ALTER TABLE mcp_tools_proxy.logins ENABLE ROW LEVEL SECURITY;
 ALTER TABLE mcp_tools_proxy.logins FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON mcp_tools_proxy.logins

@@ -1,5 +1,5 @@
--- Sign-ins that are not finished: sealed by the gateway, and named by digests that need its key. Run as
--- the owner.
+-- Unfinished sign-ins, encrypted by the gateway and named by digests that need its key. Run as the
+-- owner.
 
 CREATE TABLE mcp_tools_proxy.sign_ins (
     kind text COLLATE "C" NOT NULL,
@@ -10,8 +10,8 @@ CREATE TABLE mcp_tools_proxy.sign_ins (
 );
 CREATE INDEX sign_ins_ends_at ON mcp_tools_proxy.sign_ins (ends_at);
 
--- An issuer's answer names no tenant, only its state: a transaction sees the record that it has named,
--- and can list none. Records are added by the function below alone.
+-- An issuer's response contains no tenant, only its state: a transaction sees the record that it names
+-- and cannot list records. Only the function below adds records.
 ALTER TABLE mcp_tools_proxy.sign_ins ENABLE ROW LEVEL SECURITY;
 ALTER TABLE mcp_tools_proxy.sign_ins FORCE ROW LEVEL SECURITY;
 CREATE POLICY named_record ON mcp_tools_proxy.sign_ins
@@ -19,7 +19,7 @@ CREATE POLICY named_record ON mcp_tools_proxy.sign_ins
     WITH CHECK (name = nullif(current_setting('mcp_tools_proxy.sign_in', true), ''));
 CREATE POLICY all_records ON mcp_tools_proxy.sign_ins TO CURRENT_USER USING (true) WITH CHECK (true);
 
--- Returns the content of the record that is there now, NULL where there are as many of its kind as may be.
+-- Returns the content of the stored record, or NULL if the limit of its kind is reached.
 CREATE FUNCTION mcp_tools_proxy.add_sign_in(
     new_kind text, new_name text, new_content bytea, seconds double precision, most bigint)
 RETURNS bytea
@@ -27,7 +27,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known bytea;
 BEGIN
-    -- An address is requested again with each call: that waits for nobody.
+    -- An address is requested again with each call, so an existing record needs no lock.
     SELECT content INTO known FROM mcp_tools_proxy.sign_ins
         WHERE kind = new_kind AND name = new_name AND ends_at > clock_timestamp();
     IF FOUND THEN RETURN known; END IF;

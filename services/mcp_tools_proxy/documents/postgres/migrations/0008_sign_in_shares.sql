@@ -1,9 +1,9 @@
--- Whose sign-ins are counted together: those of one tenant could use all places. Run as the owner.
+-- Group in which sign-ins are counted: one tenant could use all places. Run as the owner.
 
 ALTER TABLE mcp_tools_proxy.sign_ins ADD COLUMN share text COLLATE "C" NOT NULL DEFAULT '';
 
--- Returns the content of the record that is there now, NULL where there are as many of its kind as may be,
--- or as many of its share as are free.
+-- Returns the content of the stored record. Returns NULL if its kind has no free place, or if its share
+-- already uses as many places as are free.
 DROP FUNCTION mcp_tools_proxy.add_sign_in(text, text, bytea, double precision, bigint);
 CREATE FUNCTION mcp_tools_proxy.add_sign_in(
     new_kind text, new_name text, new_content bytea, seconds double precision, most bigint, new_share text)
@@ -14,7 +14,7 @@ DECLARE
     taken bigint;
     own bigint;
 BEGIN
-    -- An address is requested again with each call: that waits for nobody.
+    -- An address is requested again with each call, so an existing record needs no lock.
     SELECT content INTO known FROM mcp_tools_proxy.sign_ins
         WHERE kind = new_kind AND name = new_name AND ends_at > clock_timestamp();
     IF FOUND THEN RETURN known; END IF;
