@@ -56,7 +56,7 @@ class CachedDocument:
         return f"<CachedDocument {self.head.doc_id!r}: {self.size_bytes} bytes>"
 
     def add(self, reading: Reading) -> None:
-        """Add parts of the same version; the readers can have changed."""
+        """Add parts of the same version; the readers may have changed."""
         self.head = reading.head
         document = reading.document
         if document is not None and self.document is None:

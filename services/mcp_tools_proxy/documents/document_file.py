@@ -334,7 +334,7 @@ class _ChunkEntry(BaseModel):
 
 
 class _ReadersEntry(BaseModel):
-    """Readers of the document. Unknown keys are refused, as they can be misspelt."""
+    """Readers of the document. Unknown keys are refused: they may be misspelt."""
 
     model_config = _STRICT | ConfigDict(extra="forbid")
 

@@ -176,7 +176,7 @@ class ChangeFeed:
     async def _poll(self, connection: asyncpg.Connection) -> None:
         """Report changes since the last poll; the first poll only records the position.
 
-        Transactions that were in progress are read again, as they can have ended since.
+        Transactions that were in progress are read again: they may have ended since.
         """
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             mark = await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")

@@ -49,7 +49,7 @@ def one_line_of(error: BaseException) -> str:
 async def connect(url: str, **options: Any) -> asyncpg.Connection:
     """Open a connection without named prepared statements. Raises one of FAILURES.
 
-    Behind PgBouncer in transaction mode, the next transaction does not know a name, or it belongs
+    Behind PgBouncer in transaction mode, the next transaction does not know the name, or it belongs
     to another client's statement.
     """
     try:
