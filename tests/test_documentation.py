@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from docs.http_api import PAGE, written
 from mcp_tools_proxy.domain.audit import Check
 from mcp_tools_proxy.gateway.explainer import ORDER
 from tests.requirements import REQUIREMENTS
@@ -98,6 +99,11 @@ def test_every_id_has_one_anchor() -> None:
     ids = [name for page in (CONTRACT, CRITERIA) for name in _EXPLICIT.findall(text_of(page))]
     twice = {name for name in ids if ids.count(name) > 1}
     assert {name for name in twice if not name.startswith("t-")} == set()  # T: on both pages
+
+
+def test_the_page_of_the_http_api_is_generated_from_the_openapi_document() -> None:
+    """``make docs`` writes it."""
+    assert written(text_of(PAGE)) == text_of(PAGE)
 
 
 def is_broken(page: Path, target: str) -> bool:

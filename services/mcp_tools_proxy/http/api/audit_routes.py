@@ -78,7 +78,7 @@ class RecordQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Tenant whose documents are listed. Default: all tenants."),
+        Field(description="Tenant whose records are returned. Default: all tenants."),
     ] = None
     user_id: Identifier | None = None
     agent: Identifier | None = None
@@ -357,7 +357,8 @@ class AuditRoutes(Feature):
         format of the audit log, without `seq` and `mac`, which are assigned when it is written.
         `lost` reports how many `records` a slow reader missed at this point. `end` closes the
         stream; its `reason` is an error code, such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16
-        streams can be open. The right is checked repeatedly. Requires the operator right `audit`.
+        streams can be open, 4 of them by operators of one tenant. The right is checked at least
+        once a second. A comment is sent every 15 s. Requires the operator right `audit`.
         """
         operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         self._lifecycle.check_serving()

@@ -410,7 +410,8 @@ class BatchRoutes(Feature):
     async def execute_batch(self, parsed: ParsedRequest[BatchRequest | ReplyRequest]) -> Response:
         """Run several tools in parallel.
 
-        Calls are checked and charged individually; results are in the order of the calls. `calls`
+        A batch has 1 to `MCP_PROXY_MAX_BATCH_CALLS` calls (default 32). Calls are checked and
+        charged individually; results are in the order of the calls. `calls`
         can also be part of a model's answer, unchanged: `tool_calls` of OpenAI's Chat Completions,
         `output` of OpenAI's Responses, `content` of Anthropic's Messages, or `parts` of Gemini's
         content. In this case, `messages` are the messages to append to the conversation.

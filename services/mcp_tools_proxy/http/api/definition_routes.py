@@ -169,7 +169,8 @@ class DefinitionRoutes(Feature):
         """Accept the current definition of an item.
 
         Writes the definition to definitions.lock.json if its hash is still `sha256`. Later calls
-        can use the item. Requires the operator right `definitions`.
+        can use the item. INVALID_REQUEST means that no server offers the item. Requires the
+        operator right `definitions`.
         """
         body = parsed.body
         add_to_operation(

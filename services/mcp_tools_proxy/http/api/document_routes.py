@@ -163,8 +163,8 @@ class DocumentRoutes(Feature):
     ) -> DocumentsAnswer:
         """List documents.
 
-        Lists the documents of one tenant or of all tenants, in pages of 100. Requires the operator
-        right `documents`.
+        Lists the documents of one tenant or of all tenants, in pages of 100. With documents in
+        PostgreSQL `tenant_id` is required. Requires the operator right `documents`.
         """
         after = None if query.cursor is None else _key_of(query.cursor)
         if query.tenant_id is not None and query.doc_id is not None:
@@ -204,7 +204,11 @@ class DocumentRoutes(Feature):
         right=OperatorRight.DOCUMENTS,
     )
     async def get_document(self, parsed: ParsedRequest[None], query: DocumentQuery) -> Response:
-        """Read a whole document."""
+        """Read a whole document.
+
+        Returns the JSON form without `readers`, with the version as `ETag`. Requires the operator
+        right `documents`.
+        """
         key = _key_named(parsed, query)
         with _as_api_errors():
             document = await self._writer.document(key)
@@ -236,6 +240,9 @@ class DocumentRoutes(Feature):
         `If-None-Match: *` creates a document; `If-Match` replaces the version it names. A file that
         is not JSON is imported in a separate process, with OCR for scans if it is configured. A
         replaced document keeps its readers, unless the query or the JSON document names readers.
+        The body has at most `MCP_PROXY_MAX_DOCUMENT_BYTES`, and 120 s to arrive. If the client
+        disconnects, the import is cancelled and nothing is stored. Requires the operator right
+        `documents`.
         """
         # a replica that stops waits for it as for a call
         self._lifecycle.check_serving()
@@ -276,7 +283,8 @@ class DocumentRoutes(Feature):
     ) -> DocumentFacts:
         """Delete a document.
 
-        Deletes the version named in `If-Match`; `*` matches any version.
+        Deletes the version named in `If-Match`; `*` matches any version. Requires the operator
+        right `documents`.
         """
         key = _key_named(parsed, query)
         with _as_api_errors():
@@ -296,7 +304,10 @@ class DocumentRoutes(Feature):
     async def get_document_rights(
         self, parsed: ParsedRequest[None], query: DocumentQuery
     ) -> Response:
-        """Show who may read a document."""
+        """Show who may read a document.
+
+        The access rights have a separate `ETag`. Requires the operator right `documents`.
+        """
         key = _key_named(parsed, query)
         with _as_api_errors():
             head = await self._writer.head(key)
@@ -321,7 +332,7 @@ class DocumentRoutes(Feature):
 
         Replaces the access rights: only the named users and roles can read the document, on all
         replicas within a second. `If-Match` takes the `ETag` of the access rights, not that of the
-        document.
+        document. Requires the operator right `documents`.
         """
         key = _key_named(parsed, query)
         readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()

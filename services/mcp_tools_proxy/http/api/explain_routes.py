@@ -124,9 +124,9 @@ class ExplainRoutes(Feature):
 
         Takes the body of `execute`. Nothing is run or charged. The answer lists each check with its
         verdict, the deciding rule and its location, what would be sent to which target, and the
-        remaining budgets. Missing logins are reported, but no issuer is contacted and no sign-in is
-        started. Requires the operator right `audit`, unless presets can be switched without a
-        token.
+        remaining budgets. Missing logins are reported, but no issuer is contacted, no sign-in is
+        started and no session is opened. Requires the operator right `audit`, unless presets can be
+        switched without a token.
         """
         body = parsed.body
         asserted = asserted_by_body(body)

@@ -128,7 +128,10 @@ class HealthRoutes(Feature):
         needs_token=False,
     )
     async def get_health(self, parsed: ParsedRequest[None]) -> Response:
-        """Liveness check."""
+        """Liveness check.
+
+        Checks no dependency.
+        """
         return json_response({"status": "ok"})
 
     @operation(
@@ -144,7 +147,11 @@ class HealthRoutes(Feature):
         needs_token=False,
     )
     async def get_readiness(self, parsed: ParsedRequest[None]) -> Response:
-        """Readiness check."""
+        """Readiness check.
+
+        503 only while the replica is starting or stopping; a failed dependency makes it `degraded`.
+        Only operators get errors, problems and paths; others get states and numbers.
+        """
         readiness = self._health.readiness()
         if not await self._shows_details(parsed.request.scope):
             readiness = readiness.brief
@@ -189,7 +196,10 @@ class HealthRoutes(Feature):
         needs_token=False,
     )
     async def get_signing_keys(self, parsed: ParsedRequest[None]) -> Response:
-        """Public keys for verifying caller assertions."""
+        """Public keys for verifying caller assertions.
+
+        Clients may cache them for 5 minutes.
+        """
         if self._published_keys is None:
             raise RouteNotFound("no keys to publish: this gateway signs no assertions")
         response = json_response(self._published_keys())

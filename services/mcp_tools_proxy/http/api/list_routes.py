@@ -152,7 +152,10 @@ class PreviewedToolAnswer(AnswerModel, title="PreviewedTool"):
 
 
 class PresetPreviewAnswer(ActivePresetAnswer, title="PresetPreview"):
-    """A preset, the items a switch to it would leave out, and the tools in list order."""
+    """A preset, the items a switch to it would leave out, and the tools in list order.
+
+    `problems` are only for operators without a tenant.
+    """
 
     active: Annotated[bool, Field(description="Whether the preset is active.")]
     agents: Annotated[

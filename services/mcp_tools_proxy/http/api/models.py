@@ -33,12 +33,6 @@ RequestTraceId = Annotated[
     object,
     AfterValidator(_text_or_number),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}),
-    Field(
-        description=(
-            "Any text or number. Characters other than printable ASCII become _, characters "
-            "after the first 128 are dropped, and an empty trace id counts as absent."
-        )
-    ),
 ]
 
 
@@ -119,7 +113,15 @@ class RequestContext(BaseModel):
             ),
         ),
     ] = None
-    trace_id: RequestTraceId | None = None
+    trace_id: Annotated[
+        RequestTraceId | None,
+        Field(
+            description=(
+                "Any text or number. Characters other than printable ASCII become _, characters "
+                "after the first 128 are dropped, and an empty trace id counts as absent."
+            )
+        ),
+    ] = None
 
 
 class ExecuteRequest(CallRequest, RequestContext):

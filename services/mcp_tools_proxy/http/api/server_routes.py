@@ -302,8 +302,9 @@ class ServerRoutes(Feature):
     async def list_servers(self, parsed: ParsedRequest[None]) -> ServersAnswer:
         """Show the state of the downstream servers.
 
-        Lists all servers and their state. With `offers`, operators with the right `audit` also get
-        all items that one server offers.
+        Lists all servers and their state. With `offers`, operators with the right `audit` for all
+        tenants also get the items that one server offers, in pages of at most 100 items and about
+        1 MiB.
         """
         is_operator = await require_authentication(self._authenticator, parsed.request)
         offers = None
@@ -327,8 +328,9 @@ class ServerRoutes(Feature):
 
         Reconnects at once on the replica that receives the request, without waiting for the next
         retry; a stdio server's process is restarted. Calls in flight end as if the connection was
-        lost. Several requests in quick succession reconnect it only once. Requires the operator
-        right `config`.
+        lost. Several requests in quick succession reconnect it only once. INVALID_REQUEST: the
+        server is disabled, or its entry is invalid. Requires the operator right `config`, of a
+        token without a tenant.
         """
         is_operator = await require_authentication(self._authenticator, parsed.request)
         server_id = server_id_of(parsed.request.path_params["server_id"])
