@@ -99,7 +99,6 @@ bench: $(VENV)/.dev  ## compare performance with bare FastAPI and a minimal forw
 
 docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
 	$(BIN)/python docs/settings_table.py
-	$(BIN)/python -m docs.error_messages
 	$(BIN)/python docs/http_api.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Self
 
-from docs.message_texts import (
+from tests.goldens.source_modules import (
     Function,
     Module,
     arguments_of,
