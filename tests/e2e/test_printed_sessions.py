@@ -109,7 +109,7 @@ SETTINGS: dict[int, dict[str, Any]] = {
 
 
 def test_each_session_prints_calls() -> None:
-    assert [len(list(calls_of(page))) for page in SESSIONS] == [3, 5, 2, 2, 2]
+    assert [len(list(calls_of(page))) for page in SESSIONS] == [3, 4, 2, 2, 2]
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
