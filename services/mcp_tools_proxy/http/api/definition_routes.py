@@ -83,8 +83,8 @@ class DefinitionItem(AnswerModel, title="Definition"):
     hash of the current definition; a request to accept the definition sends it. ``uncovered``
     lists fields that a version 1 entry of the lock file does not cover. ``guards`` lists the
     guards' findings; with ``hidden``, the item is hidden from all callers because of them.
-    ``unstable`` is present if the server has offered several definitions that nobody accepted,
-    and shows how the last two differ.
+    ``unstable`` is present if the server has offered several definitions that were not accepted,
+    and shows the difference between the last two.
     """
 
     server_id: str

@@ -43,7 +43,7 @@ class ExplainedCheck(AnswerModel):
 
 
 class SentCall(AnswerModel):
-    """Target and names of what would be sent, without values."""
+    """Target and argument names of the call that would be sent, without values."""
 
     to: Annotated[str, Field(description="`server`, `documents` or `retrieval`.")]
     server_id: str | None = None
@@ -123,10 +123,10 @@ class ExplainRoutes(Feature):
         """Explain how a call would be handled.
 
         Takes the body of `execute`. Nothing is run or charged. The answer lists each check with its
-        verdict, the deciding rule and its location, what would be sent to which target, and the
-        remaining budgets. Missing logins are reported, but no issuer is contacted, no sign-in is
-        started and no session is opened. Requires the operator right `audit`, unless presets can be
-        switched without a token.
+        verdict, the deciding rule and its location, the call that would be sent and its target, and
+        the remaining budgets. Missing logins are reported, but no issuer is contacted, no sign-in
+        is started and no session is opened. Requires the operator right `audit`, unless presets can
+        be switched without a token.
         """
         body = parsed.body
         asserted = asserted_by_body(body)

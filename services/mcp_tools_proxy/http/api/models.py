@@ -42,7 +42,7 @@ Agent = Annotated[
     Identifier,
     Field(
         description=(
-            "Agent, by its profile name in agents.json. Required if there are profiles, unless "
+            "Name of the agent's profile in agents.json. Required if there are profiles, unless "
             "the gateway is configured otherwise."
         )
     ),
