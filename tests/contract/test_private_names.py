@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 import uvicorn
 from fastapi.routing import APIRoute
-from redis.asyncio import ConnectionPool
+from redis.asyncio import Connection, ConnectionPool
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -83,6 +83,7 @@ def redis_bridge_has(name: str) -> Callable[[], bool]:
 HTTP, FLOW = "server/http_protocol.py", "server/slow_clients.py"
 SERVER = "server/uvicorn_server.py"
 REDIS = "ratelimit/redis_storage.py"
+PIPELINE = "ratelimit/redis_pipeline.py"
 STDIO = "downstream/mcp_client/stdio_process.py"
 
 # sse_starlette, which the mcp package imports, replaces uvicorn.Server.handle_exit by a function of
@@ -140,6 +141,7 @@ LEANS = [
         exports("aiohttp.http_exceptions", "ContentEncodingError"),
     ),
     Lean("limits", "bridge.prefixed_key", REDIS, redis_bridge_has("prefixed_key")),
+    Lean("redis", "Connection._writer", PIPELINE, sets(Connection, "_writer")),
     Lean("asyncio", "_transport", STDIO, sets(asyncio.subprocess.Process, "_transport")),
 ]
 

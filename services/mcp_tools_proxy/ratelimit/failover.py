@@ -4,7 +4,6 @@ It limits each wait, opens on failure, and probes in the background until the st
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -17,9 +16,6 @@ from mcp_tools_proxy.system.failure_reasons import redis_reason
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-
-MAX_CONCURRENT_CALLS = 64
-"""Maximum number of concurrent calls to the store, each on one connection; others wait."""
 
 PROBE_INTERVAL_S = 1.0
 PROBE_TIMEOUT_S = 1.0
@@ -53,13 +49,11 @@ class SharedStore:
         self.problem: str | None = None
         self._storage = opened.storage
         self._name = opened.name
-        self._connect = opened.connect
         self._disconnect = opened.disconnect
         self._metrics = metrics
         self._probe_interval_s = probe_interval_s
         self._sleep = sleep
         self._down = asyncio.Event()
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     def __repr__(self) -> str:
         return f"<SharedStore {self._name} {'up' if self.up else 'down'}>"
@@ -69,29 +63,25 @@ class SharedStore:
     ) -> T:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
-        Raises StoreDown if the store is down, fails, or answers too late; the last two mark it
-        down. A call that waits too long for a slot also raises StoreDown, but leaves the store up.
+        Raises StoreDown when the store is down (without waiting), fails, or answers too late; the
+        last two mark it down.
         """
-        admitted = False
+        if not self.up:
+            raise StoreDown
         try:
-            async with io_timeout(wait_s), self._slots:
-                admitted = True
-                if self.up:
-                    return await operation(self._storage)
+            async with io_timeout(wait_s):
+                return await operation(self._storage)
         except _FAILURES as error:
-            if admitted:
-                self._failed(error)
+            self._failed(error)
             raise StoreDown from error
-        raise StoreDown
 
     async def connect(self) -> None:
-        """Open the connections, or mark the store down; wait at most two seconds.
+        """Open the connection, or mark the store down; wait at most one second.
 
         A cold connection takes twice the round trips of a call. With a slow store that exceeded a
         call's wait, so it was counted in this process, and 11 calls passed a limit of 10.
         """
         if await self._answers():
-            await self._open_connections()
             self._recovered()
 
     async def run(self) -> None:
@@ -101,8 +91,6 @@ class SharedStore:
         """
         while True:
             if await self._answers():
-                if not self.up:  # while it is up, calls use the connections
-                    await self._open_connections()
                 self._recovered()
                 await self._down.wait()
                 await self._disconnect()
@@ -127,11 +115,6 @@ class SharedStore:
                 self.problem = f"Redis: {redis_reason(_cause_of(error))}"
             return False
         return True
-
-    async def _open_connections(self) -> None:
-        with contextlib.suppress(TimeoutError):  # calls open the missing connections
-            async with io_timeout(PROBE_TIMEOUT_S):
-                await self._connect(MAX_CONCURRENT_CALLS + 1)  # one for the probe
 
     def _failed(self, error: Exception) -> None:
         self._metrics.limit_store_failures.inc()

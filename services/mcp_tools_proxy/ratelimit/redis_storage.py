@@ -1,17 +1,16 @@
 """The storage in Redis for budgets that replicas share."""
 
-import asyncio
 import contextlib
 from collections.abc import Sequence
 
 import structlog
 from limits.aio.storage import RedisStorage
 from limits.errors import StorageError
-from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio import ConnectionPool
 from redis.exceptions import RedisError
 
 from mcp_tools_proxy.ratelimit.budget_rules import Budget
+from mcp_tools_proxy.ratelimit.redis_pipeline import Script, ScriptPipeline
 from mcp_tools_proxy.ratelimit.storage import (
     Attempt,
     CounterReading,
@@ -24,7 +23,7 @@ from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
 
 MAX_CONNECTIONS = 80
-"""More than ``failover.MAX_CONCURRENT_CALLS``: the probe needs a connection, too."""
+"""For the probe, and for calls that find a foreign value at one of our keys."""
 
 _READ = """
 local function read(key, window_s)
@@ -50,13 +49,13 @@ end
 Deletes a foreign value: of another type, not an integer, or without expiry.
 """
 
-_READ_MANY = f"""{_READ}
+_READ_MANY = Script(f"""{_READ}
 local reply = {{}}
 for i, key in ipairs(KEYS) do
   reply[2 * i - 1], reply[2 * i] = read(key, tonumber(ARGV[i]))
 end
 return table.concat(reply, ' ')
-"""
+""")
 """Reads KEYS. ARGV: the seconds of each key's window.
 
 Numbers come as one text: the client takes 2 µs to read each item of a list.
@@ -73,7 +72,7 @@ end
 """
 """Adds to a counter, whose window begins with its first charge."""
 
-_CHARGE_CALL = f"""{_READ}{_CHARGE}
+_CHARGE_CALL = Script(f"""{_READ}{_CHARGE}
 local refused, reply, deleted = 0, {{}}, {{}}
 for i, key in ipairs(KEYS) do
   local count, left = read(key, tonumber(ARGV[3 * i - 2]))
@@ -98,21 +97,21 @@ if refused == 0 then
   end
 end
 return {{refused, table.concat(reply, ' '), table.concat(deleted, ' ')}}
-"""
+""")
 """Charges a call to all budgets of calls, or to none if one of KEYS is exhausted or unusable.
 
 ARGV: the seconds of each key's window, its limit and unit. Returns whether the call is refused, the
 readings afterwards, and the positions of keys whose foreign values were deleted.
 """
 
-_CHARGE_MANY = f"""{_CHARGE}
+_CHARGE_MANY = Script(f"""{_CHARGE}
 local sums = {{}}
 for i, key in ipairs(KEYS) do
   local done, sum = pcall(charge, key, tonumber(ARGV[2 * i - 1]), ARGV[2 * i])
   sums[i] = done and sum or 'failed'
 end
 return sums
-"""
+""")
 """Charges each of KEYS. ARGV: each key's amount, and its window in seconds."""
 
 _UNFIT_VALUE = ("WRONGTYPE", "not an integer", "would overflow")
@@ -139,10 +138,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
             key_prefix=KEY_PREFIX,
             connection_pool=pool,  # type: ignore[arg-type]  # documented, but typed as a scalar
         )
-        self._client = Redis(connection_pool=pool)
-        self._read_many = self._client.register_script(_READ_MANY)
-        self._charge_call = self._client.register_script(_CHARGE_CALL)
-        self._charge_many = self._client.register_script(_CHARGE_MANY)
+        self.pipeline = ScriptPipeline(pool)
         self._local = MemoryStorage()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
@@ -161,8 +157,10 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         """Charge one call in one round trip, see CountingStorage; foreign values step by step."""
         arguments = [word for b in budgets for word in (b.window_s, b.limit, b.unit)]
         try:
-            refused, text, deleted = await self._charge_call(
-                [self.bridge.prefixed_key(budget.key) for budget in budgets], arguments
+            refused, text, deleted = await self.pipeline.run(
+                _CHARGE_CALL,
+                [self.bridge.prefixed_key(budget.key) for budget in budgets],
+                arguments,
             )
         except RedisError as error:
             raise StorageError(error) from error
@@ -179,7 +177,8 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
     async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         """Read several counters with the clock of Redis; raises StorageError if Redis fails."""
         try:
-            text = await self._read_many(
+            text = await self.pipeline.run(
+                _READ_MANY,
                 [self.bridge.prefixed_key(key) for key, _ in counters],
                 [window_s for _, window_s in counters],
             )
@@ -207,7 +206,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         keys = [self.bridge.prefixed_key(key) for key, _, _ in charges]
         arguments = [word for _, window_s, amount in charges for word in (amount, window_s)]
         try:
-            sums = await self._charge_many(keys, arguments)
+            sums = await self.pipeline.run(_CHARGE_MANY, keys, arguments)
         except RedisError as error:
             raise StorageError(error) from error
         return [
@@ -234,24 +233,11 @@ def open_redis(url: str) -> SharedStorage:
     ``limits.errors.StorageError``.
     """
     opened = open_pool(url, max_connections=MAX_CONNECTIONS)
-    pool = opened.connections
-
-    async def connect(count: int) -> None:
-        connections: list[AbstractConnection] = []
-
-        async def open_one() -> None:
-            connections.append(await pool.get_connection())  # type: ignore[no-untyped-call]
-
-        try:  # all are opened before any is released; calls open those that failed
-            await asyncio.gather(*(open_one() for _ in range(count)), return_exceptions=True)
-        finally:
-            for connection in connections:
-                await pool.release(connection)
+    storage = SharedRedisStorage(opened.connections)
 
     async def disconnect() -> None:
         with contextlib.suppress(RedisError):  # a broken connection may fail to close
-            await pool.disconnect(inuse_connections=False)
+            storage.pipeline.disconnect()
+            await opened.connections.disconnect(inuse_connections=False)
 
-    return SharedStorage(
-        storage=SharedRedisStorage(pool), name=opened.name, connect=connect, disconnect=disconnect
-    )
+    return SharedStorage(storage=storage, name=opened.name, disconnect=disconnect)

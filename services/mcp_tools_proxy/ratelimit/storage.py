@@ -100,14 +100,10 @@ def spent_of(budgets: Sequence[Budget], readings: Sequence[CounterReading]) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStorage:
-    """A storage that replicas share, and its name for log lines (without user and password).
-
-    ``connect`` opens a number of connections before their use, ``disconnect`` drops the idle ones.
-    """
+    """A storage that replicas share, and its name for log lines (without user and password)."""
 
     storage: CountingStorage
     name: str
-    connect: Callable[[int], Awaitable[None]]
     disconnect: Callable[[], Awaitable[None]]
 
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 
 def idle_clock() -> float:
@@ -16,24 +15,48 @@ def idle_clock() -> float:
     return time.monotonic() - time.thread_time()
 
 
-@asynccontextmanager
-async def io_timeout(seconds: float) -> AsyncIterator[None]:
-    """Raise TimeoutError when the body has waited ``seconds`` on the idle clock."""
-    loop = asyncio.get_running_loop()
-    ends = idle_clock() + seconds
-    async with asyncio.timeout(None) as scope:
-        timer: asyncio.TimerHandle
+class io_timeout:  # noqa: N801 - used like asyncio.timeout
+    """Raise TimeoutError when the body has waited ``seconds`` on the idle clock.
 
-        def check_deadline() -> None:
-            nonlocal timer
-            left = ends - idle_clock()
-            if left > 0:
-                timer = loop.call_later(left, check_deadline)
-            else:
-                scope.reschedule(loop.time())
+    ``asyncio.timeout`` in a generator took 10 µs, twice in each call with budgets in Redis.
+    """
 
-        timer = loop.call_later(max(seconds, 0), check_deadline)
-        try:
-            yield
-        finally:
-            timer.cancel()
+    __slots__ = ("_cancelled_before", "_ends", "_expired", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._expired = False
+
+    async def __aenter__(self) -> None:
+        if (task := asyncio.current_task()) is None:
+            raise RuntimeError("a time-out needs a task")
+        self._task = task
+        self._cancelled_before = task.cancelling()
+        self._ends = idle_clock() + self._seconds
+        self._wait(max(self._seconds, 0))
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._check)
+
+    def _check(self) -> None:
+        left_s = self._ends - idle_clock()
+        if left_s > 0:
+            self._wait(left_s)
+        else:
+            self._expired = True
+            self._task.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if (
+            self._expired
+            and self._task.uncancel() <= self._cancelled_before
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
+            raise TimeoutError from error

@@ -9,7 +9,7 @@ from limits.errors import StorageError
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
-from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
+from mcp_tools_proxy.ratelimit.failover import SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.storage import (
     CounterReading,
@@ -79,13 +79,11 @@ class Rig:
         self.metrics = Metrics()
         self.storage = ScriptedStorage()
         self.sleeper = Sleeper()
-        self.connected: list[int] = []
         self.disconnected = 0
         self.shared = SharedStore(
             SharedStorage(
                 storage=self.storage,
                 name="redis://store:6379/0",
-                connect=self._connect,
                 disconnect=self._disconnect,
             ),
             metrics=self.metrics,
@@ -93,9 +91,6 @@ class Rig:
         )
         memory = MemoryStorage()
         self.limiter = Limiter(BUDGETS, memory=memory, shared=self.shared, metrics=self.metrics)
-
-    async def _connect(self, count: int) -> None:
-        self.connected.append(count)
 
     async def _disconnect(self) -> None:
         self.disconnected += 1
@@ -149,12 +144,6 @@ async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
     await rig.limiter.charge_tokens(admission, 5)
     await rig.passed(10)
     assert rig.storage.attempts == attempts
-
-
-async def test_calls_that_queued_for_a_store_are_not_sent_to_it_once_it_is_down(rig: Rig) -> None:
-    rig.storage.hangs = True
-    await asyncio.gather(*(rig.limiter.admit(ChargedCall(f"tenant {n}")) for n in range(500)))
-    assert rig.storage.attempts == MAX_CONCURRENT_CALLS
 
 
 async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> None:
@@ -270,13 +259,6 @@ async def test_a_store_that_stays_down_is_probed_at_intervals_of_a_second(rig: R
             await asyncio.sleep(0.01)
         watch.cancel()
     assert (rig.storage.attempts, rig.sleeper.slept) == (4, [1.0] * 4)
-
-
-async def test_each_call_at_once_and_the_probe_get_a_connection_before_the_first_call(
-    rig: Rig,
-) -> None:
-    await rig.limiter.connect()
-    assert rig.connected == [65]
 
 
 async def test_connections_from_before_a_failure_are_dropped(rig: Rig) -> None:

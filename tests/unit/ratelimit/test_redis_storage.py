@@ -1,5 +1,4 @@
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
-from tests.support.held_port import free_port
 from tests.support.tables import each_row
 
 
@@ -14,10 +13,4 @@ from tests.support.tables import each_row
 async def test_the_name_of_a_storage_shows_no_secret(url: str, name: str) -> None:
     opened = open_redis(url)
     assert opened.name == name
-    await opened.disconnect()
-
-
-async def test_connections_that_cannot_be_opened_are_left_to_the_calls() -> None:
-    opened = open_redis(f"redis://127.0.0.1:{free_port()}")
-    await opened.connect(3)
     await opened.disconnect()
