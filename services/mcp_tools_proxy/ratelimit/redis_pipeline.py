@@ -115,7 +115,7 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(unwritten))
 
     def data_received(self, data: bytes) -> None:
-        """Give each reply to its request."""
+        """Match the replies with the requests, in order."""
         try:
             self._replies.feed(data)
             while (reply := self._replies.gets()) is not False:
