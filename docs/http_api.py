@@ -72,7 +72,8 @@ class Reference:
     def _route(self, method: str, path: str, operation: Part) -> Iterator[str]:
         yield f'<a id="{operation["operationId"]}"></a>\n'
         yield f"### `{method} {path}`\n"
-        parts = [f"**{operation['summary']}.**", operation.get("description", "")]
+        title = f"**{operation['summary']}** (`{operation['operationId']}`)."
+        parts = [title, operation.get("description", "")]
         yield " ".join(filter(None, parts)) + "\n"
         if rows := [*self._parameters(operation), *self._body(operation)]:
             yield _table(("in", "name", "type", "meaning"), rows)
