@@ -185,3 +185,23 @@ async def test_a_session_whose_stream_is_open_is_in_use() -> None:
             await events.first_id()
             await asyncio.sleep(4 * idle_s)
             assert (await served.http.post("/mcp", json=ping, headers=headers)).status_code == 200
+
+
+async def test_sessions_are_counted_while_they_hold_a_level_or_a_stream() -> None:
+    async with serving() as served:
+        silent, session_id = await served.open_session(), await served.open_session()
+        counted = [served.facade.sessions]
+        await served.set_log_level(session_id)
+        counted.append(served.facade.sessions)
+        async with opened(served, session_id) as events, opened(served, silent) as others:
+            await events.first_id()
+            await others.first_id()
+            counted.append(served.facade.sessions)
+
+        async def only_the_level_is_held() -> bool:
+            return served.facade.sessions == 1
+
+        await eventually(only_the_level_is_held)
+        await served.http.delete("/mcp", headers={**TENANT, "Mcp-Session-Id": session_id})
+        counted.append(served.facade.sessions)
+    assert counted == [0, 1, 2, 0]

@@ -24,7 +24,7 @@ from mcp_tools_proxy.mcp.server.list_changes import (
 )
 from mcp_tools_proxy.mcp.server.request import McpRequest
 from mcp_tools_proxy.mcp.server.results import Json, protocol_error
-from mcp_tools_proxy.policy.tenant_share import check_tenant_streams
+from mcp_tools_proxy.policy.tenant_share import TenantCounts, check_tenant_streams
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, SUBSCRIPTION_ID_META_KEY
 
@@ -152,8 +152,8 @@ class ListenStreams:
         self._on_subscribed = on_subscribed
         self._max_streams = max_streams
         self._max_streams_of_tenant = max_streams_of_tenant
-        self._open: dict[ListenStream, str] = {}
-        """The open streams, each with its tenant id."""
+        self._open: set[ListenStream] = set()
+        self._tenants = TenantCounts()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -168,14 +168,14 @@ class ListenStreams:
         stream = ListenStream(id_, send)
         try:
             self._check_capacity(request.caller.tenant_id)
-            self._open[stream] = request.caller.tenant_id
-            with ExitStack() as subscribed:
+            self._open.add(stream)
+            with self._tenants.counting(request.caller.tenant_id), ExitStack() as subscribed:
                 honored = await self._subscribe(stream, request, wanted, subscribed)
                 await stream.run(honored)
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=True) from None
         finally:
-            self._open.pop(stream, None)
+            self._open.discard(stream)
         return {"_meta": stream.meta}
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class ListenStreams:
                 f"{self._max_streams} streams are open, which is the limit; close one, or try "
                 "again later"
             )
-        check_tenant_streams(self._open.values(), tenant_id, limit=self._max_streams_of_tenant)
+        check_tenant_streams(self._tenants, tenant_id, limit=self._max_streams_of_tenant)
 
     async def _subscribe(
         self,

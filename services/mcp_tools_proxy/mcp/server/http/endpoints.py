@@ -116,7 +116,7 @@ class HttpEndpoints:
             shared=shared_sessions,
             max_held=limits.max_sessions,
             idle_s=limits.session_idle_s,
-            others=lambda: self._streams.legacy_sse_sessions,
+            others=self._streams.legacy_sse_sessions,
         )
         self._stateful = StatefulHttp(
             server,

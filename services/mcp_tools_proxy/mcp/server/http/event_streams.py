@@ -5,9 +5,8 @@ hours after its request was authenticated, so that is repeated.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -18,7 +17,7 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.http.responses import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.mcp.server.http.http_request import CallerCheck, HttpRequest
 from mcp_tools_proxy.mcp.server.results import Json
-from mcp_tools_proxy.policy.tenant_share import check_tenant_streams
+from mcp_tools_proxy.policy.tenant_share import TenantCounts, check_tenant_streams
 from mcp_tools_proxy.wire.encoding import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 
@@ -184,7 +183,6 @@ log = structlog.get_logger()
 class _OpenStream:
     scope: anyio.CancelScope
     check: CallerCheck
-    is_session: bool
     sends_last_message: bool
 
 
@@ -197,25 +195,19 @@ class OpenStreams:
 
     def __init__(self, *, max_of_tenant: int) -> None:
         self._max_of_tenant = max_of_tenant
-        self._open: dict[_OpenStream, str | None] = {}
-        """The open streams, each with the tenant whose session it keeps in use."""
+        self._open: set[_OpenStream] = set()
+        self._of_sessions = TenantCounts()
+        """The streams that keep a session in use."""
+        self.legacy_sse_sessions = TenantCounts()
+        """The streams that are sessions of their own."""
         self._closed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    @property
-    def legacy_sse_sessions(self) -> Counter[str]:
-        """Number of each tenant's streams that are a session of their own: legacy HTTP+SSE."""
-        return Counter(
-            tenant_id
-            for stream, tenant_id in self._open.items()
-            if stream.is_session and tenant_id is not None
-        )
-
     def check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if a tenant may open no more streams that use a session."""
-        check_tenant_streams(self._open.values(), tenant_id, limit=self._max_of_tenant)
+        check_tenant_streams(self._of_sessions, tenant_id, limit=self._max_of_tenant)
 
     async def serve(
         self,
@@ -234,12 +226,17 @@ class OpenStreams:
         """
         sent = _Sent(request.send)
         with anyio.CancelScope() as cancel:
-            stream = _OpenStream(cancel, request.check, is_session, sends_last_message)
-            self._open[stream] = session_tenant
+            stream = _OpenStream(cancel, request.check, sends_last_message)
+            self._open.add(stream)
             try:
-                await respond(sent)
+                with ExitStack() as counted:
+                    if session_tenant is not None:
+                        counted.enter_context(self._of_sessions.counting(session_tenant))
+                        if is_session:
+                            counted.enter_context(self.legacy_sse_sessions.counting(session_tenant))
+                    await respond(sent)
             finally:
-                del self._open[stream]
+                self._open.remove(stream)
                 self._closed.set()
         if cancel.cancelled_caught:
             await sent.finish()

@@ -6,7 +6,6 @@ client opens a stream for what no request of its has caused.
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import sub
@@ -29,7 +28,7 @@ from mcp_tools_proxy.mcp.server.http.session_records import SessionRecord, Sessi
 from mcp_tools_proxy.mcp.server.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.mcp.server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp.server.subscriptions import SessionSubscriptions
-from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
+from mcp_tools_proxy.policy.tenant_share import IdleSession, TenantCounts, select_session_to_evict
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.mcp.server.http.shared_sessions import Notice, SharedSessions
@@ -46,7 +45,7 @@ MAX_CANCELLED_ID_CHARS = 256
 class LiveSession:
     """What this process holds of one session: requests, a stream, and what its client has set."""
 
-    __slots__ = ("_is_shared", "caller", "handshake", "name", "record", "stream")
+    __slots__ = ("_is_shared", "caller", "handshake", "is_counted", "name", "record", "stream")
 
     def __init__(
         self,
@@ -64,6 +63,8 @@ class LiveSession:
         self.stream: SessionStream | None = None
         """The stream for what no request has caused, while the client holds one open."""
         self._is_shared = is_shared
+        self.is_counted = False
+        """Whether it is counted as one that holds something."""
 
     @property
     def is_held(self) -> bool:
@@ -130,7 +131,7 @@ class LiveSessions:
         shared: "SharedSessions | None",
         max_held: int,
         idle_s: float,
-        others: Callable[[], Counter[str]],
+        others: TenantCounts,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
@@ -141,10 +142,12 @@ class LiveSessions:
         self._others = others
         self._clock = clock
         self._live: dict[SessionName, LiveSession] = {}
+        self._held = TenantCounts()
+        """The sessions that hold something, or have taken the space to."""
 
     def __len__(self) -> int:
         """Number of sessions that hold something, those of legacy HTTP+SSE included."""
-        return self._held_tenants.total()
+        return self._held.total + self._others.total
 
     @contextmanager
     def use(
@@ -165,6 +168,7 @@ class LiveSessions:
             yield live
         finally:
             self._records.leave(claims.name, record)
+            self._count(live, is_held=live.is_held)
             if not record.users and not live.is_held and self._live.get(claims.name) is live:
                 del self._live[claims.name]
                 live.handshake.subscriptions.cancel_all()
@@ -175,21 +179,30 @@ class LiveSessions:
         Raises CapacityExceeded if no session may be ended for it. The caller takes the space before
         it waits for anything, else another one may.
         """
-        tenants = self._held_tenants
-        while tenants.total() >= self._max_held:
+        while self._held.total + self._others.total >= self._max_held:
             unused = [
                 IdleSession(name, live.caller.tenant_id, live.record.used + self._idle_s)
                 for name, live in self._live.items()
                 if not live.record.users
             ]
+            tenants = self._held.by_tenant + self._others.by_tenant
             name = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
             self._end_here(name)
-            tenants = self._held_tenants
 
     def make_space_for(self, live: LiveSession, *, opens_stream: bool = False) -> None:
         """Evict an unused session if one more will hold something. Raises CapacityExceeded."""
-        if not live.is_held and (opens_stream or self._shared is None):
+        if not live.is_counted and (opens_stream or self._shared is None):
             self.make_space(live.caller)
+            self._count(live, is_held=True)
+
+    def _count(self, live: LiveSession, *, is_held: bool) -> None:
+        """Count a session that holds something, unless it has ended."""
+        is_held = is_held and self._live.get(live.name) is live
+        if is_held and not live.is_counted:
+            self._held.add(live.caller.tenant_id)
+        elif live.is_counted and not is_held:
+            self._held.remove(live.caller.tenant_id)
+        live.is_counted = is_held
 
     async def receive(self, live: LiveSession, message: Mapping[str, Any]) -> None:
         """Receive a notification or response of a client, here or where it is waited for."""
@@ -289,12 +302,7 @@ class LiveSessions:
         live = self._live.pop(name, None)
         if live is not None:
             live.end()
-
-    @property
-    def _held_tenants(self) -> Counter[str]:
-        """Number of sessions of each tenant that hold something."""
-        held = Counter(live.caller.tenant_id for live in self._live.values() if live.is_held)
-        return held + self._others()
+            self._count(live, is_held=False)
 
 
 FIRST_STREAM_S = 10.0
