@@ -1,4 +1,4 @@
-"""One raw MCP client for each carrier and era: nothing between mends what is sent."""
+"""Raw MCP clients, one for each carrier and era; they send messages unchanged."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ LIST_CHANGES = {
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request that was sent: the messages until its response, and how to cancel it."""
+    """A sent request: the messages up to its response, and a way to cancel it."""
 
     id: object
     messages: AsyncIterator[Json]
@@ -42,14 +42,14 @@ class Exchange:
 
 
 class McpClient(ABC):
-    """A client of the gateway, whatever the carrier."""
+    """A client of the gateway, independent of the carrier."""
 
     def __init__(self, era: str) -> None:
         self.era = era
 
     @abstractmethod
     async def request(self, method: str, params: Json | None = None) -> Json:
-        """Send a request and return the message that answers it."""
+        """Send a request and return its response."""
 
     @abstractmethod
     def exchange(self, method: str, params: Json) -> AbstractAsyncContextManager[Exchange]:
@@ -57,15 +57,15 @@ class McpClient(ABC):
 
     @abstractmethod
     async def send(self, body: Json) -> None:
-        """Send a notification, or the response to a request of the gateway's."""
+        """Send a notification, or the response to a request of the gateway."""
 
     @abstractmethod
     def notifications(self) -> AbstractAsyncContextManager[AsyncIterator[Json]]:
-        """Receive what a legacy client is notified of outside of its requests."""
+        """Receive the notifications that a legacy client gets outside its requests."""
 
     @asynccontextmanager
     async def list_changes(self) -> AsyncIterator[AsyncIterator[Json]]:
-        """Receive the notifications of changed lists, by the way of the client's era."""
+        """Receive the notifications of changed lists, in the style of the client's era."""
         if self.era == LEGACY:
             async with self.notifications() as messages:
                 yield messages
@@ -76,7 +76,7 @@ class McpClient(ABC):
             yield listening.messages
 
     async def result(self, method: str, params: Json | None = None) -> Json:
-        """Return the result of a request that has to succeed."""
+        """Return the result of a request that must succeed."""
         message = await self.request(method, params)
         assert "result" in message, message
         result: Json = message["result"]
@@ -87,7 +87,7 @@ class McpClient(ABC):
         return await self.result("tools/call", call_of(tool, arguments, **params))
 
     async def all_messages(self, tool: str, arguments: Json | None = None, **params: Any) -> Any:
-        """Call a tool of ``s1``; return all that comes, the response last."""
+        """Call a tool of ``s1``; return all messages, the response last."""
         async with self.exchange("tools/call", call_of(tool, arguments, **params)) as call:
             return [message async for message in call.messages]
 
@@ -98,7 +98,7 @@ def call_of(tool: str, arguments: Json | None = None, **params: Any) -> Json:
 
 
 class HttpClient(McpClient):
-    """Over streamable HTTP: a POST for each message."""
+    """A client over streamable HTTP: a POST for each message."""
 
     def __init__(self, served: Served, raw: RawMcpClient) -> None:
         super().__init__(raw.era)
@@ -153,7 +153,7 @@ class HttpClient(McpClient):
 
 
 class DuplexClient(McpClient):
-    """Over a carrier that has one stream of messages each way; they are read by a Session."""
+    """A client over a carrier with one message stream in each direction, read by a Session."""
 
     def __init__(self, session: Session, capabilities: Json) -> None:
         super().__init__(session.era)
@@ -203,7 +203,6 @@ class DuplexClient(McpClient):
 
 
 def cancelled(request_id: object) -> Json:
-    """Build the notification that cancels a request."""
     return {"method": "notifications/cancelled", "params": {"requestId": request_id}}
 
 
@@ -215,7 +214,6 @@ async def opened(session: Session, capabilities: Json) -> DuplexClient:
 
 
 async def over_http(served: Served, era: str, capabilities: Json) -> HttpClient:
-    """Connect over streamable HTTP."""
     return HttpClient(served, await raw_client(served, era, **capabilities))
 
 
@@ -228,7 +226,7 @@ async def over_connector(backend: Backend, era: str, capabilities: Json) -> Dupl
 async def over_sse(
     served: Served, era: str, capabilities: Json, *, caller: Mapping[str, str] = TENANT
 ) -> AsyncIterator[DuplexClient]:
-    """Connect over HTTP+SSE: a GET for messages down, a POST for each message up."""
+    """Connect over HTTP+SSE: a GET receives messages, a POST sends each message."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def post(_: str, message: object) -> None:
@@ -256,7 +254,7 @@ async def over_sse(
 async def over_stdio(
     era: str, capabilities: Json, *, caller: Sequence[str] = ("--tenant", "tenant_1")
 ) -> AsyncIterator[DuplexClient]:
-    """Start ``mcp-tools-proxy stdio`` in this folder: a line for each message."""
+    """Start ``mcp-tools-proxy stdio`` in this folder: one line for each message."""
     process = _launch_stdio(caller)
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None

@@ -1,4 +1,4 @@
-"""A test that takes ``carrier`` runs over each; a module's fixtures may be shared for each."""
+"""Tests that take ``carrier`` run over each one; module fixtures can be shared per carrier."""
 
 from collections.abc import AsyncIterator
 
@@ -16,7 +16,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module", params=params_of(CARRIERS))
 def carrier(request: pytest.FixtureRequest) -> Carrier:
-    """Run a test over each of the carriers, in each era."""
+    """Run a test over each carrier in each era."""
     found: Carrier = request.param
     return found
 
@@ -32,5 +32,4 @@ async def gateway(
 
 @pytest.fixture(scope="module")
 async def client(gateway: Gateway) -> McpClient:
-    """Connect one client for all tests of a module."""
     return await gateway.connect()

@@ -1,4 +1,4 @@
-"""The gateway in front of one raw server, reached over the carrier that a test is run for."""
+"""The gateway in front of one raw server, reached over the test's carrier."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, chdir
@@ -23,7 +23,7 @@ from tests.support.service import CONFIG_DIR, eventually
 
 
 class Carrier(NamedTuple):
-    """How messages go between a client and the gateway, and in which era."""
+    """The transport between client and gateway, and its era."""
 
     name: str
     era: str
@@ -48,7 +48,7 @@ def params_of(carriers: list[Carrier]) -> list[Any]:
 
 
 def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
-    """Run a test over some of the carriers."""
+    """Run a test over some carriers."""
     return pytest.mark.parametrize("carrier", params_of(carriers), scope="module")
 
 
@@ -60,25 +60,25 @@ server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])
 
 
 class Gateway(NamedTuple):
-    """A running gateway, the raw server ``s1`` behind it, and how to connect a client to it."""
+    """A running gateway with the raw server ``s1``, and a way to connect clients."""
 
     server: RawServer
     connect: Callable[..., Awaitable[McpClient]]
 
     def show(self, *tools: str, **more: Any) -> None:
-        """Write another preset: ``tools`` of the server; ``more`` is as in ``make_preset``."""
+        """Write another preset: ``tools`` of the server; ``more`` as in ``make_preset``."""
         write_json(CONFIG_DIR / "preset_work.json", preset_of(tools, **more))
 
     async def until_running(self, count: int) -> None:
-        """Wait until so many calls run at the server."""
+        """Wait until this many calls run at the server."""
         await self._until(lambda: self.server.script.running_count == count)
 
     async def until_called(self, tool: str) -> None:
-        """Wait until the server was called for a tool."""
+        """Wait until the server receives a call of a tool."""
         await self._until(lambda: self.server.script.calls[tool] > 0)
 
     async def until_cancelled(self, count: int) -> None:
-        """Wait until the server was asked to cancel so many calls."""
+        """Wait until the server received this many cancellations."""
         await self._until(lambda: self.server.script.cancelled_count == count)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -99,12 +99,12 @@ async def gateway_over(
 ) -> AsyncIterator[Gateway]:
     """Serve ``tools`` and all prompts and resources of a raw server; ``raw`` are its options.
 
-    ``connect`` takes the capabilities that the client declares. Over the connector no frame may
-    arrive that is for no client.
+    ``connect`` takes the capabilities that the client declares. Over the connector, every frame
+    must be addressed to a client.
     """
     async with running_raw(**raw) as server, AsyncExitStack() as stack:
         config = Config(servers={"s1": server.entry}, presets=[preset_of(tools, **(preset or {}))])
-        # absolute: a gateway that several tests share outlives the folder of each
+        # absolute: a gateway shared by several tests outlives the folder of each
         options: dict[str, Any] = {"config": config, "config_dir": CONFIG_DIR.resolve()}
         era = carrier.era
         if carrier.name == "connector":
@@ -139,7 +139,7 @@ def expect_no_strays(backend: Backend) -> None:
 async def shared_gateway(
     carrier: Carrier, folder: Path, *tools: str, **raw: Any
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway for the tests of a module, none of which changes anything."""
+    """Run a gateway for a module's tests; none of them may change anything."""
     with chdir(folder):
         async with gateway_over(carrier, *tools, **raw) as gateway:
             yield gateway

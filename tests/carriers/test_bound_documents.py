@@ -1,4 +1,4 @@
-"""Documents that ``_meta`` binds a request to: over each carrier, in each era."""
+"""Requests bound to documents by ``_meta``, over each carrier in each era."""
 
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
@@ -15,13 +15,12 @@ SUBSCRIPTIONS: dict[str, tuple[str, Json]] = {
 
 
 async def text_of(client: McpClient, documents: object, **arguments: object) -> str:
-    """Return the text of a result for a request with these documents."""
     params = {"name": METADATA, "arguments": arguments, "_meta": {DOCUMENTS_KEY: documents}}
     result = await client.result("tools/call", params)
     return str(result["content"][0]["text"])
 
 
-async def test_a_request_is_bound_and_the_next_one_is_not(client: McpClient) -> None:
+async def test_documents_bind_one_request_but_not_the_next(client: McpClient) -> None:
     assert '"doc_1"' in await text_of(client, ["doc_1"])
     for documents in ([], ["other"]):
         refused = await text_of(client, documents, doc_id="doc_1")
@@ -30,14 +29,14 @@ async def test_a_request_is_bound_and_the_next_one_is_not(client: McpClient) -> 
     assert (await text_of(client, None)).startswith("INVALID_ARGUMENTS: ")
 
 
-async def test_a_list_leaves_out_the_one_document(client: McpClient) -> None:
+async def test_lists_omit_the_argument_of_the_only_document(client: McpClient) -> None:
     for documents, shown in ((["doc_1"], False), (["doc_1", "other"], True), ([], True)):
         listed = (await client.result("tools/list", {"_meta": {DOCUMENTS_KEY: documents}}))["tools"]
         (schema,) = [it["inputSchema"] for it in listed if it["name"] == METADATA]
         assert ("doc_id" in schema["properties"]) is shown
 
 
-async def test_what_is_no_list_of_documents_is_refused(client: McpClient) -> None:
+async def test_an_invalid_document_list_is_refused(client: McpClient) -> None:
     cases: list[object] = ["doc_1", {}, 7, [1], [""], ["a\n"], ["x"] * 1001]
     for documents in cases:
         for method in ["tools/call", "tools/list"]:
@@ -48,7 +47,7 @@ async def test_what_is_no_list_of_documents_is_refused(client: McpClient) -> Non
                 assert DOCUMENTS_KEY in message["error"]["message"]
 
 
-async def test_a_subscription_reads_the_documents_as_well(client: McpClient) -> None:
+async def test_a_subscription_validates_the_bound_documents(client: McpClient) -> None:
     method, params = SUBSCRIPTIONS[client.era]
     bound = {**params, "_meta": {DOCUMENTS_KEY: "doc_1"}}
     async with client.exchange(method, bound) as exchange:
@@ -56,7 +55,7 @@ async def test_a_subscription_reads_the_documents_as_well(client: McpClient) -> 
     assert (error["code"], DOCUMENTS_KEY in error["message"]) == (INVALID_PARAMS, True)
 
 
-async def test_no_server_learns_of_the_documents_or_of_whom_a_client_claims_to_be(
+async def test_servers_receive_neither_the_documents_nor_the_identity_a_client_claims(
     client: McpClient,
 ) -> None:
     meta = {DOCUMENTS_KEY: ["doc_1"], CALLER_KEY: {"tenant_id": "x"}, "com.example/kept": 1}

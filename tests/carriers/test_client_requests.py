@@ -1,4 +1,4 @@
-"""What servers request of a call's client: elicitation and sampling, in the way of each era."""
+"""Requests of servers during a call, in each era: elicitation and sampling."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,8 @@ DECLARED: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 
 
 async def respond(client: McpClient, tool: str, arguments: Json, answer: Json) -> tuple[Json, Json]:
-    """Call, answer the request that comes meanwhile, and return that request and the result."""
+    """Call, answer the request that arrives during the call, and return the request and the
+    result."""
     async with client.exchange("tools/call", call_of(tool, arguments)) as call:
         request = await anext(call.messages)
         await client.send({"id": request["id"], "result": answer})
@@ -30,10 +31,10 @@ async def respond(client: McpClient, tool: str, arguments: Json, answer: Json) -
 
 @legacy_carriers
 @server_eras
-async def test_a_legacy_client_receives_the_request_during_its_call_and_no_other_client_does(
+async def test_only_the_calling_legacy_client_receives_the_request(
     carrier: Carrier, server_era: str
 ) -> None:
-    """A message astray would arrive before the change of the list that ends the test."""
+    """A misrouted message would arrive before the list change that ends the test."""
     raw: dict[str, Any] = {"era": server_era, "sse": True}
     async with gateway_over(carrier, "request_client", "input", "echo", **raw) as gateway:
         client, other = await gateway.connect(**DECLARED), await gateway.connect(**DECLARED)
@@ -53,7 +54,7 @@ async def test_a_legacy_client_receives_the_request_during_its_call_and_no_other
 
 @modern_carriers
 @server_eras
-async def test_a_modern_client_is_answered_that_input_is_required_and_calls_again(
+async def test_a_modern_client_gets_input_required_and_calls_again(
     carrier: Carrier, server_era: str
 ) -> None:
     raw: dict[str, Any] = {"era": server_era, "sse": True}
@@ -71,7 +72,7 @@ async def test_a_modern_client_is_answered_that_input_is_required_and_calls_agai
 
 
 @modern_carriers
-async def test_answers_that_no_call_waits_for_are_the_client_s_error(carrier: Carrier) -> None:
+async def test_answers_that_no_call_waits_for_are_the_clients_error(carrier: Carrier) -> None:
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect(**DECLARED)
         params = call_of("request_client", FORM, inputResponses={"q": {}}, requestState="altered")
@@ -79,7 +80,9 @@ async def test_answers_that_no_call_waits_for_are_the_client_s_error(carrier: Ca
     assert (error["code"], "make the call again" in error["message"]) == (-32602, True)
 
 
-async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: Carrier) -> None:
+async def test_a_request_for_an_undeclared_capability_is_refused_to_the_server(
+    carrier: Carrier,
+) -> None:
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect()
         results = [await client.call("request_client", request) for request in REQUESTS]
@@ -87,7 +90,7 @@ async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: C
     assert codes == [-32601, -32601]
 
 
-async def test_what_a_client_did_not_declare_fails_the_call_of_a_server_that_requires_it(
+async def test_a_call_fails_if_its_server_requires_an_undeclared_capability(
     carrier: Carrier,
 ) -> None:
     async with gateway_over(carrier, "input", era="modern") as gateway:
@@ -99,7 +102,7 @@ async def test_what_a_client_did_not_declare_fails_the_call_of_a_server_that_req
 
 
 @legacy_carriers
-async def test_two_clients_answer_each_the_request_of_their_own_call(carrier: Carrier) -> None:
+async def test_each_client_answers_the_request_of_its_call(carrier: Carrier) -> None:
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         clients = [await gateway.connect(elicitation={}) for _ in range(2)]
         answers = [{"action": "accept", "content": {"name": f"answer {n}"}} for n in range(2)]
@@ -114,8 +117,8 @@ async def test_two_clients_answer_each_the_request_of_their_own_call(carrier: Ca
 
 
 @legacy_carriers
-async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier) -> None:
-    """It has the id of the request; only the client that received the request may answer."""
+async def test_an_answer_from_another_client_is_ignored(carrier: Carrier) -> None:
+    """It has the request's id, but only the client that received the request can answer it."""
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client, other = [await gateway.connect(elicitation={}) for _ in range(2)]
         async with client.exchange("tools/call", call_of("request_client", FORM)) as call:
@@ -130,8 +133,8 @@ async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier)
 
 
 @legacy_carriers
-async def test_an_answer_that_is_none_of_mcp_fails_the_request_at_once(carrier: Carrier) -> None:
-    """Else the call would wait for ten minutes, and no other call on its connection could ask."""
+async def test_an_invalid_mcp_answer_fails_the_request_immediately(carrier: Carrier) -> None:
+    """Otherwise the call would wait for ten minutes and block other requests on its connection."""
     answers: list[Json] = [{"result": None}, {"result": [1]}, {"error": None}, {"error": {"a": 1}}]
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect(elicitation={})

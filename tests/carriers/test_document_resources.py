@@ -1,4 +1,4 @@
-"""Documents as resources of MCP: over each carrier, in each era."""
+"""Documents as MCP resources, over each carrier in each era."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def test_the_templates_are_listed_completed_and_read(client: McpClient) ->
     assert (TRUNCATED in page["_meta"], whole["_meta"][TRUNCATED]) == (False, True)
 
 
-async def test_a_uri_that_cannot_be_read_says_why(client: McpClient) -> None:
+async def test_an_unreadable_uri_is_refused_with_a_reason(client: McpClient) -> None:
     for uri, code, is_missing in [
         ("doc://other", "DOCUMENT_NOT_FOUND", True),
         ("doc://doc_1/pages/900-901", "PAGES_NOT_FOUND", True),
@@ -51,7 +51,7 @@ async def test_a_uri_that_cannot_be_read_says_why(client: McpClient) -> None:
             assert (error["data"]["code"], error["code"]) == (code, number)
 
 
-async def test_a_bound_request_reads_and_completes_its_documents_alone(client: McpClient) -> None:
+async def test_a_bound_request_reads_and_completes_only_its_documents(client: McpClient) -> None:
     bound: dict[str, Any] = {"_meta": {DOCUMENTS_KEY: ["other"]}}
     read = await client.request("resources/read", {"uri": "doc://doc_1", **bound})
     assert read["error"]["data"]["code"] == "ACCESS_DENIED"

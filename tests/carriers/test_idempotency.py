@@ -1,4 +1,4 @@
-"""Idempotency keys in the ``_meta`` of tools/call: over each carrier, in each era."""
+"""Idempotency keys in the ``_meta`` of tools/call, over each carrier in each era."""
 
 from collections.abc import AsyncIterator
 
@@ -27,7 +27,7 @@ async def client(gateway: Gateway) -> McpClient:
 
 
 @pytest.mark.parametrize("tool", ["counter", "is_error"])
-async def test_a_call_that_comes_again_has_the_first_ones_result(
+async def test_a_repeated_call_returns_the_first_result(
     gateway: Gateway, client: McpClient, tool: str
 ) -> None:
     before = gateway.server.script.calls[tool]
@@ -37,21 +37,21 @@ async def test_a_call_that_comes_again_has_the_first_ones_result(
     assert gateway.server.script.calls[tool] == before + 1
 
 
-async def test_another_call_under_the_key_is_a_conflict(client: McpClient) -> None:
+async def test_another_call_with_the_same_key_is_a_conflict(client: McpClient) -> None:
     await client.call("meta", _meta={IDEMPOTENCY_KEY: "conflict"})
     result = await client.call("meta", {"a": 1}, _meta={IDEMPOTENCY_KEY: "conflict"})
     assert result["isError"] is True
     assert result["content"][0]["text"].startswith("IDEMPOTENCY_CONFLICT: ")
 
 
-async def test_a_key_stays_in_the_gateway(client: McpClient) -> None:
-    """A gateway behind this one would take the calls of all our callers for those of one."""
+async def test_a_key_is_not_passed_to_servers(client: McpClient) -> None:
+    """A gateway behind this one would mistake our callers' calls for those of one caller."""
     meta = {IDEMPOTENCY_KEY: "stays", "com.example/kept": 1}
     seen = (await client.call("meta", _meta=meta))["structuredContent"]
     assert ("com.example/kept" in seen, IDEMPOTENCY_KEY in seen) == (True, False)
 
 
-async def test_what_is_no_key_is_refused(gateway: Gateway, client: McpClient) -> None:
+async def test_an_invalid_key_is_refused(gateway: Gateway, client: McpClient) -> None:
     cases: list[object] = ["", "x" * 129, 7, "a\nb", ["k"]]
     for key in cases:
         with named_row(key):
@@ -66,7 +66,7 @@ def call_request(tool: str, meta: dict[str, object]) -> tuple[str, dict[str, obj
     return "tools/call", call_of(tool, _meta=meta)
 
 
-async def test_a_call_that_its_client_cancels_is_not_made_again(
+async def test_a_call_that_its_client_cancels_is_not_repeated(
     carrier: Carrier,
 ) -> None:
     async with gateway_over(carrier, "hang") as gateway:

@@ -1,4 +1,4 @@
-"""The active preset or a server changes while clients are connected: they are notified of it."""
+"""Connected clients are notified when the active preset or a server changes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/li
 
 
 async def kinds(messages: AsyncIterator[Json], *wanted: str) -> list[str]:
-    """Return the lists of which the messages say that they changed, once ``wanted`` are in them."""
+    """Return the lists that the messages report as changed, once they include ``wanted``."""
     received: list[str] = []
     async with asyncio.timeout(BOUND_S):
         while not set(wanted) <= set(received):
@@ -53,7 +53,7 @@ async def test_an_edited_preset_is_notified_and_listed_on_the_same_connection(
 
 @pytest.mark.requirement("W-19")
 async def test_only_the_lists_that_changed_are_notified(carrier: Carrier) -> None:
-    """Were more notified of the first change, that would arrive before what the second one is."""
+    """A wrong notification of the first change would arrive before that of the second."""
     async with gateway_over(carrier, "echo") as gateway:
         client = await gateway.connect()
         await list_all(client)
@@ -65,7 +65,7 @@ async def test_only_the_lists_that_changed_are_notified(carrier: Carrier) -> Non
 
 
 @pytest.mark.requirement("W-19")
-async def test_what_a_server_adds_to_the_view_is_notified(carrier: Carrier) -> None:
+async def test_items_that_a_server_adds_to_the_view_are_notified(carrier: Carrier) -> None:
     async with gateway_over(carrier, "late", only=("whoami",)) as gateway:
         client = await gateway.connect()
         await list_all(client)
@@ -83,7 +83,7 @@ async def test_a_modern_client_that_does_not_listen_is_not_notified(carrier: Car
         await list_all(silent)
         async with listening.list_changes() as changes:
             gateway.show("sleep")
-            if carrier.name != "stdio":  # there each client has a gateway of its own
+            if carrier.name != "stdio":  # each client has its own gateway
                 await kinds(changes, "tools")
 
             async def is_listed() -> bool:

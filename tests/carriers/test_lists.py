@@ -1,4 +1,4 @@
-"""What a client lists: the active preset's items, as their servers described them."""
+"""Lists contain the active preset's items, as described by their servers."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,6 @@ ITEMS["resources"].append(ODD_RESOURCE)
 async def gateway(
     carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
-    """The preset names one tool twice."""
     folder = tmp_path_factory.mktemp("gateway")
     tools = ("rich", "rich", "search", "sleep")
     async with shared_gateway(carrier, folder, *tools, extra=ITEMS) as running:
@@ -41,12 +40,11 @@ async def client(gateway: Gateway) -> McpClient:
 
 @pytest.fixture(scope="module")
 async def listed(client: McpClient) -> Lists:
-    """The items of each list, by its kind."""
     return {kind: (await client.result(METHOD_OF[kind]))[kind] for kind in METHOD_OF}
 
 
 @pytest.mark.requirement("W-07", "W-08")
-async def test_a_descriptor_is_listed_whole_as_its_server_sent_it(listed: Lists) -> None:
+async def test_a_descriptor_is_listed_unchanged(listed: Lists) -> None:
     for kind, descriptor in LISTS.values():
         assert descriptor in listed[kind]
 
@@ -59,7 +57,7 @@ async def test_each_item_of_the_view_is_listed_once(listed: Lists) -> None:
 
 
 @pytest.mark.requirement("W-08", "W-09", "W-10")
-async def test_what_seed_002_lists_is_listed_with_each_field_in_mcp_s_spelling(
+async def test_items_of_seed_002_are_listed_with_field_names_as_in_mcp(
     listed: Lists,
 ) -> None:
     for kind, descriptor in SEED_DESCRIPTORS.items():
@@ -68,7 +66,7 @@ async def test_what_seed_002_lists_is_listed_with_each_field_in_mcp_s_spelling(
 
 
 @pytest.mark.requirement("W-10")
-async def test_a_resource_that_is_listed_with_parameters_is_a_template(
+async def test_a_resource_with_parameters_is_listed_as_a_template(
     listed: Lists,
 ) -> None:
     assert {"uriTemplate": "odd/{id}", "name": "odd"} in listed["resourceTemplates"]
@@ -76,7 +74,7 @@ async def test_a_resource_that_is_listed_with_parameters_is_a_template(
 
 
 @pytest.mark.requirement("W-06", "W-11")
-async def test_only_what_the_preset_names_is_listed_and_can_be_called(
+async def test_only_items_named_by_the_preset_are_listed_and_callable(
     gateway: Gateway, client: McpClient, listed: Lists
 ) -> None:
     tools = {it["name"]: it for it in listed["tools"]}
@@ -95,7 +93,7 @@ async def test_only_what_the_preset_names_is_listed_and_can_be_called(
     assert gateway.server.script.calls["echo"] == 0
 
 
-async def test_an_argument_is_completed_by_the_prompt_s_server(client: McpClient) -> None:
+async def test_an_argument_is_completed_by_the_prompts_server(client: McpClient) -> None:
     reference = {"type": "ref/prompt", "name": "greet"}
     params = {"ref": reference, "argument": {"name": "name", "value": "é"}}
     result = await client.result("completion/complete", params)

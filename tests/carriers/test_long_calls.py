@@ -1,4 +1,4 @@
-"""Calls that take long: they delay no other call, and can be cancelled."""
+"""Long calls: they delay no other call and can be cancelled."""
 
 import asyncio
 
@@ -26,8 +26,8 @@ async def test_a_call_that_its_client_cancels_is_cancelled_at_the_server(
         assert gateway.server.script.running_count == 0
 
 
-async def test_cancelling_a_call_ends_no_call_of_another_client(carrier: Carrier) -> None:
-    """Over carriers of sessions both calls have the same request id."""
+async def test_cancelling_a_call_does_not_end_another_clients_call(carrier: Carrier) -> None:
+    """Over carriers with sessions, both calls have the same request id."""
     async with gateway_over(carrier, "hang", "sleep") as gateway, asyncio.TaskGroup() as tasks:
         client, other = await gateway.connect(), await gateway.connect()
         sleeping = tasks.create_task(other.all_messages("sleep", {"seconds": 0.5}))
@@ -42,7 +42,7 @@ async def test_cancelling_a_call_ends_no_call_of_another_client(carrier: Carrier
 
 
 @pytest.mark.requirement("W-04")
-async def test_a_call_that_takes_long_delays_no_other_call(carrier: Carrier) -> None:
+async def test_a_long_call_delays_no_other_call(carrier: Carrier) -> None:
     async with gateway_over(carrier, "hang", "echo") as gateway:
         client = await gateway.connect()
         async with client.exchange("tools/call", call_of("hang")) as hanging:

@@ -1,4 +1,4 @@
-"""What a client is notified of during a call, in order: progress, log lines, updated resources."""
+"""Notifications during a call arrive in order: progress, log lines, updated resources."""
 
 from tests.carriers.clients import McpClient
 from tests.carriers.gateway import (
@@ -16,7 +16,7 @@ URI = "raw://text"
 
 
 async def levels_received(client: McpClient, level: str | None) -> list[str]:
-    """Return the levels of the lines that a client receives which wants them from a level on."""
+    """Return the levels of the log lines that a client with this minimum level receives."""
     meta = {"progressToken": 1}
     if client.era != LEGACY and level is not None:
         meta |= {LEVEL: level}  # type: ignore[dict-item] # JSON
@@ -28,7 +28,7 @@ async def levels_received(client: McpClient, level: str | None) -> list[str]:
 
 
 @server_eras
-async def test_progress_arrives_under_the_client_s_own_token_before_the_result(
+async def test_progress_arrives_under_the_clients_own_token_before_the_result(
     carrier: Carrier, server_era: str
 ) -> None:
     async with gateway_over(carrier, "progress", era=server_era, sse=True) as gateway:
@@ -44,10 +44,10 @@ async def test_progress_arrives_under_the_client_s_own_token_before_the_result(
 
 @legacy_carriers
 @server_eras
-async def test_a_legacy_client_receives_log_lines_from_its_level_on(
+async def test_a_legacy_client_receives_log_lines_of_its_level_and_above(
     carrier: Carrier, server_era: str
 ) -> None:
-    """Without a level it receives all of them."""
+    """Without a level it receives all lines."""
     async with gateway_over(carrier, "notify", era=server_era, sse=True) as gateway:
         client = await gateway.connect()
         received = {level: await levels_received(client, level) for level in LEVELS_LEGACY}
@@ -56,7 +56,7 @@ async def test_a_legacy_client_receives_log_lines_from_its_level_on(
 
 @modern_carriers
 @server_eras
-async def test_a_modern_client_receives_log_lines_from_the_level_of_its_request_on(
+async def test_a_modern_client_receives_log_lines_of_its_requests_level_and_above(
     carrier: Carrier, server_era: str
 ) -> None:
     """Without a level it receives none."""
@@ -78,8 +78,8 @@ LEVELS_MODERN: dict[str | None, list[str]] = {
 }
 
 
-async def test_what_a_call_sends_arrives_in_order_and_before_its_result(carrier: Carrier) -> None:
-    count = 50  # more than 64 that wait for a slow client are dropped
+async def test_notifications_arrive_in_order_and_before_the_result(carrier: Carrier) -> None:
+    count = 50  # above 64, notifications for a slow client are dropped
     lines = [
         {"method": "notifications/message", "params": {"level": "error", "data": number}}
         for number in range(count)
@@ -94,7 +94,7 @@ async def test_what_a_call_sends_arrives_in_order_and_before_its_result(carrier:
 
 @legacy_carriers
 @server_eras
-async def test_a_legacy_client_is_notified_of_updates_of_the_resources_it_subscribed_to(
+async def test_a_legacy_client_is_notified_about_resources_it_subscribed_to(
     carrier: Carrier, server_era: str
 ) -> None:
     other = "raw://item/7"
@@ -110,7 +110,7 @@ async def test_a_legacy_client_is_notified_of_updates_of_the_resources_it_subscr
 
 @modern_carriers
 @server_eras
-async def test_a_modern_client_is_notified_of_updates_of_the_resources_it_listens_to(
+async def test_a_modern_client_is_notified_about_resources_it_listens_to(
     carrier: Carrier, server_era: str
 ) -> None:
     wanted = {"notifications": {"resourceSubscriptions": [URI]}}

@@ -1,4 +1,4 @@
-"""What a client is answered: results as their servers gave them, and errors that say why."""
+"""Results arrive unchanged; errors state their reason."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -56,7 +56,7 @@ async def client(
 
 
 @pytest.mark.requirement("F-17", "W-13")
-async def test_a_tool_s_result_arrives_as_its_server_sent_it(client: McpClient) -> None:
+async def test_a_tools_result_arrives_unchanged(client: McpClient) -> None:
     sent = {**RESULTS, "a failed call": FAILED, "fields of tomorrow": UNKNOWN_FIELDS}
     arrived = {
         name: theirs(await client.call("undecodable", {"result": result}))
@@ -65,7 +65,7 @@ async def test_a_tool_s_result_arrives_as_its_server_sent_it(client: McpClient) 
     assert arrived == sent
 
 
-async def test_structured_content_that_is_no_object_is_for_the_era_that_knows_it(
+async def test_structured_content_that_is_not_an_object_is_sent_only_to_the_modern_era(
     carrier: Carrier, client: McpClient
 ) -> None:
     value = [1, {"a": None}]
@@ -76,13 +76,13 @@ async def test_structured_content_that_is_no_object_is_for_the_era_that_knows_it
 
 
 @pytest.mark.requirement("F-18")
-async def test_content_without_a_type_gets_the_one_that_it_shows(client: McpClient) -> None:
+async def test_content_without_a_type_gets_the_type_of_its_fields(client: McpClient) -> None:
     content = (await client.call("no_type"))["content"]
     assert [block["type"] for block in content] == ["text", "image"]
 
 
 @pytest.mark.requirement("F-19")
-async def test_what_is_no_result_arrives_as_text_and_as_an_object(client: McpClient) -> None:
+async def test_an_invalid_result_arrives_as_text_and_as_an_object(client: McpClient) -> None:
     sent: list[Json] = [{"answer": 42}, {"content": [{"kind": "odd"}]}]
     results = [await client.call("undecodable", {"result": it}) for it in sent]
     for result, value in zip(results, sent, strict=True):
@@ -91,21 +91,20 @@ async def test_what_is_no_result_arrives_as_text_and_as_an_object(client: McpCli
         assert result.get("isError", False) is False
 
 
-async def test_a_large_text_is_cut_and_marked_and_a_small_one_is_neither(client: McpClient) -> None:
+async def test_only_a_large_text_is_cut_and_marked(client: McpClient) -> None:
     results = {size: await client.call("big", {"bytes": size}) for size in (1000, 30_000, 300_000)}
     marked = {size: result["_meta"].get(f"{PREFIX}truncated") for size, result in results.items()}
     assert marked == {1000: None, 30_000: True, 300_000: True}
     assert all(len(result["content"][0]["text"]) <= 20480 for result in results.values())
 
 
-async def test_an_image_over_the_limit_is_an_error_and_no_half_image(client: McpClient) -> None:
+async def test_an_image_over_the_limit_is_an_error(client: McpClient) -> None:
     result = await client.call("big_image", {"bytes": 3_000_000})
     assert (result["isError"], [block["type"] for block in result["content"]]) == (True, ["text"])
 
 
 @pytest.mark.requirement("W-14")
 async def test_prompts_and_resources_are_answered_by_their_server(client: McpClient) -> None:
-    """Nothing is invented for a resource without a type."""
     greeting = {"name": "greet", "arguments": {"name": "Ann"}}
     prompt = theirs(await client.result("prompts/get", greeting))
     uris = ("raw://text", "raw://item/7")
@@ -128,7 +127,7 @@ async def test_results_of_prompts_and_resources_keep_all_their_fields(
 
 
 @pytest.mark.requirement("F-15", "W-14")
-async def test_what_fails_is_an_error_and_no_empty_success(client: McpClient) -> None:
+async def test_failures_are_errors_and_not_empty_results(client: McpClient) -> None:
     messages = {name: await client.request(*FAILURES[name]) for name in FAILURES}
     unknown = await client.request("no/such")
     codes = {name: message["error"]["code"] for name, message in messages.items()}
@@ -143,7 +142,7 @@ async def test_what_fails_is_an_error_and_no_empty_success(client: McpClient) ->
 
 
 @pytest.mark.requirement("W-12")
-async def test_a_caller_s_own_meta_reaches_the_server_and_what_is_ours_cannot_be_forged(
+async def test_the_callers_meta_reaches_the_server_but_our_keys_cannot_be_forged(
     client: McpClient,
 ) -> None:
     own: dict[str, Any] = {"com.example/a": {"b": [1]}, "trace_id": "abc123"}

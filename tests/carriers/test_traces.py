@@ -1,4 +1,4 @@
-"""Spans of MCP requests: over each carrier, in each era."""
+"""Spans of MCP requests, over each carrier in each era."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch, carrier: Carrier) -> Iterator[Rece
 @pytest.fixture
 async def gateway(
     carrier: Carrier,
-    receiver: Receiver,  # its variables are read at the start
+    receiver: Receiver,  # the exporter's variables are read at startup
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Gateway]:
@@ -56,9 +56,7 @@ async def test_a_call_is_one_trace_from_the_client_to_the_server(
     assert seen["traceparent"] == f"00-{TRACE}-{sent.span_id}-01"
 
 
-async def test_every_request_has_spans_that_show_no_values(
-    gateway: Gateway, receiver: Receiver
-) -> None:
+async def test_every_request_has_spans_without_values(gateway: Gateway, receiver: Receiver) -> None:
     client = await gateway.connect()
     await client.call("is_error")
     await client.request("tools/call", {"name": "no-such-tool", "arguments": {}})

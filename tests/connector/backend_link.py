@@ -12,10 +12,9 @@ from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Sessi
 from tests.support.service import Service, eventually, running
 
 GATEWAY = "gw"
-"""The server identifier of the service."""
 ERAS = (MODERN, LEGACY)
 MODES = ("auto", "legacy")
-"""Of ``Backend.client``, for the same eras."""
+"""The eras of ``Backend.client``."""
 
 
 class Linked(NamedTuple):
@@ -27,7 +26,7 @@ class Linked(NamedTuple):
 
 @asynccontextmanager
 async def dialling(backend: Backend, *documents: Any, **options: Any) -> AsyncIterator[Service]:
-    """Run the service alone, which dials that backend; ``options`` are those of ``running``."""
+    """Run only the service, which dials that backend; ``options`` are those of ``running``."""
     token = {} if "remote_token_file" in options else {"remote_token": TOKEN}
     identity = {"remote_server_identifier": GATEWAY, "remote_tenant_id": "tenant_1"}
     settings = {"remote_url": backend.url, **token, **identity, **options}
@@ -42,7 +41,7 @@ async def linked(
     up: bool = True,
     **options: Any,
 ) -> AsyncIterator[Linked]:
-    """Run both; ``options`` are those of ``running``. With ``up`` the link is up when given."""
+    """Run both; ``options`` are those of ``running``. With ``up``, wait for the link."""
     async with (
         running_backend(**(backend_options or {})) as backend,
         dialling(backend, *documents, **options) as service,
@@ -66,7 +65,7 @@ async def linked_to_one(
 ) -> AsyncIterator[LinkedToOne]:
     """Serve ``tools`` and all prompts and resources of the server ``s1`` to the backend.
 
-    ``raw`` are the server's own options; the others are those of ``linked``.
+    ``raw`` are the server's options; the others are those of ``linked``.
     """
     async with running_raw(**(raw or {})) as server:
         preset = make_preset(tools=[("s1", tool) for tool in ("whoami", *tools)])
@@ -76,7 +75,7 @@ async def linked_to_one(
 
 
 async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Session:
-    """Begin a session by its first request; ``capabilities`` are those of initialize."""
+    """Start a session with its first request; ``capabilities`` are those of initialize."""
     session = backend.session(era=era)
     if era == LEGACY:
         await session.initialize(**capabilities)
@@ -86,7 +85,7 @@ async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Ses
 
 
 async def until_running(server: RawServer, count: int = 1) -> None:
-    """Wait until so many calls run at the server."""
+    """Wait until this many calls run at the server."""
 
     async def holds() -> bool:
         return server.script.running_count == count
@@ -98,7 +97,7 @@ LISTEN_ID = "listen"
 
 
 async def listen(session: Session, **wanted: bool) -> Json:
-    """Subscribe as the newer era does, and return what acknowledges it."""
+    """Subscribe as in the newer era and return the acknowledgement."""
     params = {"notifications": wanted, "_meta": ENVELOPE}
     request = {"jsonrpc": "2.0", "id": LISTEN_ID, "method": "subscriptions/listen"}
     await session.send(request | {"params": params})

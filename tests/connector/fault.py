@@ -1,4 +1,4 @@
-"""One fault of a backend: what it does to a gateway, and what holds then."""
+"""A backend fault: its actions, and the expected state of the gateway."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -9,17 +9,17 @@ from tests.support.remote_backend.backend import Backend
 from tests.support.remote_backend.handshakes import Answer
 
 Commit = Callable[[Backend], Awaitable[None]]
-"""What a backend does while the link is up."""
+"""The backend's actions while the link is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a link ended, or a dial failed."""
+    """Reason for a lost link or failed dial."""
 
     kind: str = "lost"
     """The label of ``mcp_proxy_remote_link_losses_total``."""
     reason: str = "the connection broke"
-    """How the reason begins in ``remote.offline`` and in the status."""
+    """Prefix of the reason in ``remote.offline`` and in the status."""
 
     @property
     def is_deliberate(self) -> bool:
@@ -28,35 +28,35 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One entry. Without ``loss`` the link stays up; without ``outage`` the next one comes up."""
+    """Without ``loss`` the link stays up; without ``outage`` the next one comes up."""
 
     id: str
     commit: Commit
     answered: tuple[object, ...] = ()
-    """The ids of the pings in the session that are answered; nothing else arrives there."""
+    """IDs of the session's pings that are answered; nothing else may arrive there."""
     ignored: tuple[str, ...] = ()
-    """How the reason of each ``remote.frame_ignored`` begins."""
+    """Prefixes of the reasons of each ``remote.frame_ignored``."""
     loss: Failure | None = None
     """How the link ends."""
     close_code: int | None = None
-    """The code that the gateway closes the link with; None is any."""
+    """The gateway's close code; None matches any."""
     outage: Failure | None = None
-    """Why each dial fails until the backend is as it was."""
+    """Why each dial fails until the backend recovers."""
     ends_sessions: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
-    """What a gateway of its own is started with."""
+    """Settings of a separate gateway."""
 
     @property
     def is_deliberate(self) -> bool:
-        """Whether the gateway waits for at least 0.5 s before it dials again."""
+        """Whether the gateway waits at least 0.5 s before redialling."""
         return any(it is not None and it.is_deliberate for it in (self.loss, self.outage))
 
 
-# What a backend does
+# Backend actions
 
 
 def writes(data: bytes) -> Commit:
-    """Write bytes to the link as they are."""
+    """Write raw bytes to the link."""
 
     async def commit(backend: Backend) -> None:
         backend.link().write(data)
@@ -70,7 +70,7 @@ def sends(text: bytes | str) -> Commit:
 
 
 def sends_at_length(text: str) -> Commit:
-    """Send a text frame of which the gateway may not read the rest."""
+    """Send a text frame that the gateway may not read completely."""
 
     async def commit(backend: Backend) -> None:
         with suppress(ConnectionError):
@@ -94,7 +94,7 @@ async def drop(backend: Backend) -> None:
 
 
 async def vanish(backend: Backend) -> None:
-    """Neither read nor write any more."""
+    """Stop reading and writing."""
     backend.link().half_open()
 
 
@@ -104,7 +104,7 @@ async def shut(backend: Backend) -> None:
 
 
 def writes_and_hangs_up(data: bytes) -> Commit:
-    """Write bytes, and end the connection without a close frame."""
+    """Write bytes and end the connection without a close frame."""
 
     async def commit(backend: Backend) -> None:
         link = backend.link()
@@ -115,7 +115,7 @@ def writes_and_hangs_up(data: bytes) -> Commit:
 
 
 def answers(answer: Answer) -> Commit:
-    """Abort the connection, and answer each handshake in this way from then on."""
+    """Abort the connection, then answer every handshake in this way."""
 
     async def commit(backend: Backend) -> None:
         backend.manner = answer

@@ -1,4 +1,4 @@
-"""Runs one fault over the real socket, and checks what holds after each of them in the same way."""
+"""Commits a fault over the real socket and checks the same conditions after each one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,13 @@ KINDS = ("lost", "closed", "refused", "unauthorized", "unreachable")
 LOSSES = 'mcp_proxy_remote_link_losses_total{reason="%s"}'
 IGNORED = 'mcp_proxy_remote_frames_total{direction="in",result="ignored"}'
 RETRY_MAX_S = 0.01
-"""The gateway's longest pause after accidents; of deliberate faults the first is 0.5 to 1 s."""
+"""The gateway's longest pause after accidents; after deliberate faults, the first pause is 0.5 to 1
+s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What of a gateway may change with a fault, and only as its entry says."""
+    """State of a gateway that may only change as a fault's entry states."""
 
     links: int
     sessions: int
@@ -41,7 +42,6 @@ class Observed:
 
     @classmethod
     async def now(cls, linked: LinkedToOne) -> Self:
-        """Observe all of it."""
         service, backend, server = linked
         status, values = await service.get(REMOTE), await metrics(service)
         return cls(
@@ -55,15 +55,15 @@ class Observed:
 
 
 async def check_fault(linked: LinkedToOne, session: Session, fault: Fault) -> None:
-    """Commit a fault while the link is up; check what follows, and that all is in order after it.
+    """Commit a fault while the link is up, then check its effects and the gateway's state.
 
-    ``session`` was begun before, and goes on unless the entry says otherwise.
+    ``session`` was started before, and continues unless the entry states otherwise.
     """
     service, backend, _ = linked
     if fault.is_deliberate:
         await have_an_accident(backend)
     await service.result("s1:whoami")
-    await session.result("ping")  # answered, so the link is up on the gateway's side, too
+    await session.result("ping")  # the answer proves that the link is up on the gateway's side
     before, resources = await Observed.now(linked), ResourcesInUse.now()
     link, received = backend.link(), len(session.messages)
     with capture_logs() as lines:
@@ -88,13 +88,13 @@ async def check_fault(linked: LinkedToOne, session: Session, fault: Fault) -> No
 
 
 async def have_an_accident(backend: Backend) -> None:
-    """Lose the link once, so that the pauses after a deliberate fault begin with the shortest."""
+    """Lose the link once, so that pauses after a deliberate fault start with the shortest."""
     backend.link().drop()
     await backend.connected(count=len(backend.links) + 1)
 
 
 async def check_outage(service: Service, outage: Failure) -> None:
-    """Check what holds while no link comes up: the status has the reason, and HTTP goes on."""
+    """Check that the status has the reason and HTTP still works while the link is down."""
     await until_status(service, lambda it: it.get("last_error", "").startswith(outage.reason))
     assert (await metrics(service))["mcp_proxy_remote_up"] == 0
     assert (await service.http.get(READY)).status_code == 200
@@ -102,14 +102,14 @@ async def check_outage(service: Service, outage: Failure) -> None:
 
 
 async def restore(backend: Backend) -> None:
-    """Open the backend for links again."""
+    """Let the backend accept links again."""
     backend.manner = Manner.WELCOME
     if backend.is_shut:
         await backend.reopen()
 
 
 def check_log(fault: Fault, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the log has each failure and each ignored frame, with the reason, and no error."""
+    """Check that the log has each failure and each ignored frame with its reason, and no error."""
     offline, ignored = events(lines, "remote.offline"), events(lines, "remote.frame_ignored")
     failures = [it for it in (fault.loss, fault.outage) if it is not None]
     assert len(offline) >= len(failures)
@@ -127,7 +127,7 @@ def check_log(fault: Fault, lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_observed(fault: Fault, before: Observed, after: Observed) -> None:
-    """Check that nothing changed but what the entry says."""
+    """Check that only the state named in the entry changed."""
     losses = after.losses - before.losses
     if fault.outage is not None:
         assert losses.pop(fault.outage.kind) >= 1

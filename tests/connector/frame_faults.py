@@ -1,4 +1,4 @@
-"""Frames of a hostile backend: each costs a line of the log, or nothing."""
+"""Frames of a hostile backend: each costs at most one log line."""
 
 import json
 
@@ -17,7 +17,7 @@ from tests.connector.raw_frames import (
 )
 from tests.support.remote_backend.session import ENVELOPE
 
-# Frames that cost a line of the log
+# Frames that cost one log line
 
 CALL = request("tools/list")
 HOLE = '{"session_identifier": "known", "message": %s}'
@@ -141,11 +141,11 @@ ODD_PINGS: dict[str, dict[str, object]] = {
 }
 MEGABYTE = 1024 * 1024
 LIMIT = 4 * MEGABYTE
-"""The most bytes of a frame, by default."""
+"""Default maximum size of a frame."""
 
 
 def padded(size: int) -> str:
-    """Write a request's frame that has so many bytes."""
+    """Write a request's frame of this size."""
     text = enveloped(request("ping", "padded"))
     return text + " " * (size - len(text))
 

@@ -1,4 +1,4 @@
-"""Waits for what a gateway makes of a fault, and what has to hold after any."""
+"""Waits for the effects of a fault, and checks that apply after every fault."""
 
 import gc
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -15,14 +15,14 @@ from tests.support.service import READY, REMOTE, Service, eventually
 
 
 async def opened(backend: Backend, identifier: str | None = KNOWN) -> Session:
-    """Begin a session of the older eras, which remembers its handshake."""
+    """Start a session of the older eras, which remembers its handshake."""
     session = backend.session(identifier)
     await session.initialize()
     return session
 
 
 async def until_status(service: Service, holds: Callable[[Json], bool]) -> Json:
-    """Wait until that holds of the connector's status, and return the status."""
+    """Wait until the connector's status meets the condition, and return it."""
     status: Json = {}
 
     async def condition() -> bool:
@@ -40,17 +40,16 @@ async def until_state(service: Service, state: str) -> Json:
 
 
 async def until_tried(service: Service, attempts: int) -> Json:
-    """Wait until so many dials failed or are under way, and return the status."""
+    """Wait until this many dials failed or are in progress, and return the status."""
     return await until_status(service, lambda status: status["attempts"] >= attempts)
 
 
 async def until_no_sessions(service: Service) -> None:
-    """Wait until every session of the backend ended."""
+    """Wait until all sessions of the backend ended."""
     await until_status(service, lambda status: status["sessions"] == 0)
 
 
 def events(lines: Iterable[Mapping[str, Any]], event: str) -> list[Mapping[str, Any]]:
-    """Return the lines of one log event."""
     return [line for line in lines if line["event"] == event]
 
 
@@ -60,14 +59,14 @@ def pauses(lines: Iterable[Mapping[str, Any]]) -> list[float]:
 
 
 async def metrics(service: Service) -> dict[str, float]:
-    """Return the value of each line of the metrics, by its name and labels."""
+    """Return the value of each metric line by its name and labels."""
     lines = (await service.http.get("/metrics")).text.splitlines()
     pairs = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
     return {name: float(value) for name, value in pairs}
 
 
 async def expect_answers(linked: LinkedToOne) -> None:
-    """Check that the gateway answers over HTTP and in a new session of the backend."""
+    """Check that the gateway answers over HTTP and in a new backend session."""
     assert (await linked.service.http.get(READY)).status_code == 200
     assert await linked.service.code("s1:whoami") == "OK"
     await linked.backend.connected()
@@ -76,10 +75,10 @@ async def expect_answers(linked: LinkedToOne) -> None:
 
 @asynccontextmanager
 async def unharmed(*tools: str, **options: Any) -> AsyncIterator[LinkedToOne]:
-    """Run all as ``linked_to_one`` does; afterwards it answers both ways, and nothing is left."""
+    """Run ``linked_to_one``; then check that it answers both ways and leaks nothing."""
     before = ResourcesInUse.now()
     async with linked_to_one(*tools, **options) as linked:
         yield linked
         await expect_answers(linked)
-    gc.collect()  # what was not closed becomes a warning, and warnings are errors
+    gc.collect()  # unclosed resources become warnings, and warnings are errors
     await eventually(before.is_all)

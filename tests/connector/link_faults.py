@@ -1,4 +1,5 @@
-"""What costs the link: bytes that break WebSocket, closes, and backends that accept no other."""
+"""Faults that cost the link: bytes that break WebSocket, closes, and backends that refuse the next
+link."""
 
 import struct
 
@@ -27,7 +28,7 @@ from tests.connector.raw_frames import (
 )
 from tests.support.remote_backend.handshakes import RawAnswer, Refusal
 
-# What ends the link
+# Faults that end the link
 
 PROTOCOL_ERROR, NO_TEXT, TOO_BIG = 1002, 1007, 1009
 BROKEN = {
@@ -55,10 +56,10 @@ NOT_READ_WHOLE = {
     "a frame of a byte over the limit": padded(LIMIT + 1),
     "a frame of ten megabytes": "x" * 10 * MEGABYTE,
 }
-"""The system resets the connection over what was not read, and the close frame may be lost."""
+"""The system resets the connection because of unread data, so the close frame may be lost."""
 OVER_THE_LIMIT = Failure(reason=f"a frame of the backend was over {LIMIT} bytes")
 ACCIDENTS = (1000, 1001, 1011, 1012, 1014)
-"""Close codes that no backend sends to keep a gateway away."""
+"""Close codes that do not keep a gateway away."""
 DELIBERATE = (1008, 1013, 3000, 4409)
 
 
@@ -102,7 +103,7 @@ LOST = [
     ),
 ]
 
-# Backends that accept no other link for a while
+# Backends that refuse other links for a while
 
 UNREACHABLE = "could not be reached: "
 NO_HTTP = f"{UNREACHABLE}ClientResponseError"
@@ -125,7 +126,7 @@ RAW_REFUSALS = {
     ),
 }
 NO_PAUSES = ("0", "-1", "soon", "", "0.001", "Wed, 21 Oct 2015 07:28:00 GMT")
-"""What ``Retry-After`` may be without the gateway dialling hotly."""
+"""``Retry-After`` values that must not cause rapid redials."""
 
 
 def refused(status: int, kind: str = "refused") -> Failure:
@@ -184,7 +185,7 @@ OUTAGES = [
     ),
 ]
 
-# What needs other settings
+# Faults that need other settings
 
 OWN_SETTINGS = [
     Fault(

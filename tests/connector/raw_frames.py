@@ -1,4 +1,4 @@
-"""WebSocket frames that no library writes, and the connector's envelope in them."""
+"""WebSocket frames that no library writes, with the connector's envelope."""
 
 import json
 import struct
@@ -6,7 +6,7 @@ import struct
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 FINAL, NOT_FINAL = 0x80, 0
 KNOWN = "known"
-"""The identifier of the session that a test begins, unless it names another."""
+"""Default session identifier of a test."""
 
 
 def frame(opcode: int, payload: bytes | str = b"", *, flags: int = FINAL) -> bytes:

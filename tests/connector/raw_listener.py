@@ -1,4 +1,4 @@
-"""A listener that is no backend: it sends exactly the bytes that a test chooses."""
+"""A listener that sends exactly the bytes that a test chooses."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 class Listener:
-    """Its address, and how many connections there were."""
+    """Its address and its number of connections."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -26,7 +26,7 @@ class Listener:
         self._changes.notify()
 
     async def dialled(self, count: int = 1) -> None:
-        """Wait for so many connections."""
+        """Wait for this many connections."""
         async with bounded(f"{count} connections"):
             await self._changes.until(lambda: self.connections >= count)
 
@@ -35,7 +35,7 @@ class Listener:
 async def listening(
     answer: bytes | Handler, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Listener]:
-    """Answer the request of each connection with bytes, and close it; or run a handler for it."""
+    """Answer each connection's request with bytes and close it, or run a handler for it."""
     listener = Listener()
 
     async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Who calls over the connector: the settings say it, and nothing that the backend sends does."""
+"""Only settings identify the caller over the connector; data from the backend cannot."""
 
 import asyncio
 import json
@@ -34,12 +34,11 @@ FORGED = {
     "headers": {"X-Tenant-Id": "tenant_2", "X-Agent-Id": "of_all", "Authorization": "Bearer x"},
     "Authorization": "Bearer x",
 }
-"""What would change who calls, if anything that is sent could."""
+"""Identities that a caller tries to claim."""
 PLACES = ("envelope", "message", "params", "_meta", "meta")
 
 
 def code(result: Json) -> str:
-    """Return the code of a failed call, or "OK"."""
     error = result["_meta"].get(f"{PREFIX}error", {"code": "OK"})
     return str(error["code"])
 
@@ -86,7 +85,7 @@ async def in_front_of_two(**settings: Any) -> AsyncIterator[Linked]:
     ],
     ids=["nothing", "user", "roles", "others"],
 )
-async def test_the_settings_name_the_user_and_the_roles(
+async def test_the_settings_set_the_user_and_the_roles(
     era: str, settings: dict[str, Any], expected: str
 ) -> None:
     readers = Readers(users=frozenset({"ann"}), roles=frozenset({"audit"}))
@@ -104,21 +103,21 @@ async def test_the_documents_of_the_remote_tenant_are_read(era: str) -> None:
 
 
 @eras
-async def test_another_tenant_s_document_is_refused_and_nothing_of_it_is_shown(era: str) -> None:
+async def test_another_tenants_document_is_refused_without_showing_its_data(era: str) -> None:
     async with linked(MINE, THEIRS) as (_, backend):
         session = await begun(backend, era)
         assert [await read(session, it) for it in ("mine", "theirs")] == ["OK", "ACCESS_DENIED"]
         assert "Hush" not in str(session.messages)
 
 
-async def test_the_default_tenant_counts_where_no_remote_one_is_set() -> None:
+async def test_the_default_tenant_applies_without_a_remote_tenant() -> None:
     options: Json = {"remote_tenant_id": None, "default_tenant_id": "tenant_2"}
     async with linked(MINE, THEIRS, **options) as (_, backend):
         session = backend.session()
         assert [await read(session, it) for it in ("mine", "theirs")] == ["ACCESS_DENIED", "OK"]
 
 
-async def test_the_remote_tenant_comes_before_the_default_one() -> None:
+async def test_the_remote_tenant_overrides_the_default_one() -> None:
     async with linked(MINE, THEIRS, default_tenant_id="tenant_2") as (_, backend):
         session = backend.session()
         assert [await read(session, it) for it in ("mine", "theirs")] == ["OK", "ACCESS_DENIED"]
@@ -133,7 +132,7 @@ async def test_without_any_tenant_no_document_tool_is_listed_or_run() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_no_field_of_a_frame_gives_another_tenant(place: str) -> None:
+async def test_no_field_of_a_frame_changes_the_tenant(place: str) -> None:
     params = {"name": "read_doc_metadata", "arguments": {"doc_id": "theirs"}}
     async with linked(MINE, THEIRS) as (_, backend):
         session = backend.session()
@@ -142,7 +141,7 @@ async def test_no_field_of_a_frame_gives_another_tenant(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_no_field_of_a_frame_gives_another_agent(place: str) -> None:
+async def test_no_field_of_a_frame_changes_the_agent(place: str) -> None:
     params = {"name": "a:alpha", "arguments": {}}
     async with in_front_of_two(remote_agent="of_b") as (_, backend):
         session = backend.session()
@@ -151,19 +150,19 @@ async def test_no_field_of_a_frame_gives_another_agent(place: str) -> None:
 
 
 @pytest.mark.parametrize("argument", ["tenant_id", "user", "agent", "X-Tenant-Id"])
-async def test_no_argument_gives_another_tenant(argument: str) -> None:
+async def test_no_argument_changes_the_tenant(argument: str) -> None:
     async with linked(MINE, THEIRS) as (_, backend):
         arguments = {"doc_id": "theirs", argument: FORGED[argument]}
         result = await backend.session().call("read_doc_metadata", arguments)
     assert code(result) == "ACCESS_DENIED"
 
 
-async def test_a_session_s_name_gives_no_tenant() -> None:
+async def test_a_sessions_name_does_not_set_the_tenant() -> None:
     async with linked(MINE, THEIRS) as (_, backend):
         assert await read(backend.session("tenant_2"), "theirs") == "ACCESS_DENIED"
 
 
-async def test_the_client_info_gives_no_tenant() -> None:
+async def test_the_client_info_does_not_set_the_tenant() -> None:
     begin = {"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"x": FORGED}}}
     begin["clientInfo"] = {"name": "tenant_2", "version": "1", **FORGED}
     async with linked(MINE, THEIRS) as (_, backend):
@@ -174,7 +173,7 @@ async def test_the_client_info_gives_no_tenant() -> None:
 
 
 @eras
-async def test_the_remote_agent_s_profile_narrows_what_is_listed(era: str) -> None:
+async def test_the_remote_agents_profile_limits_lists(era: str) -> None:
     async with in_front_of_two(remote_agent="of_b") as (_, backend):
         session = await begun(backend, era)
         tools = {tool["name"] for tool in (await session.result("tools/list"))["tools"]}
@@ -187,27 +186,27 @@ async def test_the_remote_agent_s_profile_narrows_what_is_listed(era: str) -> No
 
 
 @pytest.mark.parametrize("tool", ["a:whoami", "a:alpha", "a-b:whoami", "read_doc_metadata"])
-async def test_the_remote_agent_s_profile_narrows_what_can_be_called(tool: str) -> None:
+async def test_the_remote_agents_profile_limits_calls(tool: str) -> None:
     async with in_front_of_two(remote_agent="of_b") as (_, backend):
         result = await backend.session().call(tool, {"doc_id": "doc_1"})
     assert code(result) == "TOOL_NOT_ALLOWED"
 
 
-async def test_an_item_that_two_servers_have_is_the_remote_agent_s_one() -> None:
+async def test_the_remote_agents_profile_chooses_between_two_servers_items() -> None:
     async with in_front_of_two(remote_agent="of_b") as (_, backend):
         result = await backend.session().result("resources/read", {"uri": ITEM_7})
     assert result["contents"] == [{"uri": ITEM_7, "text": f"{ITEM_7} of a-b"}]
 
 
 @eras
-async def test_budgets_hold_across_sessions(era: str) -> None:
+async def test_budgets_apply_across_sessions(era: str) -> None:
     async with linked(MINE, rate_limit_calls=3) as (_, backend):
         sessions = [await begun(backend, era) for _ in range(5)]
         codes = await asyncio.gather(*(read(session, "mine") for session in sessions))
     assert sorted(codes) == ["OK"] * 3 + ["RATE_LIMIT_EXCEEDED"] * 2
 
 
-async def test_budgets_are_those_of_the_http_api() -> None:
+async def test_budgets_are_shared_with_the_http_api() -> None:
     async with linked(MINE, rate_limit_calls=1) as (service, backend):
         first = await service.code("read_doc_metadata", {"doc_id": "mine"})
         second = await read(await begun(backend, MODERN), "mine")
@@ -215,7 +214,7 @@ async def test_budgets_are_those_of_the_http_api() -> None:
 
 
 @eras
-async def test_the_settings_name_the_only_documents(era: str) -> None:
+async def test_the_settings_can_limit_the_documents(era: str) -> None:
     async with linked(MINE, remote_documents="mine, other") as (_, backend):
         session = await begun(backend, era)
         meta = {f"{PREFIX}documents": ["mine", "doc_1"]}

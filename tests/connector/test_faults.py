@@ -1,4 +1,4 @@
-"""Each fault of the catalogue is survived: what it may cost, and what goes on after it."""
+"""The gateway survives each fault of the catalogue, at no more than the stated cost."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,11 +21,11 @@ from tests.support.remote_backend.session import ENVELOPE, Session
 from tests.support.service import CONFIG_DIR
 
 FAULTS = [*IGNORED, *ALLOWED, *LOST, *OUTAGES]
-"""The catalogue: one gateway survives all of these, in any order."""
+"""One gateway survives all of these faults, in any order."""
 
 
 class Shared(NamedTuple):
-    """A gateway that outlives every fault, and a session that does so with it."""
+    """A gateway and a session that outlive all faults."""
 
     linked: LinkedToOne
     session: Session
@@ -33,14 +33,14 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """Run the tests and the gateway that they share in one event loop."""
+    """Run the tests and their shared gateway in one event loop."""
     return "asyncio"
 
 
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shared]:
     with chdir(tmp_path_factory.mktemp("gateway")), pytest.MonkeyPatch.context() as patch:
-        # the reason of each ignored frame is checked: none goes into a summary without it
+        # without a summary, the log has the reason of each ignored frame to check
         patch.setitem(MOST_RECORDED, Bound.REFUSED, 1_000_000)
         # absolute: the gateway outlives the folder of each test
         options = {"config_dir": CONFIG_DIR.resolve(), "remote_retry_max_s": RETRY_MAX_S}
@@ -62,7 +62,7 @@ async def test_a_gateway_with_other_settings_survives(fault: Fault) -> None:
         await check_fault(linked, await opened(linked.backend), fault)
 
 
-async def test_ignored_frames_beyond_those_of_a_minute_are_summed_up() -> None:
+async def test_ignored_frames_beyond_the_limit_per_minute_are_summarised() -> None:
     with capture_logs() as lines:
         async with unharmed() as (_, backend, _):
             session = await opened(backend)
@@ -76,22 +76,24 @@ async def test_ignored_frames_beyond_those_of_a_minute_are_summed_up() -> None:
     assert {it["entry"] for it in summaries} == {"connector"}
 
 
-def test_the_faults_have_each_an_id_of_their_own() -> None:
+def test_fault_ids_are_unique() -> None:
     ids = [fault.id for fault in (*FAULTS, *OWN_SETTINGS)]
     assert len(ids) == len(set(ids))
 
 
-# Requests that are odd, and answered
+# Unusual requests that are answered
 
 
 @pytest.mark.parametrize("identifier", ["x" * 256, " ", "\u2028", "\U0001f600" * 256, "../..", '"'])
-async def test_any_other_text_names_a_session(shared: Shared, identifier: str) -> None:
+async def test_any_other_text_is_a_session_name(shared: Shared, identifier: str) -> None:
     session = await opened(shared.linked.backend, identifier)
     assert (await session.result("tools/list"))["tools"]
 
 
 @pytest.mark.parametrize("id_", ODD_IDS.values(), ids=ODD_IDS.keys())
-async def test_an_odd_id_of_the_newer_era_is_answered_as_it_is(shared: Shared, id_: object) -> None:
+async def test_an_unusual_id_of_the_newer_era_is_returned_unchanged(
+    shared: Shared, id_: object
+) -> None:
     session = await begun(shared.linked.backend)
     await session.send(request("tools/list", id_, _meta=ENVELOPE))
     answer = await session.receive()
@@ -99,7 +101,7 @@ async def test_an_odd_id_of_the_newer_era_is_answered_as_it_is(shared: Shared, i
 
 
 @pytest.mark.parametrize("method", ["", "x" * 100_000, "tools/list\0", "\u2028", "__class__"])
-async def test_a_method_of_any_text_is_answered_with_an_error(shared: Shared, method: str) -> None:
+async def test_an_unknown_method_is_answered_with_an_error(shared: Shared, method: str) -> None:
     await shared.session.send(request(method, 9))
     answer = await shared.session.receive()
     assert (answer["id"], answer["error"]["code"]) == (9, -32601)

@@ -1,4 +1,4 @@
-"""Handshakes that go wrong beyond one answer: pauses, redirects, and answers that take long."""
+"""Failing handshakes: pauses, redirects and slow answers."""
 
 import asyncio
 import base64
@@ -25,14 +25,14 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 @asynccontextmanager
 async def answering(answer: Answer, **options: Any) -> AsyncIterator[Linked]:
-    """Run both; every handshake is answered in this way."""
+    """Run both; the backend answers every handshake in this way."""
     async with running_backend() as backend:
         backend.manner = answer
         async with dialling(backend, **options) as service:
             yield Linked(service, backend)
 
 
-async def test_a_backend_that_refuses_is_dialled_after_longer_and_longer_pauses() -> None:
+async def test_pauses_before_dialling_a_refusing_backend_grow() -> None:
     with capture_logs() as lines:
         async with answering(Refusal(400)) as (service, _):
             await until_tried(service, 2)
@@ -42,7 +42,7 @@ async def test_a_backend_that_refuses_is_dialled_after_longer_and_longer_pauses(
 
 
 @pytest.mark.parametrize(("retry_after", "pause_s"), [("7", 7), ("100000", 300), ("9" * 400, 300)])
-async def test_a_backend_is_left_alone_for_as_long_as_it_requests(
+async def test_the_gateway_waits_as_long_as_the_backend_requests(
     retry_after: str, pause_s: float
 ) -> None:
     with capture_logs() as lines:
@@ -60,7 +60,7 @@ async def test_a_backend_may_choose_no_subprotocol() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed_with_the_token_or_without(status: int) -> None:
+async def test_a_redirect_is_not_followed_with_or_without_the_token(status: int) -> None:
     async with (
         listening(b"HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n") as elsewhere,
         listening(
@@ -75,7 +75,7 @@ async def test_a_redirect_is_not_followed_with_the_token_or_without(status: int)
         assert elsewhere.connections == 0
 
 
-async def test_a_handshake_without_an_answer_is_given_up_and_tried_again() -> None:
+async def test_an_unanswered_handshake_times_out_and_is_retried() -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not reader.at_eof():
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -90,7 +90,7 @@ async def test_a_handshake_without_an_answer_is_given_up_and_tried_again() -> No
         assert (await service.get(REMOTE))["last_error"] == "no answer within 5 s"
 
 
-async def test_a_slow_handshake_is_waited_for() -> None:
+async def test_a_slow_handshake_succeeds() -> None:
     async with answering(Manner.SILENT) as (service, backend):
         await backend.dialled()
         assert (await service.get(REMOTE))["state"] == "connecting"
@@ -99,7 +99,7 @@ async def test_a_slow_handshake_is_waited_for() -> None:
         assert len(backend.handshakes) == 1
 
 
-async def test_a_frame_that_comes_together_with_the_handshake_is_answered() -> None:
+async def test_a_frame_that_arrives_with_the_handshake_is_answered() -> None:
     answered = asyncio.Event()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

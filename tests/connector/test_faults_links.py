@@ -1,4 +1,4 @@
-"""Links that break again and again, or never: sessions go on over the next one."""
+"""Links that break repeatedly or never: sessions continue over the next link."""
 
 import asyncio
 from contextlib import suppress
@@ -13,7 +13,7 @@ from tests.support.remote_backend.waits import bounded
 from tests.support.service import REMOTE, eventually
 
 ACCIDENTS = (1000, 1001, None, 1011, 1012, 1014)
-"""Codes of close frames that keep no gateway away, and None for no close frame."""
+"""Close codes that do not keep a gateway away, and None for no close frame."""
 DROPS = 50
 SESSIONS = 8
 CALLS = 15
@@ -39,7 +39,7 @@ async def test_a_backend_that_answers_pings_keeps_the_link() -> None:
         assert len(backend.links) == 1
 
 
-async def test_pings_may_be_as_rare_as_anyone_likes() -> None:
+async def test_the_ping_interval_is_unlimited() -> None:
     async with unharmed(remote_keepalive_s=1e9) as (_, backend, _):
         assert (await backend.session().result("tools/list"))["tools"]
 
@@ -58,7 +58,7 @@ async def test_fifty_drops_leave_no_socket_and_no_task() -> None:
 
 
 async def call_again(session: Session, arguments: dict[str, object]) -> object:
-    """Call ``echo`` until it is answered: what is on its way when a link breaks may be lost."""
+    """Retry ``echo`` until it is answered: messages in transit may be lost when a link breaks."""
     async with bounded("an answer"):
         while True:
             with suppress(TimeoutError):
@@ -66,7 +66,7 @@ async def call_again(session: Session, arguments: dict[str, object]) -> object:
                     return (await session.call("s1:echo", arguments))["structuredContent"]
 
 
-async def test_while_every_tenth_frame_breaks_the_link_each_call_gets_its_answer() -> None:
+async def test_each_call_gets_its_own_answer_while_every_tenth_frame_breaks_the_link() -> None:
     async with unharmed("echo", remote_retry_max_s=0.05) as (_, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(SESSIONS)]
         backend.drop_every = 10
@@ -98,7 +98,7 @@ async def test_a_backend_that_is_down_at_the_start_is_found_in_time() -> None:
             assert (await backend.session().result("tools/list"))["tools"]
 
 
-async def test_one_reason_is_one_warning_however_long_it_lasts() -> None:
+async def test_an_outage_with_one_reason_logs_one_warning() -> None:
     async with running_backend() as backend:
         await backend.shut()
         with capture_logs() as lines:

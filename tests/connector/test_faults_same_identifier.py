@@ -1,5 +1,5 @@
-"""Two gateways with one identifier, where the backend keeps the newest: they evict each other, and
-do so without haste."""
+"""Two gateways with one identifier, and a backend that keeps the newest: they evict each other
+without dialling rapidly."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.support.service import READY, REMOTE, eventually
 
 
 @pytest.mark.parametrize(("evict_code", "least"), [(4409, 0.5), (None, 0.125)])
-async def test_two_gateways_that_evict_each_other_pause_for_longer_and_longer(
+async def test_pauses_of_two_gateways_that_evict_each_other_grow(
     evict_code: int | None, least: float
 ) -> None:
     with capture_logs() as lines:
@@ -32,7 +32,7 @@ async def test_two_gateways_that_evict_each_other_pause_for_longer_and_longer(
     assert [pause >= 2 * least for pause in pauses(lines)[2:4]] == [True, True]
 
 
-async def test_the_status_has_the_code_that_a_gateway_was_evicted_with() -> None:
+async def test_the_status_has_the_close_code_of_an_eviction() -> None:
     async with running_backend() as backend, dialling(backend) as service:
         await backend.connected()
         async with standing_in(backend.url, server_identifier=GATEWAY):
@@ -40,9 +40,7 @@ async def test_the_status_has_the_code_that_a_gateway_was_evicted_with() -> None
             assert status["last_error"] == "the backend closed the link with code 4409"
 
 
-async def test_a_gateway_that_is_evicted_keeps_its_sessions_and_serves_them_once_it_is_back() -> (
-    None
-):
+async def test_an_evicted_gateway_keeps_its_sessions_and_serves_them_after_reconnecting() -> None:
     async with running_backend() as backend, dialling(backend) as service:
         await backend.connected()
         session = backend.session()

@@ -1,4 +1,4 @@
-"""Sessions outlive a short drop with all they have; after a long one nothing of them is left."""
+"""Sessions survive a short outage with their state; a long outage ends them completely."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ async def test_a_call_in_flight_is_answered_over_the_next_link(era: str) -> None
         assert (len(linked.backend.links), linked.server.script.calls["sleep"]) == (2, 1)
 
 
-async def test_an_answer_that_is_ready_while_there_is_no_link_goes_over_the_next() -> None:
+async def test_an_answer_ready_during_an_outage_is_sent_over_the_next_link() -> None:
     async with unharmed("sleep") as linked, asyncio.TaskGroup() as tasks:
         service, backend, server = linked
         session = await opened(backend)
@@ -53,7 +53,7 @@ async def test_an_answer_that_is_ready_while_there_is_no_link_goes_over_the_next
         assert (await calling)["structuredContent"] == {"seconds": 0.05}
 
 
-async def test_a_session_of_the_older_eras_needs_no_other_handshake() -> None:
+async def test_a_session_of_the_older_eras_needs_no_second_handshake() -> None:
     async with unharmed("meta") as (_, backend, server):
         session = await opened(backend)
         for links in (2, 3):
@@ -63,7 +63,7 @@ async def test_a_session_of_the_older_eras_needs_no_other_handshake() -> None:
         assert server.script.calls["meta"] == 2
 
 
-async def test_a_request_that_is_open_when_the_link_breaks_is_answered_over_the_next() -> None:
+async def test_a_request_open_when_the_link_breaks_is_answered_over_the_next() -> None:
     async with (
         unharmed("request_client", raw={"era": "legacy", "sse": True}) as (_, backend, _),
         asyncio.TaskGroup() as tasks,
@@ -82,7 +82,7 @@ async def test_a_request_that_is_open_when_the_link_breaks_is_answered_over_the_
 
 
 @eras
-async def test_a_call_of_a_session_that_is_lost_for_good_is_cancelled(era: str) -> None:
+async def test_a_call_of_a_lost_session_is_cancelled(era: str) -> None:
     async with unharmed("hang", remote_drop_grace_s=GRACE_S) as linked:
         service, backend, server = linked
         session = await begun(linked, era)
@@ -103,8 +103,8 @@ def hanging(era: str) -> dict[str, object]:
     return request("tools/call", "hang", name="s1:hang", arguments={}, **meta)
 
 
-async def test_what_was_for_sessions_that_are_lost_is_never_sent() -> None:
-    """Neither what waits, nor what a session sends that waited for the outbox."""
+async def test_pending_messages_of_lost_sessions_are_never_sent() -> None:
+    """Covers queued messages and messages of a session that waited for the outbox."""
     async with unharmed("big_image", remote_drop_grace_s=GRACE_S) as (service, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(24)]
         backend.link().stop_reading()
@@ -122,8 +122,8 @@ async def test_what_was_for_sessions_that_are_lost_is_never_sent() -> None:
         assert (len(backend.frames) - sent, (await service.get(REMOTE))["sessions"]) == (1, 1)
 
 
-async def test_five_hundred_sessions_at_once_get_each_their_own_answers_and_leave_nothing() -> None:
-    """The server is called over stdio: five hundred connections take a thousand descriptors."""
+async def test_five_hundred_concurrent_sessions_get_their_own_answers_and_leak_nothing() -> None:
+    """The server is called over stdio: five hundred connections use a thousand descriptors."""
     entry = {**raw_entry(), "maxCallsInFlight": MANY, "maxCallsInFlightPerTenant": MANY}
     config = Config(servers={"s1": entry}, presets=[make_preset(tools=[("s1", "sleep")])])
     async with linked(config=config, remote_drop_grace_s=0) as (service, backend):
@@ -140,14 +140,14 @@ async def test_five_hundred_sessions_at_once_get_each_their_own_answers_and_leav
 
 
 async def use(session: Session) -> object:
-    """Begin a session, and call in it."""
+    """Start a session and call in it."""
     await session.initialize()
     result = await session.call("s1:sleep", {"seconds": 0.1, "by": session.identifier})
     return result["structuredContent"]["by"]
 
 
 async def no_more(before: int) -> bool:
-    """Return whether no task and no session is left."""
+    """Return whether all tasks and sessions ended."""
     gc.collect()
     left = sum(isinstance(it, MessageSession) for it in gc.get_objects())
     return tasks() <= before and left == 0

@@ -1,4 +1,4 @@
-"""The service stops while the backend is in whatever state: at once, and nothing is left."""
+"""The service stops immediately in every state of the backend, and leaks nothing."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ LARGE = {"name": "s1:big_image", "arguments": {"bytes": 1_000_000}}
 
 @pytest.fixture(autouse=True)
 def no_complaints(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Check that asyncio logs no destroyed task and no exception that was not retrieved."""
+    """Check that asyncio logs neither destroyed tasks nor unretrieved exceptions."""
     yield
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
@@ -36,7 +36,7 @@ def no_complaints(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 async def stopped(
     backend: Backend, server: RawServer | None = None, **settings: object
 ) -> AsyncIterator[Service]:
-    """Run the service, and stop it after the block; nothing of it is left then."""
+    """Run the service, stop it after the block, and check that nothing is left of it."""
     config = None
     if server is not None:
         tools = [("s1", name) for name in ("big_image", "hang")]
@@ -48,7 +48,7 @@ async def stopped(
         async with bounded("the service stops", BOUND_S):
             await stack.aclose()
     for link in backend.links:
-        link.drop()  # its own end, which the backend may hold yet
+        link.drop()  # the service's end of the link, which the backend may still hold
     gc.collect()
     await eventually(before.is_all)
 
@@ -71,7 +71,7 @@ async def test_it_stops_while_the_backend_is_down() -> None:
             await until_state(service, "offline")
 
 
-async def test_it_stops_while_a_handshake_has_no_answer() -> None:
+async def test_it_stops_during_an_unanswered_handshake() -> None:
     async with running_backend() as backend:
         backend.manner = Manner.SILENT
         async with stopped(backend) as service:
@@ -87,7 +87,7 @@ async def test_it_stops_while_the_token_is_refused(source: str) -> None:
         await until_state(service, "unauthorized")
 
 
-async def test_it_stops_while_there_is_no_token() -> None:
+async def test_it_stops_while_the_token_is_missing() -> None:
     async with (
         running_backend() as backend,
         stopped(backend, remote_token_file=TOKEN_FILE) as service,
@@ -115,7 +115,7 @@ async def test_it_stops_while_the_backend_has_vanished() -> None:
         backend.link().half_open()
 
 
-async def test_it_stops_while_a_call_of_the_backend_never_ends() -> None:
+async def test_it_stops_during_an_endless_call_of_the_backend() -> None:
     async with (
         running_backend() as backend,
         running_raw() as server,
@@ -152,7 +152,7 @@ async def test_it_stops_while_the_backend_does_not_read() -> None:
         await stall(service, backend)
 
 
-async def test_it_stops_while_the_backend_does_not_read_and_sends_without_an_end() -> None:
+async def test_it_stops_while_the_backend_sends_endlessly_without_reading() -> None:
     async def send_for_ever(link: Link) -> None:
         while link.is_up:
             link.write(frame(TEXT, "{}") * 100)

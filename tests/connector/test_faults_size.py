@@ -1,4 +1,4 @@
-"""Answers and requests that are too large for a frame: errors, and the link stays up."""
+"""Answers and requests that exceed a frame cause errors and do not cost the link."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN
 
 LIMIT = 10_000
 LIMIT_OF_SESSIONS = 64 * 1024
-"""Over the size of all that a session begins with."""
+"""Above the size of all frames that start a session."""
 
 
 @pytest.mark.parametrize("id_", [7, "seven"])
@@ -23,7 +23,7 @@ async def test_an_answer_over_the_limit_is_an_error_in_its_session(id_: object) 
         assert (answer["id"], answer["error"]["data"]["code"]) == (id_, "RESULT_TOO_LARGE")
 
 
-async def test_an_answer_over_the_limit_costs_neither_the_link_nor_the_session() -> None:
+async def test_an_answer_over_the_limit_ends_neither_the_link_nor_the_session() -> None:
     async with unharmed("big_image", "echo", remote_max_frame_bytes=LIMIT_OF_SESSIONS) as (
         _,
         backend,
@@ -38,7 +38,7 @@ async def test_an_answer_over_the_limit_costs_neither_the_link_nor_the_session()
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
-async def test_no_frame_of_ours_is_over_the_limit_whatever_id_it_has_to_bear(era: str) -> None:
+async def test_no_sent_frame_exceeds_the_limit_with_any_request_id(era: str) -> None:
     async with unharmed(remote_max_frame_bytes=LIMIT) as (service, backend, _):
         session = backend.session("x", era=era)
         meta = {"_meta": ENVELOPE} if era == MODERN else {}
@@ -50,7 +50,7 @@ async def test_no_frame_of_ours_is_over_the_limit_whatever_id_it_has_to_bear(era
 
 
 async def test_a_request_over_the_limit_is_an_error_to_its_server() -> None:
-    """At once: it would never be answered."""
+    """The error is immediate, because the request would never be answered."""
     raw = {"era": "legacy", "sse": True}
     elicitation = {"method": "elicitation/create", "bytes": LIMIT_OF_SESSIONS}
     async with unharmed("request_client", raw=raw, remote_max_frame_bytes=LIMIT_OF_SESSIONS) as (
@@ -65,8 +65,8 @@ async def test_a_request_over_the_limit_is_an_error_to_its_server() -> None:
         assert [it for it in session.messages if "method" in it] == []
 
 
-async def test_a_frame_that_no_link_survives_is_dropped_and_delays_no_session() -> None:
-    """The backend takes less than the gateway may send, and closes the link over it."""
+async def test_a_frame_that_always_costs_the_link_is_dropped_and_delays_no_session() -> None:
+    """The backend accepts less than the gateway may send, and closes the link because of it."""
     smaller = {"max_frame_bytes": MEGABYTE}
     large = {"name": "s1:big_image", "arguments": {"bytes": 4_100_000}}
     async with unharmed("big_image", backend_options=smaller, max_result_bytes=8 * MEGABYTE) as (

@@ -1,5 +1,5 @@
-"""A backend that does not read: nothing is lost by it while it may still come round, and what waits
-for it stays bounded."""
+"""A backend that does not read: nothing is lost while it can recover, and pending data stays
+bounded."""
 
 from mcp_tools_proxy.mcp.connector.frame_router import MAX_BYTES
 from tests.connector.backend_link import LinkedToOne
@@ -10,10 +10,10 @@ from tests.support.service import REMOTE, Service
 
 ANSWER_BYTES = 1_000_000
 SESSIONS = 24
-"""So many that their answers are more than may wait, and than the system takes for the socket."""
+"""Enough that the answers exceed the limit of the outbox and the socket's buffers."""
 ONE_FRAME = ANSWER_BYTES + 1000
 KEEPALIVE_S = 2.0
-"""Half of it is what a pong may take: a busy machine stands still for longer than 0.2 s."""
+"""A pong may take half of it: a busy machine can pause for longer than 0.2 s."""
 
 
 async def waiting_bytes(service: Service) -> int:
@@ -21,18 +21,16 @@ async def waiting_bytes(service: Service) -> int:
 
 
 async def until_full(service: Service) -> None:
-    """Wait until the outbox is full."""
     await until_status(service, lambda status: status["waiting_bytes"] >= MAX_BYTES)
 
 
 def log_message(number: int) -> dict[str, object]:
-    """Build a log message of 30 kB."""
     params = {"level": "error", "data": {"number": number, "more": "x" * 30_000}}
     return {"method": "notifications/message", "params": params}
 
 
 async def stall(linked: LinkedToOne) -> list[Session]:
-    """Fill the outbox with answers, and return the sessions, each of which waits for one."""
+    """Fill the outbox with answers, and return the sessions, each waiting for one."""
     service, backend, _ = linked
     sessions = [await opened(backend, f"session {number}") for number in range(SESSIONS)]
     backend.link().stop_reading()
@@ -43,7 +41,7 @@ async def stall(linked: LinkedToOne) -> list[Session]:
     return sessions
 
 
-async def test_what_waits_for_a_backend_that_does_not_read_is_bounded() -> None:
+async def test_pending_data_for_a_backend_that_does_not_read_is_bounded() -> None:
     async with unharmed("big_image") as linked:
         await stall(linked)
         for _ in range(20):
@@ -51,8 +49,8 @@ async def test_what_waits_for_a_backend_that_does_not_read_is_bounded() -> None:
         linked.backend.link().resume_reading()
 
 
-async def test_a_backend_that_does_not_read_is_not_read_from() -> None:
-    """So it notices, too: what it sends backs up on its side."""
+async def test_the_gateway_does_not_read_from_a_backend_that_does_not_read() -> None:
+    """The backpressure reaches the backend."""
     async with unharmed("big_image", "echo") as linked:
         service, backend, server = linked
         await stall(linked)
@@ -66,7 +64,7 @@ async def test_a_backend_that_does_not_read_is_not_read_from() -> None:
         link.resume_reading()
 
 
-async def test_when_it_reads_again_every_answer_arrives() -> None:
+async def test_all_answers_arrive_when_the_backend_reads_again() -> None:
     async with unharmed("big_image") as linked:
         sessions = await stall(linked)
         linked.backend.link().resume_reading()
@@ -75,8 +73,9 @@ async def test_when_it_reads_again_every_answer_arrives() -> None:
         assert len(linked.backend.links) == 1
 
 
-async def test_when_it_reads_again_what_comes_is_in_order() -> None:
-    """Of a call's notes some are left out while the backend does not read; its result never is."""
+async def test_messages_arrive_in_order_when_the_backend_reads_again() -> None:
+    """Some of a call's notifications are dropped while the backend does not read; its result never
+    is."""
     async with unharmed("notify", raw={"sse": True}) as (service, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(6)]
         backend.link().stop_reading()
@@ -103,7 +102,7 @@ async def test_a_backend_that_never_reads_again_loses_the_link() -> None:
         assert (await sessions[0].result("tools/list"))["tools"]
 
 
-async def test_a_backend_that_reads_nothing_and_goes_on_sending_loses_the_link_too() -> None:
+async def test_a_backend_that_sends_without_reading_loses_the_link() -> None:
     async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
         sessions = await stall(linked)
         for number in range(3000):
@@ -113,8 +112,8 @@ async def test_a_backend_that_reads_nothing_and_goes_on_sending_loses_the_link_t
         assert (await sessions[1].result("tools/list"))["tools"]
 
 
-async def test_what_still_waited_then_goes_over_the_next_link() -> None:
-    """What the system had taken for the lost link is lost with it."""
+async def test_pending_messages_are_sent_over_the_next_link() -> None:
+    """Data that the system had accepted for the lost link is lost."""
     async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
         sessions = await stall(linked)
         for session in sessions[-8:]:

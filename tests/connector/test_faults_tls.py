@@ -1,4 +1,4 @@
-"""Backends whose certificate is no good: they are sent nothing, and not dialled hotly."""
+"""Backends with an invalid certificate receive nothing and are not dialled rapidly."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ def certified(tmp_path: Path) -> Certified:
 
 @pytest.fixture
 def another(tmp_path_factory: pytest.TempPathFactory) -> Certified:
-    """Of another authority."""
+    """A certificate of another authority."""
     return certify(tmp_path_factory.mktemp("another"))
 
 
@@ -32,7 +32,7 @@ def of_another_host(tmp_path_factory: pytest.TempPathFactory) -> Certified:
     return certify(tmp_path_factory.mktemp("host"), host="127.0.0.2")
 
 
-async def test_a_backend_of_an_authority_that_is_trusted_is_served(certified: Certified) -> None:
+async def test_a_backend_with_a_trusted_authority_is_served(certified: Certified) -> None:
     async with (
         running_backend(tls=certified.tls) as backend,
         dialling(backend, remote_ca_file=certified.ca_file),
@@ -41,7 +41,7 @@ async def test_a_backend_of_an_authority_that_is_trusted_is_served(certified: Ce
         assert (await backend.session().result("tools/list"))["tools"]
 
 
-async def test_a_tls_link_that_broke_is_back_in_time(certified: Certified) -> None:
+async def test_a_broken_tls_link_is_restored_in_time(certified: Certified) -> None:
     async with (
         running_backend(tls=certified.tls) as backend,
         dialling(backend, remote_ca_file=certified.ca_file),
@@ -58,7 +58,7 @@ async def test_an_authority_that_is_not_set_is_not_trusted(certified: Certified)
         assert "local issuer" in status["last_error"]
 
 
-async def test_with_an_authority_set_no_other_is_trusted(
+async def test_a_configured_authority_replaces_the_others(
     certified: Certified, another: Certified
 ) -> None:
     async with (
@@ -80,7 +80,7 @@ async def test_a_certificate_for_another_host_is_not_trusted(of_another_host: Ce
         assert not backend.handshakes
 
 
-async def test_a_backend_that_is_not_trusted_is_dialled_with_long_pauses(
+async def test_pauses_before_dialling_an_untrusted_backend_are_long(
     certified: Certified,
 ) -> None:
     with capture_logs() as lines:
@@ -91,7 +91,7 @@ async def test_a_backend_that_is_not_trusted_is_dialled_with_long_pauses(
     assert (first >= 0.5, second >= 1.0) == (True, True)
 
 
-async def test_a_listener_without_tls_is_sent_no_token() -> None:
+async def test_a_listener_without_tls_is_not_sent_the_token() -> None:
     received = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -112,7 +112,7 @@ async def test_a_listener_without_tls_is_sent_no_token() -> None:
         )
 
 
-async def test_a_listener_that_hangs_up_in_the_handshake_of_tls_counts_as_unreachable() -> None:
+async def test_a_listener_that_closes_during_the_tls_handshake_counts_as_unreachable() -> None:
     async def hang_up(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await reader.read(10_000)
 

@@ -1,4 +1,4 @@
-"""Tokens that end, are refused, or come late: nothing is tried until there is another one."""
+"""Expired, refused or missing tokens: the gateway waits for another token before it dials again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,13 +18,13 @@ from tests.support.remote_backend.session import LEGACY
 from tests.support.service import READY
 
 QUIET_S = 1.0
-"""Longer than a file that changed is left unread."""
+"""Longer than the interval at which a changed file is read."""
 LIFE_S = 60.0
 
 
 @asynccontextmanager
 async def refused(**options: Any) -> AsyncIterator[Linked]:
-    """Run both; what the token file holds is not, or no longer, good."""
+    """Run both with a token file whose content is invalid or has become invalid."""
     async with (
         running_backend(token="new") as backend,
         dialling(backend, remote_token_file=TOKEN_FILE, **options) as service,
@@ -35,7 +35,7 @@ async def refused(**options: Any) -> AsyncIterator[Linked]:
 
 @asynccontextmanager
 async def ended(**options: Any) -> AsyncIterator[Linked]:
-    """Run both; the token was good, a session was begun, and then it ended by the clock."""
+    """Run both with a valid token, start a session, then let the token expire."""
     write_token("old")
     async with running_backend() as backend:
         backend.tokens = {"old": LIFE_S}
@@ -57,13 +57,13 @@ async def is_left_alone(backend: Backend) -> bool:
     return False
 
 
-async def test_a_token_that_ends_costs_the_link_and_the_next_dial_is_the_last() -> None:
+async def test_after_an_expired_token_costs_the_link_only_one_dial_follows() -> None:
     async with ended() as (_, backend):
         assert len(backend.handshakes) == 2
         assert await is_left_alone(backend)
 
 
-async def test_that_no_token_is_good_is_shown_by_every_route() -> None:
+async def test_every_route_shows_that_no_valid_token_is_available() -> None:
     async with ended() as (service, _):
         status = await until_state(service, "unauthorized")
         line = (await service.get(READY))["checks"]["remote"]
@@ -79,12 +79,12 @@ async def test_that_no_token_is_good_is_shown_by_every_route() -> None:
     )
 
 
-async def test_a_backend_that_refuses_the_token_takes_no_replica_out() -> None:
+async def test_a_refused_token_keeps_the_replica_in_rotation() -> None:
     async with ended() as (service, _):
         assert (await service.http.get(READY)).status_code == 200
 
 
-async def test_another_token_brings_the_link_back_in_time() -> None:
+async def test_another_token_restores_the_link_in_time() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
         write_token("new")
@@ -92,7 +92,7 @@ async def test_another_token_brings_the_link_back_in_time() -> None:
         assert backend.handshakes[-1].token == "new"
 
 
-async def test_sessions_outlive_a_change_of_tokens() -> None:
+async def test_sessions_survive_a_change_of_tokens() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
         write_token("new")
@@ -101,7 +101,7 @@ async def test_sessions_outlive_a_change_of_tokens() -> None:
         assert (await known.result("tools/list"))["tools"]
 
 
-async def test_the_token_of_before_written_again_is_not_tried() -> None:
+async def test_rewriting_the_refused_token_does_not_trigger_a_dial() -> None:
     write_token("old")
     async with refused() as (_, backend):
         write_token("old")
@@ -112,7 +112,7 @@ async def test_the_token_of_before_written_again_is_not_tried() -> None:
         await backend.connected()
 
 
-async def test_a_file_that_was_half_written_is_read_again() -> None:
+async def test_a_partially_written_file_is_read_again() -> None:
     write_token("old")
     async with refused() as (_, backend):
         write_token("ne")
@@ -121,7 +121,7 @@ async def test_a_file_that_was_half_written_is_read_again() -> None:
         await backend.connected()
 
 
-async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
+async def test_a_file_missing_at_the_start_is_waited_for() -> None:
     async with refused() as (service, backend):
         status = await until_state(service, "unauthorized")
         assert status["last_error"].startswith("the token cannot be read")
@@ -133,7 +133,7 @@ async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
 @pytest.mark.parametrize(
     "content", ["", " \n", "two tokens", "tokén", "line\nline", b"\0", b"\xff"]
 )
-async def test_a_file_without_a_token_is_sent_to_no_backend(content: str | bytes) -> None:
+async def test_the_content_of_a_file_without_a_token_is_not_sent(content: str | bytes) -> None:
     write_token(content)
     async with refused() as (_, backend):
         assert not backend.handshakes
@@ -141,7 +141,7 @@ async def test_a_file_without_a_token_is_sent_to_no_backend(content: str | bytes
         await backend.connected()
 
 
-async def test_a_file_that_is_taken_away_is_waited_for() -> None:
+async def test_a_removed_file_is_waited_for() -> None:
     write_token("old")
     async with refused() as (_, backend):
         remove_token()
@@ -150,14 +150,14 @@ async def test_a_file_that_is_taken_away_is_waited_for() -> None:
         await backend.connected()
 
 
-async def test_a_fixed_token_that_is_refused_is_tried_once() -> None:
+async def test_a_refused_fixed_token_is_tried_once() -> None:
     async with running_backend() as backend, dialling(backend, remote_token="old") as service:
         await until_state(service, "unauthorized")
         assert await is_left_alone(backend)
         assert len(backend.handshakes) == 1
 
 
-async def test_access_denied_is_waited_out_alike() -> None:
+async def test_access_denied_is_handled_like_a_refused_token() -> None:
     write_token("old")
     async with running_backend(token="new") as backend:
         backend.manner = Refusal(403, retry_after="0")
@@ -167,7 +167,7 @@ async def test_access_denied_is_waited_out_alike() -> None:
             assert await is_left_alone(backend)
 
 
-async def test_a_refusal_is_one_error_in_the_log_and_without_the_token() -> None:
+async def test_a_refusal_is_logged_once_as_an_error_without_the_token() -> None:
     write_token("old-secret")
     with capture_logs() as lines:
         async with refused() as (_, backend):
@@ -177,7 +177,7 @@ async def test_a_refusal_is_one_error_in_the_log_and_without_the_token() -> None
     assert "old-secret" not in str(lines)
 
 
-async def test_a_token_that_changes_while_the_link_is_up_is_shown_at_the_next_dial() -> None:
+async def test_a_token_changed_while_the_link_is_up_is_used_at_the_next_dial() -> None:
     write_token("old")
     async with running_backend() as backend:
         backend.tokens = {"old", "new"}

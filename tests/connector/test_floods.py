@@ -1,4 +1,4 @@
-"""A backend that sends more than can be answered: others are served between its messages."""
+"""A backend that sends more than can be answered does not block other work."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -53,26 +53,22 @@ class PendingSession:
         self._closed = asyncio.Event()
 
     async def wait_until_answered(self) -> None:
-        """Wait for ever."""
         await asyncio.Event().wait()
 
     async def run(self) -> None:
-        """Serve until closed."""
         await self._closed.wait()
 
     def close(self) -> None:
-        """Drop all requests."""
         self._closed.set()
         self.open_requests = self.active_calls = 0
 
     async def receive(self, content: object) -> None:
-        """Keep a request."""
         self.open_requests += 1
         self.active_calls += 1
 
 
 async def pauses(sessions: RemoteSessions) -> bool:
-    """Return whether the next message would have to wait; what is waited for is not."""
+    """Return whether the next message would have to wait."""
     waiting = sessions.wait_for_capacity()
     try:
         waiting.send(None)
@@ -101,7 +97,7 @@ async def test_a_backend_with_many_pending_requests_is_read_from_slowly() -> Non
             identifier = f"session {number // MAX_OPEN_REQUESTS}"
             await sessions.deliver(identifier, request("tools/call", number))
         assert await pauses(sessions)
-        await sessions.wait_for_capacity()  # a pause only: an answer for a pending call may come
+        await sessions.wait_for_capacity()  # a pause only: an answer to a pending call may arrive
         opened[0].close()
         assert not await pauses(sessions)
         sessions.end_all()

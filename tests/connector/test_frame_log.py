@@ -1,4 +1,4 @@
-"""The one line that is logged of each frame, both ways (W-15 … W-18, W-20)."""
+"""The log line of each frame, in both directions (W-15 … W-18, W-20)."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ SAMPLES = {
 
 
 class Logged(NamedTuple):
-    """A session of the backend, and the lines that are logged meanwhile."""
+    """A session of the backend and the lines logged during it."""
 
     session: Session
     lines: list[Mapping[str, Any]]
@@ -49,25 +49,25 @@ class Logged(NamedTuple):
         return [it["summary"] for it in self.lines if it.get("direction") == direction]
 
     async def of(self, method: str, params: Json) -> tuple[str, str]:
-        """Send a request; return what is logged of it and of its response."""
+        """Send a request; return the log lines of it and its response."""
         await self.session.request(method, params)
         return self.summaries("in")[-1], self.summaries("out")[-1]
 
 
 @asynccontextmanager
 async def logged(*tools: str, era: str = LEGACY, **raw: Any) -> AsyncIterator[Logged]:
-    """Begin a session; ``raw`` are options of the server behind the service."""
+    """Start a session; ``raw`` are options of the server behind the service."""
     async with linked_to_one(*tools, raw=raw) as (_, backend, _):
         session = await begun(backend, era)
         if era == LEGACY:
-            await session.result("ping")  # all that was sent before is logged
+            await session.result("ping")  # all lines of earlier frames are logged
         with capture_logs() as lines:
             yield Logged(session, lines)  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("W-20", "W-09")
 @pytest.mark.parametrize(("message", "expected"), SAMPLES.values(), ids=SAMPLES.keys())
-async def test_the_samples_of_seed_002_are_logged_as_a_6_has_it(
+async def test_the_samples_of_seed_002_are_logged_as_a_6_specifies(
     message: Json, expected: str
 ) -> None:
     async with logged() as it:
@@ -77,9 +77,7 @@ async def test_the_samples_of_seed_002_are_logged_as_a_6_has_it(
 
 
 @pytest.mark.requirement("W-15")
-async def test_each_frame_is_logged_in_one_line_with_the_direction_and_a_bit_of_the_session() -> (
-    None
-):
+async def test_each_frame_is_logged_in_one_line_with_its_direction_and_a_session_prefix() -> None:
     async with logged("echo") as it:
         await it.session.call("s1:echo", {"text": "x"})
     lines = [line for line in it.lines if line["event"] == FRAME]
@@ -108,7 +106,7 @@ async def test_the_handshake_of_the_older_eras_is_logged() -> None:
 
 
 @pytest.mark.requirement("W-15", "W-17")
-async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() -> None:
+async def test_a_request_of_the_newer_era_is_logged_with_its_meta_keys() -> None:
     async with logged("echo", era=MODERN) as it:
         params = {"name": "s1:echo", "arguments": {"text": "x", "é": 1}, "_meta": {"a/b": 1}}
         summary, _ = await it.of("tools/call", params)
@@ -134,7 +132,7 @@ LISTED = {
 
 @pytest.mark.requirement("W-16")
 @pytest.mark.parametrize("method", LISTED)
-async def test_a_list_s_reply_is_logged_with_its_count_names_and_fields(method: str) -> None:
+async def test_a_lists_reply_is_logged_with_its_count_names_and_fields(method: str) -> None:
     async with logged("search", extra=SEED) as it:
         summaries = await it.of(method, {})
     assert summaries == (
@@ -180,7 +178,7 @@ USED = {
 
 @pytest.mark.requirement("W-15", "W-17")
 @pytest.mark.parametrize(("sent", "request_", "reply"), USED.values(), ids=USED.keys())
-async def test_a_use_and_its_reply_are_logged_with_target_and_keys(
+async def test_a_call_and_its_reply_are_logged_with_target_and_keys(
     sent: tuple[str, Json], request_: str, reply: str
 ) -> None:
     async with logged("echo", "is_error", "no_type") as it:
@@ -189,7 +187,7 @@ async def test_a_use_and_its_reply_are_logged_with_target_and_keys(
 
 
 @pytest.mark.requirement("W-15")
-async def test_notifications_of_a_call_are_logged() -> None:
+async def test_a_calls_notifications_are_logged() -> None:
     async with logged("progress", sse=True) as it:
         await it.session.call("s1:progress", _meta={"progressToken": "t"})
     assert (
@@ -200,7 +198,7 @@ async def test_notifications_of_a_call_are_logged() -> None:
 
 
 @pytest.mark.requirement("W-15")
-async def test_what_is_no_message_is_logged_as_such() -> None:
+async def test_an_invalid_message_is_logged_as_such() -> None:
     async with logged() as it:
         await it.session.send(["x"])
         await it.session.result("ping")

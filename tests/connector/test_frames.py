@@ -1,4 +1,5 @@
-"""Frames over the socket: the envelope both ways, seed 002's samples, and what is no frame."""
+"""Frames over the socket: the envelope in both directions, seed 002's samples, and invalid
+frames."""
 
 import json
 from typing import Any
@@ -55,7 +56,7 @@ async def test_a_message_is_answered_in_its_session() -> None:
 
 
 @pytest.mark.requirement("W-03")
-async def test_a_reply_is_in_an_envelope_of_exactly_three_keys() -> None:
+async def test_a_reply_has_an_envelope_of_exactly_three_keys() -> None:
     async with linked() as (_, backend):
         session = backend.session()
         answer = await session.request("tools/list")
@@ -68,7 +69,7 @@ async def test_a_reply_is_in_an_envelope_of_exactly_three_keys() -> None:
 
 
 @pytest.mark.requirement("W-03")
-async def test_everything_that_is_sent_has_the_three_keys() -> None:
+async def test_every_sent_frame_has_the_three_keys() -> None:
     async with linked_to_one("progress") as (_, backend, server):
         session = await opened(backend)
         await session.call("s1:progress", _meta={"progressToken": 1})
@@ -83,7 +84,7 @@ async def test_everything_that_is_sent_has_the_three_keys() -> None:
 
 
 @pytest.mark.requirement("W-02", "W-12")
-async def test_the_call_of_seed_002_is_answered_as_it_stands_there() -> None:
+async def test_the_call_of_seed_002_is_answered_as_specified() -> None:
     async with linked_to_one("search", raw={"extra": {"tools": [SEARCH]}}) as (_, backend, _):
         session = await opened(backend)
         await session.send(CALL)
@@ -95,7 +96,7 @@ async def test_the_call_of_seed_002_is_answered_as_it_stands_there() -> None:
 
 
 @pytest.mark.requirement("W-12")
-async def test_the_meta_of_seed_002_reaches_the_server_as_meta_of_mcp() -> None:
+async def test_the_meta_of_seed_002_reaches_the_server_as_mcp_meta() -> None:
     async with linked_to_one("meta") as (_, backend, _):
         session = await opened(backend)
         await session.send({**CALL, "params": {**CALL["params"], "name": "s1:meta"}})
@@ -104,7 +105,7 @@ async def test_the_meta_of_seed_002_reaches_the_server_as_meta_of_mcp() -> None:
 
 
 @pytest.mark.requirement("W-12")
-async def test_meta_of_mcp_comes_before_that_of_seed_002() -> None:
+async def test_mcp_meta_overrides_that_of_seed_002() -> None:
     async with linked_to_one("meta") as (_, backend, _):
         session = await opened(backend)
         both: dict[str, Any] = {"_meta": {"x": 1}, "meta": {"x": 2, "y": 2}}
@@ -113,7 +114,7 @@ async def test_meta_of_mcp_comes_before_that_of_seed_002() -> None:
     assert (seen["x"], seen["y"]) == (1, 2)
 
 
-async def test_the_list_reply_of_seed_002_sent_by_the_backend_harms_nothing() -> None:
+async def test_the_list_reply_of_seed_002_sent_by_the_backend_is_harmless() -> None:
     async with linked() as (_, backend):
         session = await opened(backend)
         await session.send(LIST_REPLY)
@@ -123,7 +124,7 @@ async def test_the_list_reply_of_seed_002_sent_by_the_backend_harms_nothing() ->
 
 @pytest.mark.requirement("W-05")
 @no_frames
-async def test_what_is_no_frame_leaves_the_socket_up_and_its_sessions_in_order(
+async def test_an_invalid_frame_affects_neither_the_socket_nor_its_sessions(
     data: str | bytes,
 ) -> None:
     async with linked() as (_, backend):
@@ -135,7 +136,7 @@ async def test_what_is_no_frame_leaves_the_socket_up_and_its_sessions_in_order(
 
 @pytest.mark.requirement("W-05")
 @no_frames
-async def test_what_is_no_frame_is_logged_once_and_without_a_word_of_it(data: str | bytes) -> None:
+async def test_an_invalid_frame_is_logged_once_without_its_content(data: str | bytes) -> None:
     async with linked() as (_, backend):
         session = await opened(backend)
         with capture_logs() as lines:
@@ -163,7 +164,7 @@ async def test_what_is_no_frame_is_logged_once_and_without_a_word_of_it(data: st
     ],
     ids=json.dumps,
 )
-async def test_a_request_that_is_no_json_rpc_is_answered_with_an_error(
+async def test_a_request_that_is_not_json_rpc_is_answered_with_an_error(
     message: dict[str, Any],
 ) -> None:
     async with linked() as (_, backend):
@@ -176,7 +177,7 @@ async def test_a_request_that_is_no_json_rpc_is_answered_with_an_error(
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.requirement("W-12")
 @pytest.mark.parametrize("spelt", ["_meta", "meta"])
-async def test_the_caller_s_meta_reaches_the_server(era: str, spelt: str) -> None:
+async def test_the_callers_meta_reaches_the_server(era: str, spelt: str) -> None:
     own = {"com.example/a": {"b": [1]}, "trace_id": "abc123"}
     async with linked_to_one("meta") as (_, backend, _):
         session = await begun(backend, era)

@@ -1,4 +1,4 @@
-"""A preset that changes while the link is up: sessions are notified, and list its view (W-19)."""
+"""When a preset changes while the link is up, sessions are notified and list its view (W-19)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def switch(service: Service, preset_id: str) -> None:
 
 
 async def subscribed(backend: Backend, era: str) -> Session:
-    """Begin a session, list all there is, and subscribe to changes."""
+    """Start a session, list everything, and subscribe to changes."""
     session = await begun(backend, era)
     for method in LISTS:
         await session.result(method)
@@ -60,7 +60,7 @@ async def subscribed(backend: Backend, era: str) -> Session:
 
 
 async def changed_lists(session: Session, *kinds: str) -> list[str]:
-    """Return the lists it was notified of, sorted, once ``kinds`` are among them."""
+    """Return the lists that it was notified about, sorted, once they include ``kinds``."""
     received: list[str] = []
     while not set(kinds) <= set(received):
         message = await session.receive()
@@ -77,7 +77,7 @@ async def downstream_tools(session: Session) -> list[str]:
 
 @eras
 @pytest.mark.requirement("W-06")
-async def test_the_backend_is_shown_the_active_preset_s_items_alone(era: str) -> None:
+async def test_the_backend_sees_only_the_active_presets_items(era: str) -> None:
     async with (
         running_raw(name="a", **offer(OWN["a"])) as a,
         running_raw(name="a-b", **offer(OWN["a-b"])) as a_b,
@@ -106,7 +106,7 @@ async def test_a_session_is_notified_of_another_preset_and_lists_the_new_view(er
 
 @eras
 @pytest.mark.requirement("W-19")
-async def test_lists_name_tools_as_the_profile_of_the_connectors_agent_says(era: str) -> None:
+async def test_tool_names_follow_the_profile_of_the_connectors_agent(era: str) -> None:
     async with in_front_of_two(remote_agent="only_b") as (_, backend):
         session = await subscribed(backend, era)
         profile = make_agent("only_b", client_ids=["a-b"], name_style="alias")
@@ -117,7 +117,7 @@ async def test_lists_name_tools_as_the_profile_of_the_connectors_agent_says(era:
 
 
 @pytest.mark.requirement("W-19")
-async def test_every_session_is_notified_whichever_its_era() -> None:
+async def test_sessions_of_every_era_are_notified() -> None:
     async with in_front_of_two() as (service, backend):
         sessions = [await subscribed(backend, era) for era in (*ERAS, *ERAS)]
         await switch(service, "alpha")
@@ -137,7 +137,7 @@ async def test_a_stream_of_changes_marks_them_with_its_own_id() -> None:
 
 @eras
 @pytest.mark.requirement("W-19")
-async def test_a_session_that_sees_no_change_is_not_notified(era: str) -> None:
+async def test_a_session_without_visible_changes_is_not_notified(era: str) -> None:
     """A notification of the first two changes would arrive before that of the last one."""
     async with in_front_of_two(remote_agent="only_b") as (service, backend):
         session = await subscribed(backend, era)
@@ -148,7 +148,7 @@ async def test_a_session_that_sees_no_change_is_not_notified(era: str) -> None:
         assert await downstream_tools(session) == ["a-b:whoami"]
 
 
-async def test_a_stream_of_changes_has_the_requested_kinds_alone() -> None:
+async def test_a_stream_of_changes_has_only_the_requested_kinds() -> None:
     async with in_front_of_two() as (service, backend):
         session = await begun(backend)
         acknowledged = await listen(session, promptsListChanged=True)
@@ -159,7 +159,7 @@ async def test_a_stream_of_changes_has_the_requested_kinds_alone() -> None:
     assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
 
 
-async def test_a_stream_of_changes_that_is_cancelled_sends_no_more() -> None:
+async def test_a_cancelled_stream_of_changes_sends_nothing_more() -> None:
     async with in_front_of_two() as (service, backend):
         leaving, staying = await subscribed(backend, MODERN), await subscribed(backend, MODERN)
         await leaving.notify("notifications/cancelled", {"requestId": LISTEN_ID})

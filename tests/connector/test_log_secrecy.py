@@ -1,4 +1,4 @@
-"""No value of what goes over the connector is logged, whatever a session does (W-18)."""
+"""Logs contain no value sent over the connector, for any kind of message (W-18)."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ Does = Callable[[LinkedToOne], Coroutine[Any, Any, object]]
 
 
 async def logged_of(does: Does, caplog: pytest.LogCaptureFixture, **options: Any) -> str:
-    """Return all that is logged of a service from its start to its end."""
+    """Return all log lines of a service from its start to its end."""
     caplog.set_level(logging.DEBUG)
     with capture_logs() as lines:
         async with linked_to_one(*TOOLS, raw={"sse": True, "era": "legacy"}, **options) as linked:
@@ -76,7 +76,7 @@ async def logged_of(does: Does, caplog: pytest.LogCaptureFixture, **options: Any
 @pytest.mark.requirement("W-18")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(("method", "params"), REQUESTS.values(), ids=REQUESTS.keys())
-async def test_no_value_of_a_request_or_of_its_answer_is_logged(
+async def test_no_value_of_a_request_or_its_answer_is_logged(
     era: str, method: str, params: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def request(linked: LinkedToOne) -> None:
@@ -87,7 +87,7 @@ async def test_no_value_of_a_request_or_of_its_answer_is_logged(
 
 @pytest.mark.requirement("W-18")
 @pytest.mark.parametrize("uri", [f"raw://text?key={SECRET}", f"raw://user:{SECRET}@text"])
-async def test_the_line_of_a_frame_shows_no_query_or_password_of_a_uri(uri: str) -> None:
+async def test_a_frames_log_line_has_no_query_or_password_of_a_uri(uri: str) -> None:
     with capture_logs() as lines:
         async with linked_to_one() as (_, backend, _):
             await backend.session().request("resources/read", {"uri": uri})
@@ -104,7 +104,7 @@ async def test_the_line_of_a_frame_shows_no_query_or_password_of_a_uri(uri: str)
     ],
     ids=["elicitation", "sampling"],
 )
-async def test_no_request_of_a_server_and_no_answer_to_it_is_logged(
+async def test_no_server_request_and_no_answer_to_it_is_logged(
     sample: dict[str, Any], answer: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     request = json.loads(json.dumps(sample).replace("Which name?", SECRET).replace("Hi", SECRET))
@@ -121,7 +121,7 @@ async def test_no_request_of_a_server_and_no_answer_to_it_is_logged(
 
 
 @pytest.mark.requirement("W-18")
-async def test_no_part_of_what_is_no_frame_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_part_of_an_invalid_frame_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def send(linked: LinkedToOne) -> None:
         link = linked.backend.link()
         for text in (
@@ -138,7 +138,7 @@ async def test_no_part_of_what_is_no_frame_is_logged(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.requirement("W-18")
-async def test_neither_the_token_nor_a_session_s_identifier_is_logged(
+async def test_neither_the_token_nor_a_sessions_identifier_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     sessions: list[Session] = []
@@ -158,7 +158,7 @@ async def test_neither_the_token_nor_a_session_s_identifier_is_logged(
     assert [session.identifier[:9] in logged for session in sessions] == [False, False]
 
 
-async def test_neither_the_token_nor_a_session_s_identifier_is_shown_by_a_route() -> None:
+async def test_no_route_shows_the_token_or_a_sessions_identifier() -> None:
     options: dict[str, Any] = {"backend_options": {"token": SECRET}, "remote_token": SECRET}
     async with linked_to_one(**options) as (service, backend, _):
         session = await begun(backend)

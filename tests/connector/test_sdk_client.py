@@ -1,6 +1,6 @@
-"""The SDK's own client over a session of the backend, in both eras.
+"""The SDK's client over a session of the backend, in both eras.
 
-What it should come to, over each carrier and message by message, is in ``tests/carriers``.
+``tests/carriers`` checks the details over each carrier.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ URI = "raw://text"
 
 
 class Callbacks:
-    """The callbacks of one client, and the requests that they received."""
+    """A client's callbacks, and the requests that they received."""
 
     def __init__(self) -> None:
         self.received: list[str] = []
@@ -48,12 +48,12 @@ class Callbacks:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the SDK's client is made with."""
+        """Options of the SDK's client."""
         return {"elicitation_callback": self.elicit, "sampling_callback": self.sample}
 
 
 @pytest.mark.parametrize(("mode", "era"), [*zip(MODES, ERAS, strict=True)])
-async def test_a_client_comes_to_its_era(mode: str, era: str) -> None:
+async def test_a_client_negotiates_its_era(mode: str, era: str) -> None:
     async with linked_to_one() as (_, backend, _), backend.client(mode) as client:
         assert client.protocol_version == era
         assert client.server_info is not None
@@ -62,7 +62,7 @@ async def test_a_client_comes_to_its_era(mode: str, era: str) -> None:
 
 @modes
 @pytest.mark.requirement("W-06", "W-10")
-async def test_a_client_lists_all_there_is(mode: str) -> None:
+async def test_a_client_lists_all_items(mode: str) -> None:
     async with linked_to_one("echo") as (_, backend, _), backend.client(mode) as client:
         assert {"s1:whoami", "s1:echo"} <= set(names(await client.list_tools()))
         assert names(await client.list_prompts()) == ["greet", "plain"]
@@ -104,7 +104,7 @@ async def test_a_client_receives_progress(mode: str) -> None:
 
 
 @modes
-async def test_a_client_receives_log_lines_from_its_level_on(mode: str) -> None:
+async def test_a_client_receives_log_lines_of_its_level_and_above(mode: str) -> None:
     received: list[str] = []
 
     async def on_line(line: t.LoggingMessageNotificationParams) -> None:
@@ -125,7 +125,7 @@ async def test_a_client_receives_log_lines_from_its_level_on(mode: str) -> None:
 
 
 @modes
-async def test_a_client_is_notified_of_updates_of_a_resource_that_it_subscribed_to(
+async def test_a_client_is_notified_about_a_resource_it_subscribed_to(
     mode: str,
 ) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
@@ -153,9 +153,7 @@ async def test_a_client_is_notified_of_updates_of_a_resource_that_it_subscribed_
 
 @modes
 @pytest.mark.parametrize("request_", [FORM, SAMPLE], ids=["elicitation", "sampling"])
-async def test_a_client_answers_the_requests_of_its_call_s_server(
-    mode: str, request_: Json
-) -> None:
+async def test_a_client_answers_the_requests_of_its_calls_server(mode: str, request_: Json) -> None:
     tool, arguments = requesting_tool("modern", request_)
     mine, others = Callbacks(), Callbacks()
     async with (

@@ -1,4 +1,4 @@
-"""Sessions beside each other: none waits for another, and each gets its own answers, in order."""
+"""Concurrent sessions: none waits for another, and each gets its own answers in order."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ async def test_a_slow_call_of_one_session_delays_no_other() -> None:
 
 
 @pytest.mark.requirement("W-04", "W-03")
-async def test_replies_to_one_request_id_go_each_to_its_session() -> None:
+async def test_replies_to_equal_request_ids_reach_their_own_sessions() -> None:
     async with linked_to_one("sleep") as (_, backend, _), asyncio.TaskGroup() as tasks:
         slow, quick = backend.session(), backend.session()
         calls = [
@@ -41,8 +41,8 @@ async def test_replies_to_one_request_id_go_each_to_its_session() -> None:
 
 
 @pytest.mark.requirement("W-04")
-async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() -> None:
-    seed = random.Random(6)  # noqa: S311 - no secret is made of it
+async def test_fifty_sessions_with_random_delays_get_their_own_answers() -> None:
+    seed = random.Random(6)  # noqa: S311 - not used for a secret
     async with linked_to_one("sleep") as (_, backend, _):
         sessions = [backend.session() for _ in range(SESSIONS)]
 
@@ -60,8 +60,8 @@ async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() ->
         assert not backend.strays
 
 
-async def test_messages_of_a_session_that_are_sent_at_once_are_taken_in_order() -> None:
-    """Were one of the levels taken after the last, the call's lines would arrive."""
+async def test_messages_that_a_session_sends_together_are_handled_in_order() -> None:
+    """If one of the levels were applied after the last, the call's lines would arrive."""
     levels = [*(["debug", "critical"] * 20), "emergency"]
     line = {"method": "notifications/message", "params": {"level": "critical", "data": "x"}}
     async with linked_to_one("notify", raw={"sse": True}) as (_, backend, _):
@@ -75,7 +75,7 @@ async def test_messages_of_a_session_that_are_sent_at_once_are_taken_in_order() 
         assert [it["method"] for it in session.messages if "method" in it] == []
 
 
-async def test_a_session_may_be_begun_and_used_without_waiting_for_answers() -> None:
+async def test_a_session_can_be_started_and_used_without_waiting_for_answers() -> None:
     begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
     begin |= {"clientInfo": {"name": "x", "version": "1"}}
     async with linked() as (_, backend):

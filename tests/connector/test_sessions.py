@@ -1,4 +1,5 @@
-"""Sessions: begun by their first request, independent, bounded in number, ended when idle."""
+"""Sessions start with their first request, are independent and limited in number, and end when
+idle."""
 
 import asyncio
 from typing import Any
@@ -16,7 +17,7 @@ from tests.support.service import REMOTE, Service, eventually
 eras = pytest.mark.parametrize("era", ERAS)
 
 UNOPENED = -32600
-"""What a request of the older eras is answered with before initialize."""
+"""The response to a request of the older eras before initialize."""
 NO_REQUESTS: dict[str, Json] = {
     "a notification": {"jsonrpc": "2.0", "method": "notifications/initialized"},
     "cancelling": {
@@ -39,7 +40,7 @@ async def until_sessions_are(service: Service, count: int) -> None:
 
 
 async def is_open(session: Session) -> bool:
-    """Return whether a session of the older eras is still the one that was initialized."""
+    """Return whether a session of the older eras is still the initialized one."""
     answer = await session.request("tools/list")
     assert "result" in answer or answer["error"]["code"] == UNOPENED, answer
     return "result" in answer
@@ -60,7 +61,7 @@ async def test_a_session_begins_with_its_first_request(era: str) -> None:
 
 @pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("message", NO_REQUESTS.values(), ids=NO_REQUESTS.keys())
-async def test_what_is_no_request_begins_no_session_and_is_logged(message: Json) -> None:
+async def test_an_invalid_request_starts_no_session_and_is_logged(message: Json) -> None:
     async with linked() as (service, backend):
         with capture_logs() as lines:
             await backend.session("unknown").send(message)
@@ -70,7 +71,7 @@ async def test_what_is_no_request_begins_no_session_and_is_logged(message: Json)
     assert [line["event"] for line in lines].count("remote.frame_ignored") == 1
 
 
-async def test_initialize_opens_its_own_session_alone() -> None:
+async def test_initialize_opens_only_its_own_session() -> None:
     async with linked() as (_, backend):
         one, other = await begun(backend, LEGACY), backend.session(era=LEGACY)
         assert [await is_open(session) for session in (one, other)] == [True, False]
@@ -96,7 +97,7 @@ async def test_sessions_of_both_eras_list_the_same_tools() -> None:
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "initialize"])
-async def test_a_session_of_the_newer_era_stays_one_after_a_request_of_the_older(
+async def test_a_session_of_the_newer_era_keeps_it_after_a_request_of_the_older(
     method: str,
 ) -> None:
     async with linked() as (_, backend):
@@ -106,7 +107,7 @@ async def test_a_session_of_the_newer_era_stays_one_after_a_request_of_the_older
         assert "result" in await session.request("tools/list")
 
 
-async def test_a_session_over_the_limit_ends_the_one_that_is_quiet_longest() -> None:
+async def test_a_session_over_the_limit_ends_the_longest_idle_one() -> None:
     async with linked(max_sessions=2) as (service, backend):
         first, second = await begun(backend, LEGACY), await begun(backend, LEGACY)
         await first.result("ping")
@@ -131,7 +132,7 @@ async def test_a_session_over_the_limit_ends_none_that_is_in_use() -> None:
 
 
 @eras
-async def test_while_all_sessions_are_in_use_a_further_one_is_refused(era: str) -> None:
+async def test_a_further_session_is_refused_while_all_are_in_use(era: str) -> None:
     async with (
         linked_to_one("hang", "echo", max_sessions=2) as (service, backend, server),
         asyncio.TaskGroup() as tasks,
@@ -148,7 +149,7 @@ async def test_while_all_sessions_are_in_use_a_further_one_is_refused(era: str) 
             call.cancel()
 
 
-async def test_a_session_that_only_listens_gives_way() -> None:
+async def test_a_session_that_only_listens_may_be_ended_for_another() -> None:
     async with linked(max_sessions=1) as (_, backend):
         await listen(backend.session(), toolsListChanged=True)
         assert (await backend.session().result("tools/list"))["tools"]
@@ -161,7 +162,7 @@ async def test_a_session_that_is_idle_too_long_ends() -> None:
         assert not await is_open(session)
 
 
-async def test_a_session_with_a_call_on_its_way_is_not_idle() -> None:
+async def test_a_session_with_a_running_call_is_not_idle() -> None:
     async with (
         linked_to_one("hang", session_idle_s=0.5) as (service, backend, server),
         asyncio.TaskGroup() as tasks,
@@ -203,7 +204,7 @@ async def test_a_session_has_at_most_64_open_requests() -> None:
 
 
 @eras
-async def test_a_request_that_is_cancelled_at_once_is_open_no_more(era: str) -> None:
+async def test_a_request_cancelled_immediately_is_no_longer_open(era: str) -> None:
     async with linked_to_one("hang") as (service, backend, _):
         session = await begun(backend, era)
         call: dict[str, Any] = {"name": "s1:hang", "arguments": {}}
@@ -235,7 +236,7 @@ async def test_a_request_with_the_id_of_an_open_one_is_ignored_and_the_first_is_
     assert [line["event"] for line in lines].count("remote.frame_ignored") == 1
 
 
-async def test_an_id_may_be_used_again_once_it_is_answered() -> None:
+async def test_an_id_may_be_reused_after_its_answer() -> None:
     async with linked_to_one("echo") as (_, backend, _):
         session = backend.session()
         for text in ("one", "two"):
@@ -245,7 +246,7 @@ async def test_an_id_may_be_used_again_once_it_is_answered() -> None:
             assert (await session.receive())["result"]["structuredContent"] == {"text": text}
 
 
-async def test_a_name_of_256_characters_is_a_session_s_name_and_a_longer_one_none() -> None:
+async def test_session_names_have_at_most_256_characters() -> None:
     async with linked() as (service, backend):
         await backend.session("x" * 257).send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
         assert (await backend.session("ü" * 256).result("tools/list"))["tools"]

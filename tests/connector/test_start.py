@@ -1,4 +1,4 @@
-"""What the backend meets when the gateway has just started."""
+"""The gateway's start as the backend sees it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.service import READY
 
 
-async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> None:
+async def test_the_backend_is_dialled_after_the_servers_are_connected() -> None:
     async with linked_to_one(discovered=False) as (_, backend, _):
         listed = await backend.session().request("tools/list")
         assert "s1:whoami" in [tool["name"] for tool in listed["result"]["tools"]]
@@ -16,9 +16,7 @@ async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> No
 @pytest.mark.parametrize(
     ("agent", "problem"), [(None, "MCP_PROXY_REMOTE_AGENT"), ("stranger", '"stranger"')]
 )
-async def test_readiness_has_the_problem_that_an_agent_is_missing(
-    agent: str | None, problem: str
-) -> None:
+async def test_readiness_reports_a_missing_agent(agent: str | None, problem: str) -> None:
     config = Config(presets=[make_preset()], agents=[make_agent("reader")])
     async with linked(config=config, remote_agent=agent) as (service, _):
         line = (await service.get(READY))["checks"]["remote"]

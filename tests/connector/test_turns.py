@@ -1,4 +1,4 @@
-"""Frames that are as expensive as they can be leave the event loop to other callers."""
+"""The most expensive frames do not block the event loop for other callers."""
 
 import json
 
@@ -36,7 +36,7 @@ async def _until_listed(backend: Backend) -> None:
 
 
 async def _sent(backend: Backend, data: bytes, *, is_answered: bool) -> bool:
-    """Send a frame, wait until it is handled; return whether its request was answered."""
+    """Send a frame, wait until it is handled, and return whether its request was answered."""
     session = backend.session(KNOWN)
     backend.link().write(frame(TEXT, data))
     if is_answered:

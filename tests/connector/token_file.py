@@ -1,4 +1,4 @@
-"""The file that the gateway reads its token from, in the test's own folder."""
+"""The gateway's token file, in the test's folder."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ TOKEN_FILE = Path("token")
 
 
 def write_token(content: str | bytes) -> None:
-    """Replace what the token file holds in one step."""
+    """Replace the token file's content atomically."""
     data = content.encode() if isinstance(content, str) else content
     draft = TOKEN_FILE.with_name(".token.new")
     draft.write_bytes(data)

@@ -1,4 +1,5 @@
-"""Entries, presets and processes change under load: who calls gets what is its own, or an error."""
+"""Entries, presets and processes change under load: each caller gets only their own data, or an
+error."""
 
 import asyncio
 import os
@@ -27,14 +28,14 @@ CALLERS: tuple[CallerIds, ...] = tuple(
 )
 SERVERS = {"web": "http-legacy", "process": "stdio"}
 CHANGES = (("tenant", 10), ("user", 4), ("shared", 10), ("user", 10))
-"""Isolation and maxSessions of the entries, one after the other."""
+"""Successive values of isolation and maxSessions of the entries."""
 CALLS_BETWEEN = 32
 CLEAR = {"OK", "TOOL_NOT_ALLOWED", "SERVER_UNAVAILABLE", "SERVER_BUSY", "TOOL_TIMEOUT"}
-"""What a call may answer while sessions come and go."""
+"""Allowed answers of a call while sessions come and go."""
 
 
 def config_with(servers: Json, isolation: str, max_sessions: int, number: int) -> Config:
-    """Build a configuration whose entries are other ones for each ``number``."""
+    """Build a configuration whose entries differ for each ``number``."""
     entries = {}
     for name, kind in SERVERS.items():
         entry = entry_of(servers[name], kind, isolation, maxSessions=max_sessions)
@@ -47,7 +48,7 @@ def config_with(servers: Json, isolation: str, max_sessions: int, number: int) -
 
 
 class Storm:
-    """Callers who call both servers all the while, and what they were answered."""
+    """Callers who continuously call both servers, and their answers."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -67,7 +68,7 @@ class Storm:
                 self._is_over = True
 
     async def passes(self, calls: int) -> None:
-        """Wait until so many more calls were answered."""
+        """Wait for this many more answers."""
         target = self.calls + calls
 
         async def reached() -> bool:
@@ -80,7 +81,7 @@ class Storm:
             envelope = await self.service.execute(f"{server}:witness", user=user_of(caller))
             self._record(caller, server, envelope)
             self.calls += 1
-            await asyncio.sleep(0)  # a refusal takes no turn of the loop
+            await asyncio.sleep(0)  # a refusal does not yield to the event loop
 
     def _record(self, caller: CallerIds, server: str, envelope: Json) -> None:
         if envelope["status"] != "ok":
@@ -93,7 +94,7 @@ class Storm:
         self.seen.append((server, Seen(mark, caller, content)))
 
 
-async def test_no_change_gives_anybody_what_is_anothers_or_leaves_anything() -> None:
+async def test_changes_under_load_mix_up_no_callers_and_leak_nothing() -> None:
     async with server_of("http-legacy") as web, server_of("stdio") as process:
         servers = {"web": web, "process": process}
         calm = config_with(servers, "shared", 10, 0)

@@ -1,4 +1,4 @@
-"""No caller meets what is another's: sessions, connections, processes, headers, ``_meta``."""
+"""Callers are separated in sessions, connections, processes, headers and ``_meta``."""
 
 import asyncio
 from itertools import product
@@ -26,7 +26,7 @@ from tests.support.service import CONFIG_DIR, eventually
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_caller_meets_what_is_of_another(kind: str) -> None:
+async def test_callers_never_receive_data_of_other_callers(kind: str) -> None:
     async with server_of(kind) as server:
         config = config_of({it: entry_of(server, kind, it) for it in SEPARATED})
         async with every_entry(config) as entries:
@@ -47,7 +47,7 @@ async def test_no_caller_meets_what_is_of_another(kind: str) -> None:
 
 
 @pytest.mark.e2e
-async def test_programs_of_two_callers_meet_nothing_of_each_other() -> None:
+async def test_programs_of_two_callers_share_nothing() -> None:
     callers = CALLERS[0], CALLERS[-1]
     async with server_of("http-legacy") as server:
         entries = {it: entry_of(server, "http-legacy", it) for it in SEPARATED}
@@ -66,7 +66,7 @@ async def test_programs_of_two_callers_meet_nothing_of_each_other() -> None:
         it.check("http-legacy")
 
 
-async def test_a_killed_process_is_that_of_its_own_callers_alone() -> None:
+async def test_killing_a_process_affects_only_its_own_callers() -> None:
     async with server_of("stdio") as server:
         config = config_of({"tenant": entry_of(server, "stdio", "tenant")})
         async with serving(config=config) as served:
@@ -83,7 +83,7 @@ async def test_a_killed_process_is_that_of_its_own_callers_alone() -> None:
             await process.wait()
             again: Json = {}
 
-            async def is_back() -> bool:  # a call that met the end of the process has failed
+            async def is_back() -> bool:  # a call during the end of the process fails
                 nonlocal again
                 again = await call(TENANTS[0])
                 return bool(again)
@@ -95,7 +95,9 @@ async def test_a_killed_process_is_that_of_its_own_callers_alone() -> None:
 
 
 @pytest.mark.parametrize(("isolation", "part"), [("tenant", "tenant_id"), ("user", "user_id")])
-async def test_a_caller_without_the_part_reaches_no_session(isolation: str, part: str) -> None:
+async def test_a_caller_without_the_isolating_part_reaches_no_session(
+    isolation: str, part: str
+) -> None:
     async with server_of("http-modern") as server:
         config = config_of({isolation: entry_of(server, "http-modern", isolation)})
         async with serving(config=config) as served:

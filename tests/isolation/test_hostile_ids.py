@@ -1,4 +1,4 @@
-"""Tenants whose names are paths, options, headers, secrets: each is one value wherever it goes."""
+"""Tenants named like paths, options, headers or secrets: each is one literal value everywhere."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ SEGMENTS: Mapping[str, str] = {
     "\U0001f98a_\u202e": "_f0_9f_a6_8a___e2_80_ae",
     "n" * 255: "n" * 255,
 }
-"""Tenants, and the one segment of a path that each is."""
+"""Tenants, each with its single path segment."""
 TOO_LONG = "n" * 256
-"""Longer than a name of a file may be."""
+"""Longer than the maximum length of a file name."""
 REFUSED = ("a\r\nX-Admin: 1", "a\nb", "globex\x00", "\x00", "a\x85b", "n" * 257, "")
-"""What validation refuses, so that nothing of it arrives anywhere."""
+"""IDs that validation refuses, so that nothing of them arrives anywhere."""
 TEMPLATES = {"tenant": "${caller.tenant_id}", "key": "${secret:keys/${caller.tenant_id}}"}
 
 
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def entry_of(server: Json, folder: Path) -> Json:
-    """Build an entry with the tenant in each template that its transport has."""
+    """Build an entry with the tenant in each template of its transport."""
     entry = {**server, "isolation": "tenant", "forward": ["tenant_id"], "maxSessions": 4}
     entry["bind"] = {"text": TEMPLATES["tenant"]}
     if "command" not in entry:
@@ -62,7 +62,7 @@ async def call(service: Service, tenant_id: str, tool: str = "witness") -> Json:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_id_is_one_value_and_that_of_no_other(kind: str, folder: Path) -> None:
+async def test_each_id_is_one_distinct_value(kind: str, folder: Path) -> None:
     async with server_of(kind, "echo") as server:
         config = config_of({"s": entry_of(server, folder)}, "echo")
         async with running(config=config, secrets_dir=folder) as service:

@@ -1,4 +1,5 @@
-"""Two tenants whose users have the same ids: no byte of another's token, by any way, at once."""
+"""Two tenants have users with the same ids: no byte of a token reaches the other tenant, even under
+concurrency."""
 
 import asyncio
 import re
@@ -26,7 +27,7 @@ from tests.support.tokens import bearer
 
 TENANTS = ("acme", "globex")
 ENTRIES = ("s", "t", "c", "x")
-"""With a login of each user, one of each tenant, a client of each tenant, and users' JWTs."""
+"""Entries with user logins, tenant logins, tenant clients and users' JWTs."""
 
 
 class Person(NamedTuple):
@@ -39,22 +40,22 @@ class Person(NamedTuple):
 
 
 PEOPLE = tuple(Person(*it) for it in product(TENANTS, ("ann", "bob")))
-"""Ann of each tenant has signed in, bob has not."""
+"""Ann of each tenant is signed in; bob is not."""
 
 
 @dataclass
 class Tenants:
-    """The gateway of two tenants, and which token is whose."""
+    """The gateway of two tenants, and the owner of each token."""
 
     gateway: PageGateway
     sent: list[tuple[str | None, str]]
-    """What each request to the servers was for, and its token."""
+    """The resource and token of each request to the servers."""
     jwts: Mapping[Person, str]
     logins: dict[str, tuple[Person, ...]] = field(default_factory=dict)
-    """Whose the tokens of logins are."""
+    """Owners of the logins' tokens."""
 
     def owners_of(self, token: str) -> tuple[Person, ...]:
-        """Return who may use a token; nobody may use those of discovery."""
+        """Return the owners of a token; discovery tokens have none."""
         if token in self.logins:
             return self.logins[token]
         found = self.gateway.issuer.find(token) or self.gateway.own.find(token)
@@ -67,14 +68,14 @@ class Tenants:
         )
 
     def foreign_words(self, person: Person) -> list[str]:
-        """Return what no answer to a person may hold."""
+        """Return the values that no answer to this caller may contain."""
         gateway = self.gateway
         tokens = [it.token for it in (*gateway.issuer.issued, *gateway.own.issued)]
         others = [it for it in tokens if person not in self.owners_of(it)]
         return [*others, *(it for it in TENANTS if it != person.tenant_id)]
 
     async def sign_in(self, person: Person) -> None:
-        """Sign a user in by the pages."""
+        """Sign a user in on the pages."""
         claims = {"tenant_id": person.tenant_id, "sub": person.user_id}
         self.gateway.sign_in_as(**claims)
         url = await self.gateway.address("s:headers", **claims)
@@ -100,13 +101,13 @@ class Tenants:
         return await self.gateway.served.http.post(path, json=body, headers=headers)
 
     async def execute(self, person: Person, server_id: str) -> Json:
-        """Call a server's tool, with the idempotency key that everybody uses."""
+        """Call a server's tool, with the idempotency key shared by all callers."""
         body = {"tool_name": f"{server_id}:headers", "idempotency_key": f"same for {server_id}"}
         envelope: Json = (await self.post(person, EXECUTE, body)).json()
         return envelope
 
     async def texts(self, person: Person) -> Sequence[str]:
-        """Return all that a person is answered, by each way, at once."""
+        """Return all answers to a caller, over each entry point concurrently."""
         served, headers = self.gateway.served, bearer(self.jwts[person])
         names = [f"{it}:headers" for it in ENTRIES]
         requests = [
@@ -129,7 +130,7 @@ class Tenants:
 
 @asynccontextmanager
 async def two_tenants(folder: Path) -> AsyncIterator[Tenants]:
-    """Serve entries with each kind of token, and sign in whoever is to be."""
+    """Serve entries with each kind of token, and sign in the users and tenants that have logins."""
     for tenant_id, (name, text) in product(TENANTS, (("id", "client"), ("secret", "secret"))):
         secret = folder / tenant_id / name
         secret.parent.mkdir(exist_ok=True)
@@ -196,13 +197,13 @@ def owner(login: Json) -> tuple[str, str, str, str | None]:
 
 
 def holds(text: str, word: str) -> bool:
-    """Return whether a word is in a text: "token-1" is not in "token-12"."""
+    """Return whether a whole word is in a text: "token-1" is not in "token-12"."""
     return re.search(rf"{re.escape(word)}(?!\d)", text) is not None
 
 
-async def test_no_token_answer_or_listing_is_anothers(tmp_path: Path) -> None:
+async def test_tokens_answers_and_lists_contain_nothing_of_other_callers(tmp_path: Path) -> None:
     async with two_tenants(tmp_path) as tenants:
-        for _ in range(2):  # with new sessions and tokens, and with those that are there
+        for _ in range(2):  # with new sessions and tokens, then with existing ones
             texts = await asyncio.gather(*(tenants.texts(it) for it in PEOPLE))
             for person, answers in zip(PEOPLE, texts, strict=True):
                 assert len(answers) == 15
@@ -215,9 +216,11 @@ async def test_no_token_answer_or_listing_is_anothers(tmp_path: Path) -> None:
         assert [it for it in used if it[0] != it[1].resource] == []
 
 
-async def test_each_call_is_sent_the_token_of_its_own_caller(tmp_path: Path) -> None:
+async def test_each_call_is_sent_with_the_token_of_its_own_caller(tmp_path: Path) -> None:
     async with two_tenants(tmp_path) as tenants:
-        wanted = list(product(PEOPLE, ENTRIES)) * 2  # again: as the idempotency key answers
+        wanted = (
+            list(product(PEOPLE, ENTRIES)) * 2
+        )  # the second time from the idempotency key's stored result
         envelopes = await asyncio.gather(*(tenants.execute(*it) for it in wanted))
         owners: dict[tuple[Person, str], set[Person]] = {}
         for (person, server_id), envelope in zip(wanted, envelopes, strict=True):
@@ -235,7 +238,7 @@ async def test_each_call_is_sent_the_token_of_its_own_caller(tmp_path: Path) -> 
     assert len(owners) == len(PEOPLE) * len(ENTRIES) - 2
 
 
-async def test_each_is_listed_her_own_login_and_ends_that_alone(tmp_path: Path) -> None:
+async def test_users_list_and_end_only_their_own_login(tmp_path: Path) -> None:
     async with two_tenants(tmp_path) as tenants:
         http, may = tenants.gateway.served.http, [OperatorRight.LOGINS.value]
         for tenant_id in TENANTS:

@@ -1,4 +1,5 @@
-"""Progress, questions, updates and cancelling stay within the session of the tenant's call."""
+"""Progress, server requests, updates and cancellations stay within the session of the tenant's
+call."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ ANSWER = {"action": "accept", "content": {"name": "of b"}}
 
 
 class Pair(NamedTuple):
-    """Clients of two tenants, in one gateway."""
+    """Clients of two tenants of one gateway."""
 
     a: HttpClient
     b: HttpClient
@@ -43,21 +44,22 @@ async def client_of(served: Served, era: str, tenant_id: str) -> HttpClient:
 
 
 def call_of(tool: str, **arguments: object) -> Json:
-    """Build the params of a call that wants progress."""
+    """Build the params of a call with a progress token."""
     return {"name": f"s:{tool}", "arguments": arguments, "_meta": {"progressToken": "mine"}}
 
 
 def progress_of(token: int) -> Json:
-    """Build the notification of progress of a call of the gateway's, be it whose it may."""
+    """Build the progress notification of any of the gateway's calls."""
     params = {"progressToken": token, "progress": 1, "message": "of a"}
     return {"method": "notifications/progress", "params": params}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_neither_progress_nor_a_question_nor_a_cancellation_is_anothers(kind: str) -> None:
+async def test_progress_requests_and_cancellations_stay_with_their_caller(kind: str) -> None:
     """One tenant's server sends progress for every call, and its client cancels every request.
 
-    The other's call waits for an answer meanwhile, to a question that the first cannot answer.
+    Meanwhile the other tenant's call waits for an answer to a request that the first tenant cannot
+    answer.
     """
     async with (
         server_of(kind, *TOOLS, sse=True) as entry,
@@ -78,13 +80,13 @@ async def test_neither_progress_nor_a_question_nor_a_cancellation_is_anothers(ki
     assert noted["content"][0]["text"] == "said"
     (answered,) = rest
     assert answered["result"]["structuredContent"]["answers"] == [{"result": ANSWER}]
-    if kind == "stdio-legacy":  # elsewhere one program serves both sessions
+    if kind == "stdio-legacy":  # otherwise one program serves both sessions
         assert counted["structuredContent"]["count"] == 0
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 @pytest.mark.parametrize("server_era", ["legacy", "modern"])
-async def test_an_update_is_of_the_session_that_it_came_from(era: str, server_era: str) -> None:
+async def test_an_update_reaches_only_the_session_it_came_from(era: str, server_era: str) -> None:
     uris = ["raw://text", "raw://item/7"]
     entry = raw_entry(era=server_era, only=list(TOOLS))
     async with (
@@ -99,7 +101,7 @@ async def test_an_update_is_of_the_session_that_it_came_from(era: str, server_er
 
 @asynccontextmanager
 async def updates_of(client: HttpClient, uris: list[str]) -> AsyncIterator[AsyncIterator[Json]]:
-    """Subscribe to resources, in the way of the client's era."""
+    """Subscribe to resources in the style of the client's era."""
     if client.era == MODERN:
         wanted = {"notifications": {"resourceSubscriptions": uris}}
         async with client.exchange("subscriptions/listen", wanted) as listening:

@@ -1,4 +1,4 @@
-"""An operator who stands in for a user: no server is given anything of the user, by any way."""
+"""When operators act for a user, servers receive none of the user's data, logins or sessions."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ OF_STDIO: Mapping[str, Json] = {
 
 @pytest.fixture
 def settings() -> dict[str, Any]:
-    """Return the settings of a gateway that could tell servers everything of ann."""
+    """Return the settings of a gateway that could pass all of ann's data to servers."""
     for name in ("tickets/acme", "plain", "acme/unused", "globex/unused"):
         secret = Path("secrets", name)
         secret.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,8 @@ async def call(service: Service, **more: Any) -> Json:
 
 
 def check_refusal(envelope: Json, wanted: str) -> None:
-    """Check that an operator is told why, and that the user has to make the call."""
+    """Check that the operator gets the reason, and the advice that the user has to make the
+    call."""
     error = envelope["error"]
     assert error["code"] == wanted, envelope
     assert "an operator acts for the user" in error["message"]
@@ -89,13 +90,13 @@ def check_refusal(envelope: Json, wanted: str) -> None:
 
 
 async def sessions_of(service: Service) -> int:
-    """Return how many sessions of callers are open."""
+    """Return the number of open caller sessions."""
     (server,) = (await service.get(SERVERS))["servers"]
     return int(server.get("sessions", {"open": 0})["open"])
 
 
 @pytest.mark.parametrize("way", OF_HTTP)
-async def test_what_goes_with_a_call_is_refused_and_nothing_is_sent(
+async def test_a_server_that_needs_the_users_data_is_refused_and_sent_nothing(
     way: str, settings: dict[str, Any]
 ) -> None:
     sent: list[str] = []
@@ -114,7 +115,7 @@ async def test_what_goes_with_a_call_is_refused_and_nothing_is_sent(
 
 
 @pytest.mark.parametrize("way", OF_STDIO)
-async def test_no_process_is_begun_without_what_it_needs(
+async def test_a_process_without_its_required_values_is_not_started(
     way: str, settings: dict[str, Any]
 ) -> None:
     own = raw_entry(only=["witness", "echo"])
@@ -133,7 +134,7 @@ async def test_no_process_is_begun_without_what_it_needs(
         assert await sessions_of(service) == 1
 
 
-async def test_what_is_the_same_for_every_caller_is_sent(settings: dict[str, Any]) -> None:
+async def test_data_common_to_all_callers_is_sent(settings: dict[str, Any]) -> None:
     async with running_raw(only=("witness", "echo")) as server:
         entry = {"isolation": "user", "headers": {"X-Key": "${secret:plain}"}, **server.entry}
         async with running(config=one_server(entry), **settings) as service:
@@ -153,7 +154,7 @@ def session_of(envelope: Json) -> str:
 
 @pytest.mark.parametrize("isolation", ["tenant", "user"])
 @pytest.mark.parametrize("kind", [it for it in KINDS if it != "http-modern"])
-async def test_a_session_of_the_user_is_not_shared_and_not_ended(
+async def test_a_session_of_the_user_is_neither_shared_nor_ended(
     kind: str, isolation: str, settings: dict[str, Any]
 ) -> None:
     async with server_of(kind, "echo") as server:
@@ -169,7 +170,7 @@ async def test_a_session_of_the_user_is_not_shared_and_not_ended(
 
 
 def entries_of(of_exchange: RawServer, issuer: Issuer, server: RawServer) -> Json:
-    """Return entries by whose token is used: a tenant's login or client, a user's JWT, nobody's."""
+    """Return entries by the kind of their token: a tenant's login or client, a user's JWT, none."""
     proxy = {"grant": "client_credentials", "clientId": "proxy", "clientSecret": "s3cret"}
     pages = {"grant": "client_credentials", "clientId": "pages", "clientSecret": "s1gn-in"}
     at_issuer = {"type": "oauth", "authorizationServer": issuer.url}
@@ -201,7 +202,7 @@ def entries_of(of_exchange: RawServer, issuer: Issuer, server: RawServer) -> Jso
 
 @asynccontextmanager
 async def protected() -> AsyncIterator[PageGateway]:
-    """Serve a gateway before servers that want a token, ann's of one of them among them."""
+    """Serve a gateway before servers that require a token; ann is signed in to one of them."""
 
     def entries(own: Issuer, issuer: Issuer, server: RawServer) -> Json:
         Path("secrets/acme").mkdir(parents=True)
@@ -222,7 +223,7 @@ async def protected() -> AsyncIterator[PageGateway]:
 
 
 async def try_as_ann(gateway: PageGateway, tool: str, **claims: object) -> Json:
-    """Try a tool as ann, with a JWT that has the right; of ann herself without ``claims``."""
+    """Try a tool as ann with a JWT that has the right; without ``claims``, with ann's own JWT."""
     token = gateway.token(may=[OperatorRight.RUN.value], **claims)
     answer = await gateway.served.http.post(
         TRY, json={"tool_name": tool, "user": ANN}, headers=bearer(token)
@@ -234,7 +235,7 @@ async def try_as_ann(gateway: PageGateway, tool: str, **claims: object) -> Json:
 @pytest.mark.parametrize("operator", [{"sub": "carla"}, {"sub": ..., "tenant_id": ...}])
 async def test_no_login_of_the_user_or_tenant_is_used(operator: Json) -> None:
     async with protected() as gateway:
-        for name in "scx":  # ann's calls are sent what is hers
+        for name in "scx":  # ann's own calls carry her tokens
             assert code(await gateway.call(f"{name}:headers")) == "OK"
         before = len(gateway.issuer.requests), len(gateway.own.requests)
         calls = gateway.server.script.calls["headers"]
@@ -246,13 +247,13 @@ async def test_no_login_of_the_user_or_tenant_is_used(operator: Json) -> None:
         assert code(await try_as_ann(gateway, "d:headers", **operator)) == "OK"
 
 
-async def test_in_the_own_name_the_own_logins_are_used() -> None:
+async def test_calls_as_oneself_use_ones_own_logins() -> None:
     async with protected() as gateway:
         for name in "scx":
             assert code(await try_as_ann(gateway, f"{name}:headers")) == "OK"
 
 
-async def test_where_the_user_has_no_login_no_sign_in_begins() -> None:
+async def test_a_user_without_a_login_starts_no_sign_in() -> None:
     async with page_gateway() as gateway:
         envelope = await try_as_ann(gateway, "s:headers", sub="carla")
         check_refusal(envelope, "LOGIN_REQUIRED")

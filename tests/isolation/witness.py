@@ -1,4 +1,4 @@
-"""A server of each isolation that answers what it saw of a call, and every way to call it."""
+"""One server for each isolation that returns what it received, and all ways to call it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -17,25 +17,24 @@ from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import TOKEN
 
 CallerIds = tuple[str, str]
-"""A tenant and a user."""
 
 TENANTS = ("acme", "x/../acme")
 USERS = ("ann", "bob", "${secret:k}")
 CALLERS: tuple[CallerIds, ...] = tuple(product(TENANTS, USERS))
 LINKED = CALLERS[-1]
-"""Who calls over the connector."""
+"""The caller over the connector."""
 PARTS = ("tenant_id", "user_id")
 SEPARATED: Mapping[str, int] = {"shared": 0, "tenant": 1, "user": 2}
-"""How many of PARTS the sessions of an isolation are of. The servers are named so, too."""
+"""Number of PARTS that identify an isolation's sessions; also the names of the servers."""
 KINDS = ("http-modern", "http-legacy", "sse-legacy", "ws-modern", "stdio")
-"""How the servers are reached."""
+"""Transports of the servers."""
 CALLER_KEY = "io.github.mcp-tools-proxy/caller"
 FORGED = (CALLER_KEY, CALLER_KEY.upper())
-"""What a client fills in itself: a server may compare names in any case."""
+"""Keys that a client fills in; a server may compare names case-insensitively."""
 
 
 class Seen(NamedTuple):
-    """What a server saw of one call."""
+    """One call as the server saw it."""
 
     isolation: str
     caller: CallerIds
@@ -49,18 +48,18 @@ class Seen(NamedTuple):
 
     @property
     def owner(self) -> tuple[str, ...]:
-        """Who the session may be of."""
+        """The owner of the session."""
         return (self.isolation, *self.caller[: SEPARATED[self.isolation]])
 
     @property
     def shown(self) -> dict[str, str]:
-        """The parts of the caller in headers and variables, decoded."""
+        """The decoded parts of the caller in headers and variables."""
         headers, variables = self.content["headers"], self.content["environment"]
         found = {it: headers.get(f"x-{it}") or variables.get(f"CALLER_{it}") for it in PARTS}
         return {part: unquote(value) for part, value in found.items() if value is not None}
 
     def check(self, kind: str) -> None:
-        """Check that all that it saw is the caller's, and is there."""
+        """Check that all values are present and belong to the caller."""
         own = dict(zip(PARTS, self.caller, strict=True))
         count = 2 if kind == "http-modern" else SEPARATED[self.isolation]
         assert self.shown == {part: own[part] for part in PARTS[:count]}
@@ -69,7 +68,7 @@ class Seen(NamedTuple):
 
 
 def check_sessions(seen: Iterable[Seen]) -> None:
-    """Check that each session is of one owner."""
+    """Check that each session has one owner."""
     owners: dict[str, set[tuple[str, ...]]] = {}
     for it in seen:
         owners.setdefault(it.session, set()).add(it.owner)
@@ -77,7 +76,7 @@ def check_sessions(seen: Iterable[Seen]) -> None:
 
 
 def entry_of(server: Json, kind: str, isolation: str, **more: Any) -> Json:
-    """Build an entry with the parts of callers wherever the isolation allows them."""
+    """Build an entry with the parts of callers in every place the isolation allows."""
     count = 2 if kind == "http-modern" else SEPARATED[isolation]
     values = {part: f"${{caller.{part}}}" for part in PARTS[:count]}
     entry = {**server, "isolation": isolation, "forward": list(PARTS), "maxSessions": 10}
@@ -89,7 +88,7 @@ def entry_of(server: Json, kind: str, isolation: str, **more: Any) -> Json:
 
 @asynccontextmanager
 async def server_of(kind: str, *tools: str, **options: Any) -> AsyncIterator[Json]:
-    """Run the raw server behind the entries, with ``options``; give what all of them have."""
+    """Run the raw server behind the entries; yield its common options with ``options``."""
     transport, _, era = kind.partition("-")
     if transport == "stdio":
         yield raw_entry(only=["witness", *tools], era=era or "both", **options)
@@ -106,17 +105,17 @@ def config_of(entries: Mapping[str, Json], *tools: str) -> Config:
 
 
 def headers_of(caller: CallerIds) -> dict[str, str]:
-    """Return the headers that say who calls."""
+    """Return the headers that identify the caller."""
     return dict(zip(("X-Tenant-Id", "X-User-Id"), caller, strict=True))
 
 
 def user_of(caller: CallerIds) -> Json:
-    """Return the field of a body that says who calls."""
+    """Return the body field that identifies the caller."""
     return dict(zip(PARTS, caller, strict=True))
 
 
 class Entries:
-    """Every way to call a gateway; the clients of MCP stay connected until it is left."""
+    """Every way to call a gateway; MCP clients stay connected until the block ends."""
 
     def __init__(self, served: Served, backend: Backend) -> None:
         self.served = served
@@ -124,7 +123,7 @@ class Entries:
         self._clients: dict[CallerIds, list[McpClient]] = {}
 
     async def connect(self, stack: AsyncExitStack) -> None:
-        """Open what clients keep open: streams of legacy SSE, sessions of the connector."""
+        """Open long-lived connections: legacy SSE streams and connector sessions."""
         for caller, era in product(CALLERS, (MODERN, LEGACY)):
             stream = over_sse(self.served, era, {}, caller=headers_of(caller))
             clients = self._clients.setdefault(caller, [])
@@ -139,7 +138,7 @@ class Entries:
         return dict(response.json())
 
     async def all_answers(self, caller: CallerIds, tool: str) -> list[Json]:
-        """Call over every entry at once; return the content of each answer."""
+        """Call over every entry point concurrently; return the content of each answer."""
         calls = [self._executed(caller, tool), self._batched(caller, tool)]
         calls += [self._over_http(caller, tool, era) for era in (MODERN, LEGACY)]
         calls += [called(client, tool) for client in self._clients[caller]]
@@ -162,19 +161,19 @@ class Entries:
 
 
 async def called(client: McpClient, tool: str) -> Json:
-    """Call a tool that has to succeed; return what is in its answer."""
+    """Make a call that must succeed; return its content."""
     return dict((await client.result("tools/call", _params(tool)))["structuredContent"])
 
 
 def _params(tool: str) -> Json:
-    """Build the params of a call whose client claims to be somebody else."""
+    """Build the params of a call whose client claims another identity."""
     meta = {key: {"tenant_id": "forged"} for key in FORGED}
     return {"name": tool, "arguments": {}, "_meta": meta}
 
 
 @asynccontextmanager
 async def every_entry(config: Config) -> AsyncIterator[Entries]:
-    """Serve, linked to a backend, and connect what clients keep open."""
+    """Serve, linked to a backend, with all long-lived connections open."""
     async with (
         running_backend() as backend,
         serving(
