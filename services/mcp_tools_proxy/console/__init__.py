@@ -1,5 +1,5 @@
-"""The console: pages by which people look after the gateway in a browser.
+"""The console: web pages for users and operators of the gateway.
 
-Each page and button is a request to the HTTP API, made in process with the token that its user
-signed in with, so the API checks rights and tenants, and records what is done, as for any client.
+Each page and button calls the HTTP API in process with the token of the session. The API checks
+permissions and tenants and records operations, as for any other client.
 """

@@ -1,4 +1,4 @@
-"""Makes requests to the HTTP API in process, with the token of a session; and its refusals."""
+"""In-process client of the HTTP API that uses the session's token."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class ApiPath(Generic[AnswerT]):
-    """A path of the API, and the model of its answers."""
+    """A path of the API and its response model."""
 
     path: str
     answer: type[AnswerT]
@@ -61,11 +61,11 @@ DOCUMENT = ApiPath("/internal/documents/content", DocumentContent)
 READERS = ApiPath("/internal/documents/rights", DocumentRights)
 
 Query = Mapping[str, object]
-"""Parameters by name; None, "" and () are left out, and a list is one that may be repeated."""
+"""Query parameters by name; None, "" and () are omitted, and a list repeats its parameter."""
 
 
 class ApiRefused(Exception):
-    """A request that the API refused: its code, and a message that says what to do."""
+    """An error response of the API, with its code and message."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         self.status = status
@@ -78,12 +78,12 @@ class ApiRefused(Exception):
 
     @property
     def field(self) -> str:
-        """The field of the request that it is about; "" for the request as a whole."""
+        """The invalid field of the request; "" for the request as a whole."""
         return self._place.partition(".")[0].partition("[")[0]
 
     @property
     def sentence(self) -> str:
-        """The message as a sentence, without the field."""
+        """The message as a sentence, without the field's path."""
         return sentence(self.message.removeprefix(f"{self._place}: "))
 
     @property
@@ -93,12 +93,12 @@ class ApiRefused(Exception):
 
 
 class SessionEnded(Exception):
-    """The API does not take the token of a session any more: its person has to sign in again."""
+    """The session's token became invalid; the user has to sign in again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """What the API answered."""
+    """A response of the API."""
 
     status: int
     headers: Headers
@@ -106,15 +106,16 @@ class ApiAnswer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """The parsed JSON body."""
         return from_json(self.body)
 
 
 class ApiClient:
-    """Makes requests to ``routes`` for the user of one request of a browser.
+    """Sends requests to ``routes`` on behalf of one browser request.
 
-    The API sees the peer of the browser, and the bearer token of its session: no cookie, no other
-    header of the browser. So what it says is what any client with that token would be told.
+    The API receives the client address of the browser and the session's bearer token, but no cookie
+    and, except X-Forwarded-For, no header of the browser. Its responses are the same as for other
+    clients with that token.
     """
 
     def __init__(self, routes: Sequence[Route], browser: Request, token: str) -> None:
@@ -123,10 +124,10 @@ class ApiClient:
         self._token = token
 
     async def get(self, path: str, query: Query | None = None) -> Any:
-        """Return the JSON of an answer. Raises ApiRefused.
+        """Return the JSON of a response. Raises ApiRefused.
 
-        A list for an agent without a profile, or a budget of an unknown tool, is an error too: to
-        programs that is an answer with status 200.
+        Also raises for errors with status 200, such as an agent without a profile or a budget of an
+        unknown tool.
         """
         found = (await self.send("GET", path, query)).json
         if found.get("status") == "error":
@@ -134,15 +135,15 @@ class ApiClient:
         return found
 
     async def read(self, wanted: ApiPath[AnswerT], query: Query | None = None) -> AnswerT:
-        """Return an answer as the API defines it. Raises ApiRefused as ``get``."""
+        """Return the validated response. Raises ApiRefused like ``get``."""
         return wanted.answer.model_validate(await self.get(wanted.path, query))
 
     async def post(self, path: str, body: object) -> Any:
-        """Return the JSON of an answer. Raises ApiRefused."""
+        """Return the JSON of the response to a POST. Raises ApiRefused."""
         return (await self.send("POST", path, body=body)).json
 
     async def submit(self, wanted: ApiPath[AnswerT], body: object) -> AnswerT:
-        """Return the answer to a POST. Raises ApiRefused."""
+        """Return the validated response to a POST. Raises ApiRefused."""
         return wanted.answer.model_validate(await self.post(wanted.path, body))
 
     async def send(
@@ -155,9 +156,9 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         receive: Receive | None = None,
     ) -> ApiAnswer:
-        """Return an answer that is no refusal. Raises ApiRefused, SessionEnded.
+        """Send a request and return its successful response. Raises ApiRefused, SessionEnded.
 
-        ``body`` is sent as JSON; ``receive`` is where a body of another kind comes from.
+        ``body`` is sent as JSON; other bodies are read from ``receive``.
         """
         content = b"" if body is None else to_json(body)
         extra = {} if body is None else {"content-type": "application/json"}
@@ -172,7 +173,7 @@ class ApiClient:
         return answer
 
     async def stream(self, path: str, query: Query | None, receive: Receive, send: Send) -> None:
-        """Pass an answer on to ``send`` as it comes, until ``receive`` says that nobody reads."""
+        """Stream a response to ``send`` until ``receive`` reports a disconnect."""
         await self._serve(self._scope("GET", path, query, {}), receive, send)
 
     def _scope(
@@ -203,7 +204,7 @@ class ApiClient:
         }
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. Raises RouteNotFound, such as for an id with a slash in a path."""
+        """Serve one request. Raises RouteNotFound, for example for an id with a slash in a path."""
         for route in self._routes:
             match, found = route.matches(scope)
             if match is Match.FULL:
@@ -213,7 +214,7 @@ class ApiClient:
 
 
 class _Collected:
-    """Collects an answer; it is an ASGI ``send``."""
+    """ASGI ``send`` that collects a response."""
 
     def __init__(self) -> None:
         self.status = 500
@@ -232,7 +233,9 @@ class _Collected:
 
 
 def _body(content: bytes, then: Receive) -> Receive:
-    """Return a body, and what tells that the browser has gone: a call ends with its client."""
+    """Return an ASGI ``receive`` with a body; it then waits for the browser's disconnect, which
+    ends a call.
+    """
     sent = False
 
     async def receive() -> Message:
@@ -259,9 +262,9 @@ def _error_of(answer: ApiAnswer) -> Mapping[str, Any]:
 
 
 def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
-    """Return what is wrong by field, "" for the form as a whole.
+    """Return error messages by field; "" for the form as a whole.
 
-    Raises ``error`` if the operator may not use the page: then no form would help.
+    Re-raises ``error`` if the operator may not use the page, because no input would help.
     """
     if error.status == HTTPStatus.FORBIDDEN:
         raise error

@@ -1,4 +1,4 @@
-"""The console as a whole: its routes, and what signs in where no token can."""
+"""Assembles the console: routes, pages and one-time addresses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -39,11 +39,11 @@ PARTS: Sequence[Routes] = (
     document_search.ROUTES,
     token_pages.ROUTES,
 )
-"""The parts of the console, each with its pages."""
+"""Routes of the console's parts."""
 
 
 class Console:
-    """Every page; ``close`` closes the store of the sessions."""
+    """All pages; ``close`` closes the session store."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Console:
         self._close = close
 
     def open_address(self, host: str, port: int) -> str | None:
-        """Return the one-time address of a gateway that listens now; None if none is needed."""
+        """Return the one-time address of the listening gateway; None if these are off."""
         return None if self._addresses is None else self._addresses.open(host, port)
 
     async def aclose(self) -> None:
-        """Close the store of the sessions, and end the one-time addresses."""
+        """Close the session store and invalidate the one-time addresses."""
         if self._addresses is not None:
             self._addresses.close()
         await self._close()
@@ -89,10 +89,10 @@ class Console:
         )
 
     async def _to_console(self, _: Request) -> Response:
-        """Lead whoever opens the gateway's address in a browser to the console."""
+        """Redirect browsers from / to the console."""
         return self._pages.redirect(CONSOLE_PATH)
 
 
 async def _missing(_: PageRequest) -> PageResult:
-    """Show that there is no such page, with a way back."""
+    """Show a "page not found" page with a link back."""
     return PageView(template="no_page.html", status=404)

@@ -1,7 +1,7 @@
-"""Reads the forms of pages: their fields at once, a file by whoever takes it, as it arrives.
+"""Parses forms; files are streamed.
 
-Neither the memory nor the disk has more of a file than one piece of what arrived, so a form that is
-refused by its fields costs nothing, however large its file is.
+At most one received piece of a file is in memory, and none on disk, so refusing a form for its
+fields costs the same for files of any size.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from mcp_tools_proxy.http.body import read_body
 MAX_FIELDS = 2_000
 
 MAX_LINES = 10_000
-"""Lines of one field; a page of 240,000 roles kept other calls waiting for 0.3 s."""
+"""Lines per field; a page with 240,000 roles delayed other calls by 0.3 s."""
 
 MAX_AT_ONCE_BYTES = 64 * 1024
-"""A larger form is parsed in a thread: 1 MiB of percent-encoded text takes 0.1 s."""
+"""Larger forms are parsed in a thread: 1 MiB of percent-encoded text takes 0.1 s."""
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 
@@ -37,9 +37,9 @@ _CUT_SHORT = "the upload was incomplete; upload the file again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileField:
-    """The file of a form: its ``name`` is "" where none was chosen.
+    """The file of a form; ``name`` is "" if none was selected.
 
-    ``receive`` has its content, once, as the body of a request.
+    ``receive`` returns its content once, as the body of a request.
     """
 
     name: str
@@ -47,7 +47,7 @@ class FileField:
 
 
 class Form:
-    """The fields of a form; a field may be there several times."""
+    """The fields of a form; names can repeat."""
 
     def __init__(
         self, fields: Sequence[tuple[str, str]] = (), file: FileField | None = None
@@ -60,22 +60,22 @@ class Form:
         self._fields = collected
 
     def text(self, name: str) -> str:
-        """Return a field without blanks around it; "" if it is not there."""
+        """Return a field without surrounding blanks; "" if it is missing."""
         return self.raw(name).strip()
 
     def raw(self, name: str) -> str:
-        """Return a field as it was typed, the last of several; "" if it is not there."""
+        """Return the last value of a field unchanged; "" if it is missing."""
         return self._fields.get(name, [""])[-1]
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of a field that is not blank."""
+        """Return the values of a field that are not blank."""
         return [value.strip() for value in self._fields.get(name, ()) if value.strip()]
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines of a field, where commas end lines as well, without blank ones.
+        """Return the non-blank lines of a field; commas also separate lines.
 
-        Only what a browser makes of the end of a line is one: ids may have other separators. Raises
-        InvalidRequest for too many.
+        Only CR and LF end lines, because ids can contain other separators. Raises InvalidRequest if
+        there are too many lines.
         """
         parts = re.split("[\r\n,]", self.raw(name))
         found = [part.strip() for part in parts if part.strip()]
@@ -84,11 +84,11 @@ class Form:
         return found
 
     def items(self) -> list[tuple[str, str]]:
-        """Return the fields with their values, the last of several, in their order."""
+        """Return the fields in order, each with its last value."""
         return [(name, values[-1]) for name, values in self._fields.items()]
 
     def names(self) -> list[str]:
-        """Return the names of the fields, in their order."""
+        """Return the field names in order."""
         return [*self._fields]
 
 
@@ -119,10 +119,10 @@ class _Event(Enum):
 
 
 class _Parts:
-    """Takes a body apart as it arrives: no more is read while something is left to be taken."""
+    """Parses a multipart body on demand: nothing is received while parsed events remain."""
 
     def __init__(self, receive: Receive, content_type: str) -> None:
-        """Raise InvalidRequest for a type without a boundary, or with one that is too long."""
+        """Raise InvalidRequest if the boundary is missing or too long."""
         self._receive = receive
         self._events: deque[tuple[_Event, bytes]] = deque()
         self._header, self._value, self._disposition = bytearray(), bytearray(), b""
@@ -150,7 +150,7 @@ class _Parts:
             raise InvalidRequest(_UNREADABLE) from None
 
     async def next(self) -> tuple[_Event, bytes] | None:
-        """Return what comes next; None at the end. Raises ClientDisconnect, InvalidRequest."""
+        """Return the next event; None at the end. Raises ClientDisconnect, InvalidRequest."""
         while not self._events:
             if self._is_read:
                 return None
@@ -165,7 +165,7 @@ class _Parts:
         return self._events.popleft()
 
     async def wait_for_disconnect(self) -> Message:
-        """Drop what is left of the body, and return what tells that the browser has gone."""
+        """Discard the remaining body, and return the disconnect message."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -186,10 +186,10 @@ class _Parts:
 
 
 async def read_file_form(request: Request, max_bytes: int) -> Form:
-    """Read the fields of a form up to its file, whose content is left to be read.
+    """Read the fields before the file, whose content remains to be read.
 
-    Fields that come behind the file are ignored. Raises PayloadTooLarge for fields of over
-    ``max_bytes``, ClientDisconnect, InvalidRequest.
+    Fields after the file are ignored. Raises PayloadTooLarge if the fields exceed ``max_bytes``,
+    ClientDisconnect, InvalidRequest.
     """
     parts = _Parts(request.receive, request.headers.get("content-type", ""))
     fields: list[tuple[str, str]] = []
@@ -212,9 +212,9 @@ async def read_file_form(request: Request, max_bytes: int) -> Form:
 
 
 def _file_content(parts: _Parts) -> Receive:
-    """Return what receives the content of a file as the body of a request of its own.
+    """Return an ASGI ``receive`` with the file's content as a request body.
 
-    It raises InvalidRequest for a form that ends within the file.
+    It raises InvalidRequest if the form ends within the file.
     """
     is_over = False
 
@@ -233,7 +233,7 @@ def _file_content(parts: _Parts) -> Receive:
 
 
 def _names_in(disposition: bytes) -> tuple[str, str | None]:
-    """Return the name of a field, and that of its file, if it has one."""
+    """Return the name of a field and its file name, or None for a field without a file."""
     options = parse_options_header(disposition)[1]
     file_name = options.get(b"filename")
     return _text(options.get(b"name", b"")), None if file_name is None else _text(file_name)

@@ -1,4 +1,4 @@
-"""The names that pages offer: what this replica knows of the tenants of an operator."""
+"""Names that pages suggest: tenants, users, servers, tools and agents known to this replica."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,34 +14,34 @@ from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter, search_files, search_memory
 
 MAX_CHOICES = 200
-"""Profiles of a choice; where there are more, their names are typed."""
+"""Profiles in a selection list; if there are more, their names are typed."""
 
 MAX_NAMES, MAX_NAME_CHARS = 50, 2_000
-"""Names of one kind that a page suggests, and the characters of all of them."""
+"""Suggested names per kind, and their total characters."""
 
 MAX_RECORDS, MAX_RECORD_BYTES = 500, 1024 * 1024
-"""Records in which names are looked up, and how much of the audit file is read for them."""
+"""Records searched for names, and bytes of the audit file read for them."""
 
 _SEE_CALLERS = frozenset({OperatorRight.AUDIT, OperatorRight.TOKENS, OperatorRight.RUN})
-"""Rights whose holders see who calls for their tenant, or choose it."""
+"""Rights whose holders may see or choose the callers of their tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChoice:
-    """The agents that a field offers; ``is_complete`` if there are no others to name."""
+    """The agents that a field offers; ``is_complete`` if no other agent is possible."""
 
     names: Sequence[str] = ()
     is_complete: bool = False
     is_required: bool = False
 
     def chosen(self, wanted: str) -> str:
-        """Return the agent that a page is for: the wanted one, or the first if one is required."""
+        """Return the wanted agent, or the first one if an agent is required."""
         return wanted or (self.names[0] if self.is_required and self.names else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedNames:
-    """Names that fields suggest; others can be typed."""
+    """Suggestions for text fields."""
 
     tenants: Sequence[str] = ()
     users: Sequence[str] = ()
@@ -49,11 +49,11 @@ class SuggestedNames:
     tools: Sequence[str] = ()
     agents: Sequence[str] = ()
     tokens: Mapping[str, str] = field(default_factory=dict)
-    """Notes by the ids of their tokens."""
+    """Notes by token id."""
 
 
 class NameDirectory:
-    """Finds names by the configuration, the tokens file, and the newest records.
+    """Finds names in the configuration, the tokens file and recent audit records.
 
     ``titles`` returns the servers' names in mcp.json by server id.
     """
@@ -72,10 +72,10 @@ class NameDirectory:
         self._titles = titles
 
     async def agents(self, operator: Principal) -> AgentChoice:
-        """Return the agents that an operator can name.
+        """Return the agents that an operator can select.
 
-        Profiles are of all tenants. An operator of one tenant is offered those of the tenant's
-        tokens and recent calls.
+        Profiles apply to all tenants. An operator of one tenant is offered only the agents in the
+        tenant's tokens and recent calls.
         """
         rules = self._registry.current.access_rules
         allowed: Collection[object] | None = operator.agents
@@ -93,10 +93,10 @@ class NameDirectory:
     async def suggested(
         self, operator: Principal, agents: AgentChoice, tenant_id: str = ""
     ) -> SuggestedNames:
-        """Return what fields suggest: users of ``tenant_id``, or of any tenant of the operator.
+        """Return suggestions, with users of ``tenant_id`` or of all tenants of the operator.
 
-        ``agents`` are those that the operator can name; to find them again reads the audit again.
-        Operators of all tenants are told the tenants; the others by the rights to see callers.
+        ``agents`` is the result of ``agents``, passed to avoid reading the audit again. Tenants are
+        suggested only to operators of all tenants, callers only to holders of rights to see them.
         """
         if not operator.rights:
             return SuggestedNames()
@@ -120,30 +120,32 @@ class NameDirectory:
         )
 
     def token_notes(self, operator: Principal) -> Mapping[str, str]:
-        """Return the notes of the tokens that an operator may see, by token id."""
+        """Return the notes of the operator's visible tokens, by token id."""
         if not operator.rights & _SEE_CALLERS:
             return {}
         return {it.id: it.note for it in self._tokens_of(operator) if it.note}
 
     def manages(self, operator: Principal, token_id: str) -> bool:
-        """Return whether an operator may see a token of the file: one that may do no more."""
+        """Return whether an operator may see a token of the file, which has no permission beyond
+        theirs.
+        """
         return OperatorRight.TOKENS in operator.rights and any(
             it.id == token_id and excess_of(it.principal, operator) is None
             for it in self._tokens_of(operator)
         )
 
     def own_note(self, operator: Principal) -> str:
-        """Return the note of the operator's own token, "" for none."""
+        """Return the note of the operator's own token, or ""."""
         own_id = operator.token_log_fields.get("token_id")
         entries = () if self._tokens is None else self._tokens.entries
         return next((it.note for it in entries if it.id == own_id), "")
 
     def has_server(self, server_id: str) -> bool:
-        """Return whether the configuration has a server."""
+        """Return whether the server is configured."""
         return server_id in self._titles()
 
     def server_titles(self) -> Mapping[str, str]:
-        """Return the names of the servers that have one of their own, by server id."""
+        """Return server names that differ from the server id, by server id."""
         return {server_id: name for server_id, name in self._titles().items() if name != server_id}
 
     def _agents_of_tokens(self, operator: Principal) -> Iterator[str]:
@@ -152,19 +154,19 @@ class NameDirectory:
                 yield from token.principal.agents or ()
 
     def _tokens_of(self, operator: Principal) -> list[TokenEntry]:
-        """Return the tokens of the tenants that an operator may see."""
+        """Return the tokens of the operator's tenants."""
         entries = () if self._tokens is None else self._tokens.entries
         wanted = operator.tenant_id
         return [it for it in entries if wanted is None or it.principal.tenant_id == wanted]
 
     def _tools(self, operator: Principal) -> set[str]:
-        """Return the tools of the active preset, which the right ``audit`` shows."""
+        """Return the tools of the active preset; empty without the right ``audit``."""
         if OperatorRight.AUDIT not in operator.rights:
             return set()
         return {tool.spec.name for tool in self._registry.current.tools.items}
 
     async def _payloads(self, operator: Principal) -> list[Mapping[str, object]]:
-        """Return the payloads of the newest records of the operator's tenants."""
+        """Return the payloads of recent audit records of the operator's tenants."""
         if operator.tenant_id is not None and OperatorRight.AUDIT not in operator.rights:
             return []
         wanted = RecordFilter(tenant_id=operator.tenant_id)
@@ -181,7 +183,7 @@ class NameDirectory:
                     limit=MAX_RECORDS,
                     max_bytes=MAX_RECORD_BYTES,
                 )
-            except OSError:  # the page of the calls says so
+            except OSError:  # the page of calls shows this error
                 return []
         payloads = (record.get("payload") for record in found.records)
         return [it for it in payloads if isinstance(it, Mapping)]
@@ -192,7 +194,7 @@ def _values(payloads: Iterable[Mapping[str, object]], key: str) -> set[object]:
 
 
 def _bounded(names: Iterable[object]) -> list[str]:
-    """Return the names in their order, as many as a page has space for."""
+    """Return names in order, up to MAX_NAMES and MAX_NAME_CHARS."""
     found: list[str] = []
     chars = 0
     for name in sorted(it for it in names if isinstance(it, str) and it):

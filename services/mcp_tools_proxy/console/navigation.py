@@ -1,4 +1,4 @@
-"""The parts of the console, who sees which, and the address of a page that was wanted."""
+"""The console's parts, their permissions, and validation of redirect targets after sign-in."""
 
 import re
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of the console, for people with ``right``; None is for everybody."""
+    """One part of the console for users with ``right``; None is for everyone."""
 
     title: str
     path: str
     guide: str
-    """The name of its guide, with the anchor of its part."""
+    """Page of the user guide, optionally with an anchor."""
     right: OperatorRight | None = None
 
     def is_for(self, operator: Principal) -> bool:
-        """Return whether a person can use it."""
+        """Return whether a user may open this part."""
         if self.path == TRY_PATH:
             return may_run(operator)
         return self.right is None or self.right in operator.rights
 
 
 def may_run(operator: Principal) -> bool:
-    """Return whether a person may run tools: by a right for others, or in the own name."""
+    """Return whether a user may run tools, either for others or as themselves."""
     return OperatorRight.RUN in operator.rights or operator.own_name is not None
 
 
 TRY_PATH = "/console/try"
 
 START = "console"
-"""The guide of signing in, and of the console as a whole."""
+"""Guide page about signing in and the console in general."""
 
 PARTS = (
     Part(title="Overview", path="/console", guide="overview", right=OperatorRight.AUDIT),
@@ -69,12 +69,12 @@ PARTS = (
 
 
 def parts_for(operator: Principal) -> list[Part]:
-    """Return the parts that a person can use."""
+    """Return the parts that a user may open."""
     return [part for part in PARTS if part.is_for(operator)]
 
 
 def current_part(path: str) -> Part | None:
-    """Return the part that a page belongs to."""
+    """Return the part that contains a page."""
     named = f"/{'/'.join(path.split('/')[1:3])}"
     return next((it for it in PARTS if it.path == named), None)
 
@@ -90,11 +90,11 @@ _NO_PAGES = frozenset(
     f"/console/{it}"
     for it in ("begin", "callback", "calls/stream", "issuer", "sign-in", "sign-out")
 )
-"""What is below the console, and is nothing to go on to after a sign-in."""
+"""Console paths that are not valid redirect targets after sign-in."""
 
 
 def address_of(request: Request) -> str:
-    """Return path and query of a request, in characters that a query may have."""
+    """Return the path and query of a request, percent-encoded for use in a query."""
     path = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     query = request.scope["query_string"]
     address = b"?".join(filter(None, (path.partition(b"?")[0], query)))
@@ -102,10 +102,10 @@ def address_of(request: Request) -> str:
 
 
 def wanted_page(address: str) -> str:
-    """Return the address of a page of the console, below any path of a proxy; "" for any other.
+    """Return ``address`` if it is a page of the console, otherwise "".
 
-    Anybody can make a link to the sign-in. So nothing counts as an address that a browser or a
-    proxy could take for another host, or for something outside the console.
+    Anyone can craft a sign-in link. Addresses that a browser or proxy could resolve to another host
+    or outside the console are therefore refused.
     """
     if len(address) > MAX_ADDRESS_CHARS or _ADDRESS.fullmatch(address) is None:
         return ""

@@ -1,7 +1,7 @@
-"""One-time addresses: by one, whoever sees this machine's terminal signs in where no token can.
+"""One-time sign-in addresses for users with access to this machine's terminal.
 
-A code is made from a key in a file that this user alone can read, so the command ``console`` makes
-one for a gateway that runs without asking it.
+Codes are signed with a key in a file that only this user can read. The command ``console`` can
+therefore create one without contacting the running gateway.
 """
 
 import hmac
@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.storage.cache_folder import make_private
 
 CODE_S = 600
-"""Seconds for which a code is good."""
+"""Validity of a code in seconds."""
 
 GUEST = Principal(
     tenant_id=None,
@@ -33,7 +33,7 @@ GUEST = Principal(
     ),
     token_log_fields={"token_id": "console"},
 )
-"""The principal of who signs in by such an address."""
+"""The principal of users who sign in with a one-time address."""
 
 _NONCE_BYTES = 32
 _TIME_BYTES = 8
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class OneTimeCodes:
-    """Makes and redeems codes with ``key``; ``now`` returns seconds since 1970."""
+    """Creates and redeems codes with ``key``; ``now`` returns seconds since 1970."""
 
     def __init__(self, key: bytes, now: Callable[[], float]) -> None:
         self._key = key
@@ -52,17 +52,17 @@ class OneTimeCodes:
         self._used: dict[bytes, float] = {}
 
     def make(self) -> str:
-        """Return a new code: 256 random bits, when it ends, and a digest of both by our key."""
+        """Return a new code: a 256-bit random nonce, the expiry time, and the MAC of both."""
         ends_at = int(self._now()) + CODE_S
         content = secrets.token_bytes(_NONCE_BYTES) + ends_at.to_bytes(_TIME_BYTES)
         return urlsafe_b64encode(content + self._digest(content)).decode().rstrip("=")
 
     def is_good(self, code: str) -> bool:
-        """Return whether a code would be redeemed; it is not used up."""
+        """Return whether a code is valid, without redeeming it."""
         return self._open(code) is not None
 
     def redeem(self, code: str) -> bool:
-        """Use a code up; return whether it was good."""
+        """Redeem a code; return whether it was valid."""
         nonce = self._open(code)
         if nonce is None:
             return False
@@ -72,7 +72,7 @@ class OneTimeCodes:
         return True
 
     def _open(self, code: str) -> bytes | None:
-        """Return the nonce of a good code, None for another."""
+        """Return the nonce of a valid code, otherwise None."""
         try:
             content = urlsafe_b64decode(code + "=" * (-len(code) % 4))
         except ValueError:
@@ -91,9 +91,9 @@ class OneTimeCodes:
 
 
 class OneTimeAddresses:
-    """Makes addresses that sign in to the console of the gateway that listens on a port.
+    """Creates one-time addresses for the gateway on a port.
 
-    The key of their codes is in a file of ``folder`` while the gateway serves.
+    The key is in a file of ``folder`` while the gateway runs.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
@@ -104,9 +104,9 @@ class OneTimeAddresses:
         self.codes = OneTimeCodes(self._key, now)
 
     def open(self, host: str, port: int) -> str:
-        """Keep a new key in the file of this port, and return the first address.
+        """Write a new key to the file of this port, and return the first address.
 
-        Without a file, in a folder that cannot be written, only this address is there.
+        If the folder is not writable, only this address works.
         """
         key = self._key = secrets.token_bytes(_NONCE_BYTES)
         self.codes = OneTimeCodes(key, self._now)
@@ -121,7 +121,7 @@ class OneTimeAddresses:
         return address_of(self.codes.make(), host, port)
 
     def close(self) -> None:
-        """Remove the file, if it is ours yet: who has taken over the port may have begun before."""
+        """Remove the key file unless another gateway on this port has replaced it."""
         if self._file is None:
             return
         with suppress(FileNotFoundError):
@@ -130,7 +130,7 @@ class OneTimeAddresses:
 
 
 def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) -> str | None:
-    """Return a new address of the gateway that listens on a port; None if none has a key there.
+    """Return a new address of the gateway on a port; None without a key file.
 
     Raises OSError.
     """
@@ -142,18 +142,18 @@ def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) ->
 
 
 def address_of(code: str, host: str, port: int) -> str:
-    """Return the address that a code is good for."""
+    """Return the one-time address with a code."""
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/console/begin?code={code}"
 
 
 def key_file(folder: Path, port: int) -> Path:
-    """Return the file with the key of the gateway that listens on a port of this machine."""
+    """Return the path of the key file of the gateway on a port."""
     return folder / f"console-{port}.key"
 
 
 def _write_key(path: Path, key: bytes) -> None:
-    """Write a key for this user alone. Raises OSError."""
+    """Write a key readable only by this user. Raises OSError."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:

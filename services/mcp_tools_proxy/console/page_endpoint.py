@@ -1,4 +1,4 @@
-"""Serves pages: finds the session, checks forms, renders, and shows refusals as pages."""
+"""Serves pages: looks up the session, checks forms, and renders results and errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -50,19 +50,19 @@ from mcp_tools_proxy.http.responses import error_headers, status_of
 SIGN_IN_PATH = "/console/sign-in"
 
 FORM_MARGIN_BYTES = 64 * 1024
-"""What a form may have beyond the largest request of the API that it makes."""
+"""Bytes that a form may exceed the largest API request."""
 
 MAX_LARGE_READS = 2
-"""Whole documents that are read and parsed at once; a text of one may have 60 MB."""
+"""Whole documents read and parsed concurrently; the text of one can have 60 MB."""
 
 Identify = Callable[[str], Awaitable[Principal]]
-"""Returns whom a bearer token proves. Raises Unauthenticated."""
+"""Returns the principal of a bearer token. Raises Unauthenticated."""
 
 
 class Pages:
-    """What all pages share; ``routes`` are those of the API.
+    """Services shared by all pages; ``routes`` are the API's routes.
 
-    ``base`` is the path below which a proxy serves the gateway, or "": no link has a host.
+    ``base`` is the proxy's path prefix, or "". Links contain no host.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Pages:
         view: PageView,
         page: PageRequest | None = None,
     ) -> HTMLResponse:
-        """Render a page, with what every page shows around it; ``page`` has who is signed in."""
+        """Render a page within the common layout; ``page`` is None before sign-in."""
         current = current_part(request.url.path)
         message = None if page is None else self.cookie.message_in(request, page.session)
         html = self.templates.render(
@@ -137,7 +137,7 @@ class Pages:
     def refuse(
         self, request: Request, error: ProxyError, page: PageRequest | None = None
     ) -> HTMLResponse:
-        """Count and record a refused request, and render what was refused."""
+        """Count and record a refused request, and render its error page."""
         trace_id = new_trace_id()
         self.refusals.record_refusal(request.scope, error, trace_id)
         view = refusal_view(page_status(error), error.code, error.message, error.details or {})
@@ -147,20 +147,21 @@ class Pages:
         return response
 
     def redirect(self, path: str) -> Response:
-        """Lead the browser to a page."""
+        """Redirect the browser to a page."""
         return RedirectResponse(f"{self.base}{path}", 303, PAGE_HEADERS)
 
     def done(self, done: Done, session: Session) -> Response:
-        """Lead the browser to the page that shows what was done."""
+        """Redirect to the page that shows the message of an action."""
         response = self.redirect(done.path)
         if done.message:
             self.cookie.set_message_on(response, session, done.message)
         return response
 
     def to_sign_in(self, request: Request, wanted: str) -> Response:
-        """Lead the browser to sign in, and then to the page that it wanted.
+        """Redirect the browser to the sign-in, and from there to the wanted page.
 
-        htmx would put the page of the sign-in into this one, so it is told.
+        For htmx requests the header HX-Redirect is set, otherwise htmx would insert the sign-in
+        page into the current one.
         """
         had_cookie = self.cookie.session.value_in(request) is not None
         query = {"ended": "1" if had_cookie else "", "wanted": wanted}
@@ -173,10 +174,10 @@ class Pages:
         return response
 
     async def signed_in(self, request: Request) -> PageRequest | None:
-        """Return the request as a page has it; None if the browser is not signed in any more.
+        """Return the request with its session; None if the browser is not signed in.
 
-        Whom the session's token proves is asked anew each time: a token that was revoked ends it.
-        Raises LoginsUnavailable.
+        The token is verified on every request, so revoking it ends the session. Raises
+        LoginsUnavailable.
         """
         cookie = self.cookie.session.value_in(request)
         session = None if cookie is None else await self.sessions.find(cookie)
@@ -202,10 +203,10 @@ class Pages:
     async def own_form(
         self, request: Request, *, has_file: bool = False, max_bytes: int | None = None
     ) -> Form:
-        """Read a form that a page of ours has sent. Raises Forbidden, InvalidRequest.
+        """Read a form sent by our page. Raises Forbidden, InvalidRequest.
 
-        With ``has_file`` it comes with a file, of which nothing is read yet. ``max_bytes`` is for
-        forms of pages without a session, of which anybody may send any number.
+        With ``has_file`` only the fields before the file are read. ``max_bytes`` is for pages
+        without a session, whose forms anyone can send.
         """
         if not self.origin.sent(request):
             raise Forbidden(
@@ -218,9 +219,9 @@ class Pages:
 
 
 class PageEndpoint:
-    """The ASGI app of one path, for signed-in browsers: a handler for each method.
+    """ASGI app of one path for signed-in browsers, with a handler for each method.
 
-    With ``has_file`` its form comes with a file, which the handler is given to read.
+    With ``has_file`` the handler receives the form with an unread file.
     """
 
     def __init__(
@@ -273,13 +274,13 @@ class PageEndpoint:
         return self._pages.render(page.request, result, page)
 
     def _to_sign_in(self, request: Request) -> Response:
-        """Lead to the sign-in; what was wanted is a page, and never something to be done."""
+        """Redirect to the sign-in; only pages, never actions, are resumed afterwards."""
         is_page = request.method == "GET" and "GET" in self._handlers
         wanted = wanted_page(address_of(request)) if is_page else ""
         return self._pages.to_sign_in(request, "" if wanted == CONSOLE_PATH else wanted)
 
     def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
-        """Show a refusal of the API, which has counted and recorded it."""
+        """Show an error of the API, which has already counted and recorded it."""
         view = refusal_view(error.status, error.code, error.message, error.details)
         return self._pages.render(page.request, view, page)
 
@@ -288,7 +289,7 @@ HandlerT = TypeVar("HandlerT")
 
 
 def handler_of(handlers: Mapping[str, HandlerT], request: Request) -> HandlerT:
-    """Return the handler of a request's method. Raises MethodNotAllowed."""
+    """Return the handler for a request's method. Raises MethodNotAllowed."""
     handler = handlers.get("GET" if request.method == "HEAD" else request.method)
     if handler is None:
         raise MethodNotAllowed("method not allowed; open this URL in a browser")
@@ -296,7 +297,7 @@ def handler_of(handlers: Mapping[str, HandlerT], request: Request) -> HandlerT:
 
 
 async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
-    """Add the names that the fields of a page suggest."""
+    """Add the suggested names for the fields of a page."""
     if not isinstance(result, PageView) or not result.suggests:
         return result
     tenant_id = page.tenant() or page.form.text("tenant_id")
@@ -305,10 +306,9 @@ async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
 
 
 def page_status(error: ProxyError) -> int:
-    """Return the status of a page that shows an error, which is never one of success.
+    """Return the HTTP status of an error page, always 4xx or 5xx.
 
-    To programs some errors are answers with status 200; a page of these would take the place of
-    what is looked at.
+    The API reports some errors with status 200; htmx would replace the current page with these.
     """
     status = status_of(error).api
     if status >= HTTPStatus.BAD_REQUEST:
@@ -317,6 +317,6 @@ def page_status(error: ProxyError) -> int:
 
 
 def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any]) -> PageView:
-    """Return the page that shows why something was not done."""
+    """Return the page of an error."""
     context = {"code": code, "text": message, "details": details}
     return PageView(template="refused.html", context=context, status=status)

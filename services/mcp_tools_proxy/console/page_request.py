@@ -1,4 +1,4 @@
-"""What a page is given and what it returns: the headers of each, and where a form comes from."""
+"""Requests and results of pages, security headers, and the origin check of forms."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,11 +20,11 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What all pages of a gateway share.
+    """Values shared by all pages.
 
-    ``public_url`` is the gateway's address, None where it is not known. ``trace_url`` is the
-    address of a trace in a trace viewer, with ``{trace_id}`` for its id. ``large_reads`` is held
-    while a whole document is read and parsed.
+    ``public_url`` is the gateway's address, None if unknown. ``trace_url`` is the URL of a trace in
+    a trace viewer, with the placeholder ``{trace_id}``. ``large_reads`` limits how many whole
+    documents are read and parsed concurrently.
     """
 
     render: Callable[..., str]
@@ -35,7 +35,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request of a signed-in browser: who it is, and the API as that person."""
+    """A request of a signed-in browser, with its operator and an API client for them."""
 
     request: Request
     session: Session
@@ -44,49 +44,49 @@ class PageRequest:
     api: ApiClient
     names: NameDirectory
     agents: AgentChoice
-    """The agents to choose from."""
+    """The agents that fields offer."""
     site: Site
     form: Form = field(default_factory=Form)
 
     def query(self, name: str) -> str:
-        """Return a parameter of the address without blanks around it; "" if it is not there."""
+        """Return a query parameter without surrounding blanks; "" if it is missing."""
         return (self.request.query_params.get(name) or "").strip()
 
     def number(self, name: str) -> int:
-        """Return a whole number of the address; 0 if it is not there, or no such number."""
+        """Return a query parameter as a whole number below a million; otherwise 0."""
         text = self.query(name)
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """Whether a page of another host has made the browser send this (Fetch Metadata).
+        """Whether another site triggered this request (Fetch Metadata).
 
-        The cookie comes along from hosts of the same site. So what would run a tool waits for a
-        click of the person.
+        Browsers send the cookie with requests from other hosts of the same site, so such requests
+        run no tool until the user clicks.
         """
         return self.request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
     def agent(self, field_name: str = "agent") -> str:
-        """Return the agent of the form or the address, the first one if one is required."""
+        """Return the agent of the form or query, or the first one if an agent is required."""
         named = self.form.text(field_name) or self.query(field_name)
         return self.agents.chosen(named)
 
     def may(self, right: OperatorRight) -> bool:
-        """Return whether the person has a right: for all tenants, or for the own one."""
+        """Return whether the user has a right, for all tenants or for their own."""
         return right in self.operator.rights
 
     @property
     def tenant_id(self) -> str | None:
-        """The only tenant that the person's rights are for; None for all."""
+        """The tenant of the user's rights; None for all."""
         return self.operator.tenant_id
 
     def tenant(self, field_name: str = "tenant_id") -> str:
-        """Return the tenant to look at: the person's own, else that of the address, or ""."""
+        """Return the user's tenant, otherwise that of the query, or ""."""
         return self.tenant_id or self.query(field_name)
 
 
 def page_address(path: str, query: Mapping[str, object]) -> str:
-    """Return the address of a page; what is empty is left out of its query."""
+    """Return the address of a page; empty parameters are omitted."""
     given = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(given)}" if given else path
 
@@ -94,19 +94,19 @@ def page_address(path: str, query: Mapping[str, object]) -> str:
 RowT = TypeVar("RowT")
 
 Address = Callable[..., str]
-"""Returns the address of a list with more parameters."""
+"""Returns the address of a list with additional parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPage(Generic[RowT]):
-    """One page of a list, and the addresses of others; None where there are none."""
+    """One page of a list, with the addresses of adjacent pages."""
 
     rows: Sequence[RowT]
     total: int = 0
     first: int = 0
-    """The place of the first row, where the whole list is known."""
+    """Index of the first row if the whole list is known."""
     start: str | None = None
-    """The first page, on any other."""
+    """The first page; None if this is it."""
     before: str | None = None
     after: str | None = None
 
@@ -114,7 +114,7 @@ class ListPage(Generic[RowT]):
     def part(
         cls, rows: Sequence[RowT], page: PageRequest, size: int, address: Address
     ) -> "ListPage[RowT]":
-        """Return the page of a whole list that the parameter ``first`` of the address names."""
+        """Return the page at the query parameter ``first`` of a complete list."""
         first = page.number("first")
         first = first - first % size if first < len(rows) else 0
         end = first + size
@@ -130,7 +130,7 @@ class ListPage(Generic[RowT]):
     def after_cursor(
         cls, rows: Sequence[RowT], page: PageRequest, following: str | None, address: Address
     ) -> "ListPage[RowT]":
-        """Return a page of a list of the API, which names the cursor of the ``following`` one."""
+        """Return a page of an API list; ``following`` is the cursor of the next page."""
         return cls(
             rows=rows,
             start=address() if page.query("cursor") else None,
@@ -151,7 +151,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """Something was done: the browser goes on to ``path``, which shows ``message`` once."""
+    """Redirects to ``path`` after an action; the page shows ``message`` once."""
 
     path: str
     message: str
@@ -160,10 +160,10 @@ class Done:
 PageResult = PageView | Done | Response
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResult]]
-"""Serves one method of a page; may raise ApiRefused, or ProxyError for a form that is no good."""
+"""Serves one method of a page. Raises ApiRefused, or ProxyError for an invalid form."""
 
 Routes = Mapping[str, Mapping[str, PageHandler]]
-"""The handlers of a part of the console, by path and method."""
+"""Page handlers by path and method."""
 
 
 _POLICY = "; ".join(
@@ -185,21 +185,21 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "same-origin",  # no-referrer would make the Origin of our forms "null"
+    "Referrer-Policy": "same-origin",  # no-referrer would set the Origin of our forms to "null"
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "X-Robots-Tag": "noindex",
 }
-"""Of every page and every file; nothing inline runs, and nothing is of another origin."""
+"""Headers of all pages and static files; they forbid inline and cross-origin content."""
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 
 
 class OwnOrigin:
-    """Tells the forms of our own pages from those of others.
+    """Distinguishes our forms from those of other sites.
 
-    The origin is that of ``public_url``, where it is set. Else, and for a browser on this machine
-    or behind a forwarded port, it is what the browser itself says that it asks (``Host``).
+    The expected origin is that of ``public_url`` if it is set. Otherwise, and for loopback
+    addresses (a browser on this machine or behind a forwarded port), it is the ``Host`` header.
     """
 
     def __init__(self, public_url: str | None) -> None:
@@ -207,7 +207,7 @@ class OwnOrigin:
         self._origin = None if public_url is None else _origin_of(public_url)
 
     def sent(self, request: Request) -> bool:
-        """Return whether a form was sent by a page of ours; browsers name its origin themselves."""
+        """Return whether a form was sent by our page; browsers set ``Origin`` themselves."""
         origins, hosts = request.headers.getlist("origin"), request.headers.getlist("host")
         if len(origins) != 1 or len(hosts) != 1:
             return False
@@ -223,15 +223,15 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _origin_of(url: str) -> str:
-    """Return the origin of a URL as browsers write it.
+    """Return the origin of a URL in the form that browsers send.
 
-    They leave the usual port out, and write names of other letters than ASCII with ``xn--``.
+    Default ports are omitted, and non-ASCII host names are encoded with ``xn--``.
     """
     parts = urlsplit(url)
     try:
         host, port = parts.hostname or "", parts.port
         name = f"[{ip_address(host)}]" if ":" in host else host.encode("idna").decode()
-    except ValueError:  # no browser has been led there
+    except ValueError:  # an invalid URL, which no browser uses
         return f"{parts.scheme}://{parts.netloc}".lower()
     shown = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
     return f"{parts.scheme}://{name}{shown}"

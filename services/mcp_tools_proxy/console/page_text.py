@@ -1,4 +1,4 @@
-"""Texts as pages show them: hidden characters escaped, long ones cut, messages as sentences."""
+"""Texts for display: hidden characters escaped, long texts truncated, messages as sentences."""
 
 import json
 import re
@@ -11,29 +11,30 @@ from mcp_tools_proxy.wire.text import readable
 
 
 def visible_json(value: object, *, indent: int | None = 2) -> str:
-    """Return a value as JSON; characters that are not seen are escaped, within its texts.
+    """Return a value as JSON with hidden characters escaped.
 
-    Raises RecursionError for a value that is nested too deeply.
+    Raises RecursionError if it is nested too deeply.
     """
     return visible(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def visible(text: str) -> str:
-    """Return JSON text with escapes for the characters that are not seen."""
+    """Escape the hidden characters of a JSON text."""
     if is_plain(text):
         return text
     return "".join(it if is_plain(it) else json.dumps(it)[1:-1] for it in text)
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a page shows a text, and a browser sends it back, as it is."""
+    """Return whether pages show, and browsers send back, a text unchanged."""
     return readable(text) == text and "\r" not in text
 
 
 def is_longer(value: object, max_chars: int) -> bool:
-    """Return whether a value would be longer than that as JSON, for about as much work.
+    """Return whether a value exceeds ``max_chars`` as JSON, approximately.
 
-    Writing it would take as long as it is, for each field of a page that shows its beginning.
+    The work is limited by ``max_chars``: serializing large values would be slow for fields that
+    show only their beginning.
     """
     left = max_chars
     values = [value]
@@ -49,19 +50,19 @@ def is_longer(value: object, max_chars: int) -> bool:
 
 
 class BoundedText(NamedTuple):
-    """The beginning of a text, and how many characters of it are not shown."""
+    """The beginning of a text, and the number of characters omitted."""
 
     text: str
     left_out: int
 
 
 def page_cost(text: str) -> int:
-    """Return how many bytes of a page a text takes up."""
+    """Return the bytes that a text takes in a page."""
     return len(escape(readable(text)).encode(errors="replace"))
 
 
 def page_text(text: str, max_cost: int) -> BoundedText:
-    """Cut a text so that it takes up at most ``max_cost`` bytes of a page."""
+    """Truncate a text to at most ``max_cost`` bytes of a page."""
     shown = text[:max_cost]
     while shown and (cost := page_cost(shown)) > max_cost:
         shown = shown[: min(len(shown) * max_cost // cost, len(shown) - 1)]
@@ -69,13 +70,13 @@ def page_text(text: str, max_cost: int) -> BoundedText:
 
 
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?[,;.!?]?(?=\s|$)")
-"""A first word that is no name: names have other characters, and a field's ends with a colon."""
+"""A first word that is not a name: names have other characters, and fields end with a colon."""
 
 _ENDS = (".", "!", "?", "…", ":")
 
 
 def sentence(message: str) -> str:
-    """Return a message as a sentence; a name or the place of a mistake stays as it is written."""
+    """Return a message as a sentence; a leading name or field path keeps its spelling."""
     text = message.strip()
     if _WORD.match(text):
         text = f"{text[0].upper()}{text[1:]}"

@@ -1,6 +1,6 @@
-"""Sessions of browsers, and their cookies.
+"""Browser sessions and their cookies.
 
-What is kept of a session is sealed by a key that only the browser has.
+Stored session data is encrypted with a key derived from the browser's cookie.
 """
 
 import asyncio
@@ -24,73 +24,74 @@ from mcp_tools_proxy.storage.logins.sign_in_store import RecordKind, SignInStore
 from mcp_tools_proxy.storage.record_cipher import RecordCipher
 
 SESSION_S = 8 * 3600.0
-"""Longest time from a sign-in to the end of its session, in seconds."""
+"""Maximum lifetime of a session in seconds."""
 
 MAX_SESSIONS_EACH = 20
-"""Sessions of one token, or one person: those of a store are shared by all, and whoever has any
-right could sign in until nobody else can."""
+"""Sessions per token or user. All sessions share one store; without the limit, any user could fill
+it and lock out the others.
+"""
 
 MAX_SESSIONS_TENANT = 250
-"""Sessions of the people of one tenant: a hundred of them could sign in until no operator could."""
+"""Sessions per tenant: a hundred users could otherwise lock out the operators."""
 
 MAX_TRIES = 20
-"""Tries that a session remembers."""
+"""Tries kept per session."""
 
 MAX_TRIES_BYTES = 256 * 1024
-"""Bytes that a session's tries may take: those of a store are shared by all sessions."""
+"""Maximum size of a session's tries: all sessions share one store."""
 
 
 Owner = tuple[tuple[str, str], ...]
-"""Whose sessions are counted together: what records name of a token, or of a person."""
+"""The log fields of a token or user; sessions with the same owner are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A session that was begun at this replica: whose it is, and when it ends."""
+    """A session that started at this replica."""
 
     owner: Owner
     tenant_id: str | None
     ends_at: float
     tries: str
-    """The name of the record of its tries."""
+    """Name of the record with its tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One signed-in browser; ``token`` is the bearer token that it was made with."""
+    """One signed-in browser; ``token`` is the bearer token used to sign in."""
 
     cookie: str = field(repr=False)
     token: str = field(repr=False)
     ends_at: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
 
     @property
     def csrf(self) -> str:
-        """The secret that each form of this session carries."""
+        """The CSRF secret in each form of this session."""
         return _derived(self.cookie, b"csrf").hex()
 
     def seal_of(self, content: bytes) -> str:
-        """Return the seal of what the browser brings back: only who has the cookie can make it."""
+        """Return a MAC of content that the browser sends back; computing it requires the cookie."""
         return hmac.digest(_derived(self.cookie, b"content"), content, sha256).hex()
 
     def allows(self, csrf: str) -> bool:
-        """Return whether a form is one of this session, in constant time."""
+        """Return whether a form belongs to this session, in constant time."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
 
 
 class Sessions:
-    """Begins, finds and ends sessions; ``now`` returns seconds since 1970.
+    """Starts, finds and ends sessions; ``now`` returns seconds since 1970.
 
-    The store has the digest of a cookie, and what is sealed by a key that the cookie makes: whoever
-    reads the store learns no cookie and no token. Each method raises LoginsUnavailable while the
-    store does not work.
+    Records are named by digests of the cookie and encrypted with keys derived from it, so a reader
+    of the store learns neither cookies nor tokens. Methods raise LoginsUnavailable while the store
+    is unavailable.
     """
 
     def __init__(self, store: SignInStore, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
         self._begun: dict[str, _Begun] = {}
-        """By the names of their records, the oldest first."""
+        """Keys are record names, oldest first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def begin(
@@ -101,10 +102,10 @@ class Sessions:
         tenant_id: str | None = None,
         ends_at: float | None = None,
     ) -> Session:
-        """Begin a session of a token; it ends at ``ends_at``, and after SESSION_S in any case.
+        """Start a session for a token; it ends at ``ends_at``, at the latest after SESSION_S.
 
-        The oldest of the same owner, or of the same tenant, ends where there would be over
-        MAX_SESSIONS_EACH, or over MAX_SESSIONS_TENANT.
+        Ends the oldest sessions of the owner or tenant if the limits MAX_SESSIONS_EACH or
+        MAX_SESSIONS_TENANT would be exceeded.
         """
         now = self._now()
         await self._free_places(owner, tenant_id)
@@ -116,34 +117,34 @@ class Sessions:
         return session
 
     async def find(self, cookie: str) -> Session | None:
-        """Return the session of a browser; None if there is none, or its time is over."""
+        """Return the session of a cookie; None if it is unknown or expired."""
         found = await self._find(cookie, "session")
         if found is None or found["ends_at"] <= self._now():
             return None
         return Session(cookie=cookie, token=found["token"], ends_at=found["ends_at"])
 
     async def end(self, session: Session) -> None:
-        """Forget a session, and what its browser has tried."""
+        """Delete a session and its tries."""
         name = _name_of(session.cookie, "session")
         self._begun.pop(name, None)
         await self._forget(name, _name_of(session.cookie, "tries"))
 
     async def tries(self, session: Session) -> list[dict[str, Any]]:
-        """Return what a session has tried, the newest first."""
+        """Return the tries of a session, newest first."""
         found: list[dict[str, Any]] = await self._find(session.cookie, "tries") or []
         return found
 
     async def add_try(self, session: Session, tried: dict[str, Any]) -> None:
-        """Remember what a session has tried, under a ``number`` that no other try of it has.
+        """Save a try under a ``number`` that is unique in its session.
 
-        The oldest are forgotten, one that is too large is not kept, and of a session that has ended
-        nothing is.
+        Drops the oldest tries above the limits. A try that is too large, or whose session has
+        ended, is not saved.
         """
         if len(json.dumps(tried)) > MAX_TRIES_BYTES // 2:
             return
         name = _name_of(session.cookie, "tries")
         lock = self._locks.setdefault(name, asyncio.Lock())
-        async with lock:  # two that end at once had the same number, and one was lost
+        async with lock:  # two concurrent writes used the same number, and one was lost
             known = await self.tries(session)
             number = 1 + max((it["number"] for it in known), default=0)
             kept = [{**tried, "number": number}, *known][:MAX_TRIES]
@@ -153,7 +154,6 @@ class Sessions:
             await self._store.replace(RecordKind.CONSOLE, name, content)
 
     async def _add(self, session: Session, part: str, content: object) -> str:
-        """Add a record of a new session, and return its name."""
         name = _name_of(session.cookie, part)
         sealed = _seal(session.cookie, part, content)
         ttl_s = max(1.0, session.ends_at - self._now())
@@ -166,7 +166,7 @@ class Sessions:
         return name
 
     async def _free_places(self, owner: Owner, tenant_id: str | None) -> None:
-        """End the oldest sessions of an owner and of a tenant, so that there is room for one."""
+        """End the oldest sessions of an owner and a tenant to keep their limits with one more."""
         now = self._now()
         self._begun = {name: it for name, it in self._begun.items() if it.ends_at > now}
         own = [name for name, it in self._begun.items() if it.owner == owner]
@@ -176,7 +176,7 @@ class Sessions:
             await self._end_oldest(of_tenant, MAX_SESSIONS_TENANT)
 
     async def _end_oldest(self, names: Sequence[str], most: int) -> None:
-        """End all but the newest, of which one less than ``most`` stay."""
+        """End the oldest sessions until ``most`` - 1 remain."""
         for name in names[: max(0, len(names) - most + 1)]:
             if (begun := self._begun.pop(name, None)) is not None:
                 await self._forget(name, begun.tries)
@@ -211,20 +211,20 @@ def _derived(cookie: str, purpose: bytes) -> bytes:
 _NAME = "mcp-console"
 
 TRIP_S = 600
-"""Seconds that a browser may take at the issuer."""
+"""Seconds allowed for the sign-in at the issuer."""
 
 MESSAGE_S = 30
-"""Seconds until a message that no page has shown is forgotten."""
+"""Seconds until a message that was not shown expires."""
 
 MAX_MESSAGE_CHARS = 300
 _SEAL_CHARS = 64
 
 
 class SessionCookie:
-    """The cookies of a console at ``public_url``, None where that is not known.
+    """The cookies of a console at ``public_url`` (None if unknown).
 
-    Over https they are ``__Host-`` cookies. Over plain HTTP, which loopback addresses have, no
-    browser would keep these.
+    Over https they have the prefix ``__Host-``, which browsers refuse over plain HTTP, as on
+    loopback addresses.
     """
 
     def __init__(self, public_url: str | None) -> None:
@@ -235,16 +235,16 @@ class SessionCookie:
         self.session = strict(name=self.name)
         self._message = strict(name=f"{self.name}-message", max_age_s=MESSAGE_S)
         self.trip = lax(name=f"{self.name}-sign-in")
-        """What a browser has to bring back from the issuer."""
+        """The value that the browser must return from the issuer."""
         self._wanted = lax(name=f"{self.name}-wanted")
 
     def set_message_on(self, response: Response, session: Session, text: str) -> None:
-        """Set what the next page of the session shows once."""
+        """Set the message that the next page of the session shows once."""
         content = text[:MAX_MESSAGE_CHARS].encode()
         self._message.set_on(response, f"{session.seal_of(content)}{_encoded(content)}")
 
     def message_in(self, request: Request, session: Session) -> str | None:
-        """Return what was done in this session; None for what anybody else has planted."""
+        """Return the message of this session; None if it was forged."""
         value = self._message.value_in(request) or ""
         content = _decoded(value[_SEAL_CHARS:])
         if not hmac.compare_digest(session.seal_of(content), value[:_SEAL_CHARS]):
@@ -252,21 +252,21 @@ class SessionCookie:
         return content.decode()
 
     def drop_message_on(self, response: Response) -> None:
-        """Remove it: it is shown once."""
+        """Remove the message cookie."""
         self._message.drop_on(response)
 
     def wanted_in(self, request: Request) -> str:
-        """Return the address that was wanted before the trip, as the browser says; "" for none."""
+        """Return the page requested before the sign-in as the browser states it, or ""."""
         return _decoded(self._wanted.value_in(request) or "").decode(errors="replace")
 
     def set_trip_on(self, response: Response, value: str, wanted: str) -> None:
-        """Set what the browser has to bring back from the issuer, and where it goes on then."""
+        """Set the cookies for the sign-in at the issuer: its state and the page requested."""
         self.trip.set_on(response, value)
         if wanted:
             self._wanted.set_on(response, _encoded(wanted.encode()))
 
     def drop_trip_on(self, response: Response) -> None:
-        """Remove that: it is good for one trip."""
+        """Remove the cookies of a sign-in: they are valid for one."""
         self.trip.drop_on(response)
         self._wanted.drop_on(response)
 
@@ -276,7 +276,7 @@ def _encoded(content: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Return the bytes of a cookie's text; none of what is no such text."""
+    """Decode the text of a cookie; return b"" if it is invalid."""
     try:
         return urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

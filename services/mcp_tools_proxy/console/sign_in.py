@@ -1,4 +1,4 @@
-"""The pages by which people sign in to the console and out of it."""
+"""Pages to sign in to the console and sign out."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -49,7 +49,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ConsoleSignIn:
-    """Signs people in by a token, or by the code of a one-time address; and out again."""
+    """Signs users in by token, one-time address or issuer, and out."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ConsoleSignIn:
         self._issuer_name = issuer_name
 
     def routes(self) -> tuple[Route, ...]:
-        """Return the routes that need no session."""
+        """Return the routes that do not require a session."""
         return (
             Route(SIGN_IN_PATH, _OpenEndpoint(self._pages, GET=self.show, POST=self.by_token)),
             Route(BEGIN_PATH, _OpenEndpoint(self._pages, GET=self.show_code, POST=self.by_code)),
@@ -76,7 +76,7 @@ class ConsoleSignIn:
         )
 
     async def show(self, request: Request) -> Response:
-        """Show the form that takes a token."""
+        """Show the sign-in form."""
         query = request.query_params
         return self._form(
             request,
@@ -85,7 +85,7 @@ class ConsoleSignIn:
         )
 
     async def by_token(self, request: Request) -> Response:
-        """Sign in by a token that proves an operator."""
+        """Sign in with an operator's token."""
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         token, wanted = form.text("token"), form.raw("wanted")
         if not token:
@@ -111,14 +111,14 @@ class ConsoleSignIn:
             return self._form(request, wanted, problem=error.message, status=503)
 
     async def show_code(self, request: Request) -> Response:
-        """Show the button that uses a code up: a preview of the address by a program does not."""
+        """Show a button that redeems the code, so link previews do not use it up."""
         code = request.query_params.get("code", "")
         if self._addresses is None or not self._addresses.codes.is_good(code):
             raise Forbidden(UNKNOWN_CODE)
         return self._pages.render(request, PageView(template="begin.html", context={"code": code}))
 
     async def by_code(self, request: Request) -> Response:
-        """Sign in by the code of a one-time address."""
+        """Sign in with the code of a one-time address."""
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
@@ -126,9 +126,9 @@ class ConsoleSignIn:
         return await self._begin(request, token, GUEST, "")
 
     async def to_issuer(self, request: Request) -> Response:
-        """Lead the browser to the issuer of callers' tokens, by a page that goes on at once.
+        """Send the browser to the issuer by a page that continues immediately.
 
-        A redirect would not do: Chromium applies ``form-action`` to each one after a form.
+        A redirect would fail: Chromium applies ``form-action`` to redirects after a form.
         """
         if self._issuer is None:
             raise RouteNotFound("sign-in with an issuer is not configured here")
@@ -140,12 +140,14 @@ class ConsoleSignIn:
         return response
 
     async def from_issuer(self, request: Request) -> Response:
-        """Sign in who comes back from the issuer, by a page that goes on: the session's cookie is
-        not sent along a redirect that another site has begun.
+        """Sign in a user who returns from the issuer.
+
+        Renders a page that continues immediately, because session cookies are not sent along a
+        redirect started by another site.
         """
         if self._issuer is None:
             raise RouteNotFound("sign-in with an issuer is not configured here")
-        if request.method == "HEAD":  # a program that checks links would use the sign-in up
+        if request.method == "HEAD":  # a link checker would use up the sign-in
             raise MethodNotAllowed("method not allowed; open this URL in a browser")
         answer = dict(request.query_params)
         token = await self._issuer.finish(answer, self._pages.cookie.trip.value_in(request))
@@ -159,7 +161,7 @@ class ConsoleSignIn:
         return response
 
     async def sign_out(self, page: PageRequest) -> PageResult:
-        """End the session; the browser forgets what it has of it."""
+        """End the session and remove its cookie."""
         begin_operation(
             page.request.scope, RecordedOperation(SIGNED_OUT, page.operator.token_log_fields)
         )
@@ -168,20 +170,20 @@ class ConsoleSignIn:
         self._pages.refusals.record_operation(page.request.scope, "OK", new_trace_id())
         response = self._pages.redirect(f"{SIGN_IN_PATH}?signed_out=1")
         self._pages.cookie.session.drop_on(response)
-        response.headers["Clear-Site-Data"] = '"cache"'  # "storage" is of other applications, too
+        response.headers["Clear-Site-Data"] = '"cache"'  # "storage" is shared with other apps
         return response
 
     async def _begin(
         self, request: Request, token: str, operator: Principal, wanted: str
     ) -> Response:
-        """Sign in, and go on to the page that was wanted, or to the first part that is there."""
+        """Sign in, and redirect to the wanted page or the first part that the user may open."""
         session = await self._new_session(request, token, operator)
         response = self._pages.redirect(wanted_page(wanted) or parts_for(operator)[0].path)
         self._pages.cookie.session.set_on(response, session.cookie)
         return response
 
     async def _new_session(self, request: Request, token: str, operator: Principal) -> Session:
-        """Begin a session, a new one at each sign-in; the browser's last one ends."""
+        """Start a new session for each sign-in, and end the browser's previous one."""
         before = self._pages.cookie.session.value_in(request)
         old = None if before is None else await self._pages.sessions.find(before)
         if old is not None:
@@ -220,11 +222,11 @@ class ConsoleSignIn:
 
 
 _TOO_MANY = "too many sign-in attempts with invalid tokens from this address; wait a minute"
-"""A valid token is never refused: behind a proxy all people may share one address."""
+"""Valid tokens are always accepted: behind a proxy, all users can share one address."""
 
 
 class _OpenEndpoint:
-    """The ASGI app of a page that needs no session."""
+    """ASGI app of a page that does not require a session."""
 
     def __init__(self, pages: Pages, **handlers: Handler) -> None:
         self._pages = pages

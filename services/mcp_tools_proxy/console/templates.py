@@ -1,6 +1,7 @@
-"""Renders pages with Jinja: what servers, documents and callers say is text, and never markup.
+"""Renders pages with Jinja and serves static files.
 
-The files that pages link to are read once, and named by their content, so that they are cached.
+Texts of servers, documents and callers are always escaped. Static files are read once, and
+versioned by their content for caching.
 """
 
 import json
@@ -32,7 +33,7 @@ _TYPES: Mapping[str, str] = {
 
 
 class Assets:
-    """Style, scripts, font and icon; ``base`` is the path below which a proxy serves us."""
+    """Styles, scripts, fonts and icons; ``base`` is the proxy's path prefix."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -42,11 +43,11 @@ class Assets:
         self._versions = {name: sha256(data).hexdigest()[:16] for name, data in found.items()}
 
     def url(self, name: str) -> str:
-        """Return the address of a file."""
+        """Return the URL of a static file."""
         return f"{self._base}/console/assets/{name}?v={self._versions[name]}"
 
     async def serve(self, request: Request) -> Response:
-        """Send a file, to anybody: none holds a secret."""
+        """Serve a static file without authentication."""
         name: str = request.path_params["name"]
         content = self._files.get(name)
         if content is None:
@@ -67,11 +68,11 @@ _STATE_KINDS = {
 
 
 class Templates:
-    """The templates of all pages; every text in them is escaped, and hidden characters are shown.
+    """The page templates; all text is escaped, and hidden characters are made visible.
 
-    Only a value that a form sends back has the filter ``verbatim``: it has to stay what it is. A
-    template cannot be told that a text is markup: a test looks for ``|safe`` and its like. Links
-    begin with ``base``, the path below which a proxy serves the gateway, or "".
+    The filter ``verbatim`` is only for values that a form sends back unchanged. A test refuses
+    ``|safe`` and similar markup in templates. Links begin with ``base``, the proxy's path prefix,
+    or "".
     """
 
     def __init__(self, assets: Assets, base: str) -> None:
@@ -104,12 +105,12 @@ class Templates:
         }
 
     def render(self, name: str, **context: Any) -> str:
-        """Return a page."""
+        """Render a page."""
         return self._environment.get_template(name).render(**context)
 
 
 def signed_in_as(operator: Principal) -> str:
-    """Return the display name of an operator without a user and without a note."""
+    """Return the display name of an operator without a user and a note."""
     fields = operator.token_log_fields
     if fields == GUEST.token_log_fields:
         return "one-time link"
@@ -117,29 +118,29 @@ def signed_in_as(operator: Principal) -> str:
 
 
 def readers_path(tenant_id: str, doc_id: object) -> str:
-    """Return the page that shows who may read a document."""
+    """Return the address of the page that shows a document's readers."""
     return page_address("/console/documents/manage", {"tenant_id": tenant_id, "doc_id": doc_id})
 
 
 def state_kind(state: str) -> str:
-    """Return how the state of a server or of a dependency looks: ok, warn, bad or idle."""
+    """Return the display kind of a server or dependency state: ok, warn, bad or idle."""
     return _STATE_KINDS.get(state, "bad")
 
 
 class Verbatim(str):
-    """A text of which hidden characters stay hidden; it is escaped as any other."""
+    """A text whose hidden characters are not shown; it is escaped."""
 
     __slots__ = ()
 
 
 def _verbatim(value: object) -> Verbatim:
-    """Return a value that a form sends back, so that it comes back as it is."""
+    """Return a value that a form sends back unchanged."""
     return Verbatim("" if value is None else value)
 
 
 def _shown(value: object) -> object:
-    """Return what a template prints of a value: nothing of it is hidden, and None is nothing."""
-    if isinstance(value, Markup | Verbatim):  # Markup is a part that another template has rendered
+    """Return a value for display: hidden characters visible, None as ""."""
+    if isinstance(value, Markup | Verbatim):  # Markup was rendered by another template
         return value
     if value is None:
         return ""
@@ -161,7 +162,7 @@ def _milliseconds(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    """Return a time span by its two largest units."""
+    """Return a duration in its two largest units."""
     seconds = round(value)
     for unit, length, smaller, part in (
         ("d", 86_400, "h", 3600),
@@ -175,12 +176,12 @@ def _seconds(value: float) -> str:
 
 
 def _iso(moment: datetime | str) -> str:
-    """Return a time as the API writes it."""
+    """Return a time in the API's format."""
     return moment if isinstance(moment, str) else moment.isoformat().replace("+00:00", "Z")
 
 
 def _until(moment: datetime) -> str:
-    """Return the time left until a time: "in 19 s", or "now" if it has passed."""
+    """Return the remaining time, such as "in 19 s", or "now" if it has passed."""
     left = (moment - datetime.now(UTC)).total_seconds()
     return f"in {_seconds(left)}" if left >= 1 else "now"
 
@@ -196,7 +197,7 @@ def _bytes(value: float) -> str:
 
 
 def _utc(value: float) -> str:
-    """Return seconds since 1970 as ISO 8601, which the page shows in the reader's zone."""
+    """Return seconds since 1970 as ISO 8601; the page converts it to the local time zone."""
     return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

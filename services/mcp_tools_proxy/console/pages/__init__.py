@@ -1,1 +1,1 @@
-"""The parts of the console, a module for each: what its pages ask the API, and show of it."""
+"""The console's pages, one module per part; each calls the API and renders the result."""

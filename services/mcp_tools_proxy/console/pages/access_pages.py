@@ -1,4 +1,4 @@
-"""Who sees what: the tools of a caller with a preset, beside those of another, and why not."""
+"""Access pages: tools of a caller and preset, compared with another, and reasons for refusals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,28 +41,28 @@ _ADVICE: Mapping[tuple[str, str], str] = {
     ("document", "readers"): "Add the user or one of their roles to the document’s readers.",
     (SETTINGS, ""): "Set it, or specify a tenant in the request.",
 }
-"""What to change, by the file of a rule and the key in it; "" is any key."""
+"""Advice by the file of a rule and its key; "" matches any key."""
 
 PATH = "/console/visibility"
 
 ROWS = 100
-"""Tools on one page."""
+"""Tools per page."""
 
 MISSING_ROWS = 20
-"""Missing and shadowed items, and problems, that are named: a preset may have thousands."""
+"""Maximum missing and shadowed items and problems listed; a preset can have thousands."""
 
 MAX_SHOWN_CHARS = 8_000
-"""Of a definition in each format; a server may send a megabyte of schema."""
+"""Characters per definition and format; a server can send a schema of a megabyte."""
 
 MAX_KEPT_CHARS = 300
-"""Of a parameter that links repeat; names and ids are shorter."""
+"""Maximum length of a parameter repeated in links; names and ids are shorter."""
 
 FORMATS = ("mcp", "openai", "anthropic", "gemini")
 
 _SEEN_BY = ("request", "authentication", "audit", "lifecycle", "agent", "visibility")
 
 _CALLER = ("preset_id", "tenant_id", "user_id", "agent")
-"""What says through whose eyes is looked; the second look has the same names with ``other_``."""
+"""Parameters of the caller; those of the compared caller have the prefix ``other_``."""
 
 _PARAMETERS = frozenset(
     (
@@ -70,20 +70,21 @@ _PARAMETERS = frozenset(
         *("compare", "differing", "first", "format", "name", "q", "tool"),
     )
 )
-"""What links of a page keep of its address: 6,000 other parameters in each of 100 rows made a page
-of megabytes."""
+"""Parameters that links keep. A request with 6,000 others, repeated in 100 rows, produced a page of
+megabytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """What one caller sees with one preset."""
+    """The tools that one caller sees with one preset."""
 
     query: Mapping[str, str]
     preview: PresetPreviewAnswer
     definitions: Mapping[str, object] = field(default_factory=dict)
-    """The definitions of its tools by their names."""
+    """Definitions by tool name."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Why there is nothing to see, by field."""
+    """Errors by field."""
 
     @property
     def caller(self) -> str:
@@ -100,7 +101,7 @@ _NOTHING = PresetPreviewAnswer.model_construct(
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show what a caller sees, and beside it what another one sees."""
+    """Show the tools of a caller, optionally compared with another."""
     presets = await page.api.read(PRESETS)
     one = await _preview_of(page, _caller_query(page, "", presets.active))
     other_query = _caller_query(page, "other_", presets.active)
@@ -134,7 +135,7 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 async def _show_tool(page: PageRequest) -> PageResult:
-    """Show one tool as a model gets it, in each format."""
+    """Show one tool as models receive it, in each format."""
     query = _caller_query(page, "", (await page.api.read(PRESETS)).active)
     name = page.query("name")
     shown = []
@@ -152,7 +153,7 @@ async def _show_tool(page: PageRequest) -> PageResult:
 
 
 async def _explain(page: PageRequest) -> PageResult:
-    """Explain why a caller sees a tool, or does not."""
+    """Explain why a caller can or cannot see a tool."""
     tenant, user, agent = page.tenant(), page.query("user_id"), page.agent()
     explanation = None
     problems: Mapping[str, str] = {}
@@ -188,7 +189,7 @@ async def _explain(page: PageRequest) -> PageResult:
 
 
 def _what_to_change(rule: RulePlace) -> str:
-    """Return what to do about a rule, "" for one that only its place says."""
+    """Return advice for a rule; "" if its place is sufficient."""
     steps = steps_of(rule.path)
     key = steps[2] if len(steps) > 2 else "".join(steps[:1])
     file = "preset" if rule.file.startswith("preset_") else rule.file
@@ -196,13 +197,13 @@ def _what_to_change(rule: RulePlace) -> str:
 
 
 def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the problem of each field without a value."""
+    """Return an error for each missing field."""
     needed = {"tool": "Enter a tool.", "tenant_id": "Enter the user's tenant."}
     return {key: text for key, text in needed.items() if not given[key]}
 
 
 async def _switch(page: PageRequest) -> PageResult:
-    """Switch the preset of all callers."""
+    """Switch the active preset for all callers."""
     preset_id = page.form.text("preset_id")
     await page.api.send(
         "PUT",
@@ -228,7 +229,7 @@ def _rows(
     wanted: str,
     only_differing: bool,
 ) -> list[dict[str, Any]]:
-    """Return a line for each tool that either sees, those of the first look first."""
+    """Return a row for each tool of either caller, those of ``one`` first."""
     tools = {it.name: it for it in one.preview.tools}
     others = {} if other is None else {it.name: it for it in other.preview.tools}
     rows = [
@@ -250,9 +251,9 @@ def _rows(
 
 
 def _checks_of_seeing(explanation: ExplainAnswer) -> list[ExplainedCheck]:
-    """Return the checks that a tool has to pass to be seen; the others are about a call's input.
+    """Return the checks that decide visibility; others apply to the input of a call.
 
-    Of a server that was never reached no tool is seen: the call fails by the server's check.
+    If the server was never reached, its check is added, because it hides the tools.
     """
     checks = {it.check: it for it in explanation.checks}
     names = [*_SEEN_BY, *(["server"] if checks["visibility"].verdict == "not_reached" else [])]
@@ -260,13 +261,13 @@ def _checks_of_seeing(explanation: ExplainAnswer) -> list[ExplainedCheck]:
 
 
 def _deciding(checks: Sequence[ExplainedCheck]) -> ExplainedCheck | None:
-    """Return the check that keeps a tool from being seen; None if it is seen."""
+    """Return the first failed check; None if the tool is visible."""
     refused = (it for it in checks if it.verdict not in ("pass", "not_reached"))
     return next(refused, None)
 
 
 def _server_of(page: PageRequest, deciding: ExplainedCheck | None) -> str:
-    """Return the server that a tool is named with, if no rule but the server is the reason."""
+    """Return the server in the tool's name if the server, not a rule, is the reason."""
     server_id = page.query("tool").partition(":")[0]
     is_reason = (
         deciding is not None
@@ -280,7 +281,7 @@ def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]
     query = {key: page.query(f"{prefix}{key}") for key in _CALLER}
     query["preset_id"] = query["preset_id"] or active
     query["tenant_id"] = page.tenant(f"{prefix}tenant_id")
-    if not prefix or page.agents.is_required:  # the other caller may have the same agent
+    if not prefix or page.agents.is_required:  # both callers can use the same agent
         query["agent"] = query["agent"] or page.agent()
     return query
 
@@ -295,7 +296,7 @@ def _address(page: PageRequest, **changes: object) -> str:
 
 
 def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
-    """Return the parameters of this page with changes, for a link to it; each row has one."""
+    """Return the parameters of this page with changes, for links in each row."""
     given = page.request.query_params.items()
     kept = {
         name: value for name, value in given if name in _PARAMETERS and len(value) <= MAX_KEPT_CHARS

@@ -1,4 +1,4 @@
-"""The calls: past ones by the audit, one with what decided, live ones, and files of them."""
+"""Pages of calls: search, details, live view and export."""
 
 import csv
 import json
@@ -49,15 +49,15 @@ from mcp_tools_proxy.telemetry.call_events import UNKNOWN_SERVER
 from mcp_tools_proxy.wire.text import printable
 
 MAX_RECORDS = 10_000
-"""Records of one file, the newest."""
+"""Records per export, newest first."""
 
 PAGE_RECORDS = 1_000
 
 MAX_PAGES = 50
-"""Pages of a file: a filter that few records pass makes each page short."""
+"""API pages per export; filters with few matches make pages short."""
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")
-"""A spreadsheet takes a cell that starts with one of these for a formula, and runs it."""
+"""Spreadsheets execute cells with these prefixes as formulas."""
 
 _PAYLOAD_COLUMNS = (
     "code",
@@ -81,7 +81,7 @@ COLUMNS = ("time", "event", "name", "server", *_PAYLOAD_COLUMNS, "trace_id", "se
 STREAM = "/internal/mcp/calls/stream"
 
 CHECK_S = 0.4
-"""Seconds between two looks at the session: one that ends takes its streams along in a second."""
+"""Seconds between session checks; an ended session ends its streams within a second."""
 
 _HEADERS = [
     (name.lower().encode(), value.encode())
@@ -96,7 +96,7 @@ _HEADERS = [
 _FRAME_END = b"\r\n\r\n"
 
 RenderEvent = Callable[..., str]
-"""Renders one event: ``call``, ``lost``, ``began``, or the ``end`` by a code and a message."""
+"""Renders one event: ``call``, ``lost``, ``began``, or ``end`` with a code and message."""
 
 PATH = "/console/calls"
 
@@ -129,7 +129,7 @@ CODE_GROUPS: Sequence[tuple[str, Sequence[str]]] = tuple(
     (title, tuple(sorted(code for code, check in CHECK_OF_CODE.items() if check in checks)))
     for title, checks in _GROUPS.items()
 )
-"""The codes of results, each group with its title."""
+"""Result codes by group title."""
 
 EVENTS = (
     ("", "Calls"),
@@ -156,18 +156,18 @@ CHECKS: Mapping[str, str] = {
     Check.SERVER: "whether the server responds without an error",
     Check.RESULT: "whether the result is within the size limit",
 }
-"""The checks of a call in their order, and what each asks."""
+"""Checks of a call in order, with descriptions."""
 
 OTHER_CHECKS: Mapping[str, str] = {
     Check.OPERATION: "whether the operator’s request can be carried out",
     Check.CALLER: "whether the caller is still waiting for the result",
     Check.GATEWAY: "an internal error of the gateway; see its log",
 }
-"""What can decide besides."""
+"""Other checks that can decide."""
 
 
 async def _list(page: PageRequest) -> PageResult:
-    """List past calls, or show the page that is sent the live ones."""
+    """List past calls, or show the page of live calls."""
     wanted = CallFilter.of(page)
     problems = dict(wanted.problems)
     is_live, found = bool(page.query("live")), FoundRecords([])
@@ -196,13 +196,13 @@ async def _list(page: PageRequest) -> PageResult:
 def _with_value(
     options: Sequence[tuple[str, str]], value: str, others: Container[str] = ()
 ) -> list[tuple[str, str]]:
-    """Return the options; a value that is none of them, from a link, becomes one."""
+    """Return the options, adding a value from a link if it is not among them."""
     is_known = value in others or any(value == option for option, _ in options)
     return [*options] if is_known else [*options, (value, value)]
 
 
 async def _export(page: PageRequest) -> PageResult:
-    """Send the records that the filter finds as a file."""
+    """Send the matching records as a file."""
     wanted = CallFilter.of(page)
     export = EXPORTS.get(page.query("format"))
     if export is None or wanted.problems:
@@ -218,7 +218,7 @@ async def _export(page: PageRequest) -> PageResult:
 
 
 async def _stream(page: PageRequest) -> PageResult:
-    """Send calls as they come. A HEAD would stay open, and nobody would read it."""
+    """Stream live calls. HEAD is refused, because the stream would stay open unread."""
     if page.request.method == "HEAD":
         raise MethodNotAllowed("the live view is a stream; use GET")
     notes = page.names.token_notes(page.operator)
@@ -228,7 +228,7 @@ async def _stream(page: PageRequest) -> PageResult:
 
 
 async def _show_one(page: PageRequest) -> PageResult:
-    """Show one record by its number and time, or what is recorded of a trace."""
+    """Show one record by number and time, or the records of a trace."""
     key: str = page.request.path_params["key"]
     at = page.query("at")
     trace_id = page.query("trace_id") if at or key == TRACE else key
@@ -273,7 +273,7 @@ def _server_path(record: ShownRecord) -> str | None:
 
 
 def _token_path(page: PageRequest, record: ShownRecord) -> str | None:
-    """Return the page of the token of a call, for operators who may see it while it exists."""
+    """Return the page of a call's token if the operator may see it and it exists."""
     token_id = str(record.payload.get("token_id"))
     if not page.names.manages(page.operator, token_id):
         return None
@@ -281,9 +281,9 @@ def _token_path(page: PageRequest, record: ShownRecord) -> str | None:
 
 
 def _check_states(record: ShownRecord) -> list[tuple[str, str]]:
-    """Return each check of a call and whether it passed, decided, or was not reached.
+    """Return each check of a call with passed, decided or not reached.
 
-    Nothing is returned of what is no call, or was ended by none of these checks.
+    Empty for records that are not calls, and for results of other checks.
     """
     names = [*CHECKS]
     if not record.is_call or (record.code != "OK" and record.check not in names):
@@ -294,7 +294,7 @@ def _check_states(record: ShownRecord) -> list[tuple[str, str]]:
 
 
 class LiveCalls(Response):
-    """The answer that goes on until the browser leaves, or its session or the stream ends."""
+    """The live stream; it ends with the browser's connection, the session, or the API's stream."""
 
     def __init__(self, page: PageRequest, wanted: CallFilter, render: RenderEvent) -> None:
         super().__init__()
@@ -318,7 +318,7 @@ class LiveCalls(Response):
         await events.finish()
 
     async def _session_over(self) -> str:
-        """Wait until the session is over, or nobody can tell; return the code of that."""
+        """Wait until the session ends or cannot be checked; return the error code."""
         while True:
             await anyio.sleep(CHECK_S)
             try:
@@ -329,9 +329,9 @@ class LiveCalls(Response):
 
 
 class _Events:
-    """Turns the API's answer into events of the page; it is an ASGI ``send``.
+    """ASGI ``send`` that converts the API's stream to page events.
 
-    A refusal becomes the last event of a stream: a page is told nothing of another status.
+    A refusal becomes the last event, because EventSource hides other statuses from the page.
     """
 
     def __init__(self, send: Send, wanted: CallFilter, render: RenderEvent) -> None:
@@ -345,7 +345,7 @@ class _Events:
         self._rest = b""
 
     async def __call__(self, message: Message) -> None:
-        """Send on what a part of the answer says."""
+        """Process a message of the API's response."""
         if message["type"] == "http.response.start":
             self._refused = message["status"] != 200
             await self._start()
@@ -360,7 +360,7 @@ class _Events:
             await self._pass_on(frame.decode())
 
     async def finish(self) -> None:
-        """Send why the stream is over, unless that was sent."""
+        """Send the end event if it was not sent yet."""
         await self._start()
         if self._refused:
             error = from_json(self._rest)["error"]
@@ -392,7 +392,7 @@ class _Events:
             await self._emit("end", end=data["reason"])
 
     async def _emit(self, event: str, **context: object) -> None:
-        """Send an event; a carriage return would end a line of it, and no markup needs one."""
+        """Send an event; carriage returns would end its lines, and markup needs none."""
         lines = self._render(**context).replace("\r", "").split("\n")
         data = "\n".join(f"data: {line}" for line in lines if line)
         await self._write(f"event: {event}\n{data}\n\n")
@@ -402,24 +402,24 @@ class _Events:
 
 
 async def as_csv(api: ApiClient, wanted: CallFilter, first: FoundRecords) -> AsyncIterator[str]:
-    """Yield a line for each record below the names of the columns."""
+    """Yield the records as CSV with a header line."""
     yield _lines([COLUMNS])
     async for found in _pages(api, wanted, first):
         yield _lines([[cell(it) for it in _row(record)] for record in found])
 
 
 async def as_json(api: ApiClient, wanted: CallFilter, first: FoundRecords) -> AsyncIterator[str]:
-    """Yield an array of the records as the audit has them."""
+    """Yield the records as a JSON array, as in the audit."""
     before = "[\n"
     async for found in _pages(api, wanted, first):
         for record in found:
-            yield before + json.dumps(record.record)  # hidden characters are seen
+            yield before + json.dumps(record.record)  # ensure_ascii makes hidden characters visible
             before = ",\n"
     yield "\n]\n" if before == ",\n" else "[]\n"
 
 
 def cell(value: object) -> object:
-    """Return a value of a table, with hidden characters escaped, that is never a formula."""
+    """Return a CSV cell with hidden characters escaped, and never a formula."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
@@ -451,7 +451,7 @@ def _lines(rows: Iterable[Iterable[object]]) -> str:
 async def _pages(
     api: ApiClient, wanted: CallFilter, found: FoundRecords
 ) -> AsyncIterator[list[ShownRecord]]:
-    """Yield the records page by page, ``found`` first. Raises ApiRefused."""
+    """Yield the records page by page, starting with ``found``. Raises ApiRefused."""
     left = MAX_RECORDS
     for _ in range(MAX_PAGES):
         yield found.records[:left]
@@ -465,7 +465,7 @@ EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
     "csv": (as_csv, "text/csv; charset=utf-8"),
     "json": (as_json, "application/json"),
 }
-"""The formats of exported records: what writes them, and their media type."""
+"""Export formats: writer and media type."""
 
 
 ROUTES: Routes = {

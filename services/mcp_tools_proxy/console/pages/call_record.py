@@ -1,4 +1,4 @@
-"""What the pages of calls show of a record of the audit."""
+"""Audit records as shown on the pages of calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCA
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
 
 CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
-"""The events of records of calls; each call has one, when it has ended."""
+"""Events of call records; each call has one, written at its end."""
 
 LABELS: Mapping[str, str] = {
     "batch.received": "Batch of calls",
@@ -46,21 +46,21 @@ LABELS: Mapping[str, str] = {
     "audit.lost": "Records lost",
     "audit.resumed": "Audit file writable again",
 }
-"""What a record is of that is no call, by its event."""
+"""Labels of records that are not calls, by event."""
 
 NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
 _SUBJECT_KEYS = ("route", "doc_id", "server_id", "preset_id", "reason")
 _WHO_KEYS = ("user_id", "subject", "token_id")
 
 _FAILURES = frozenset({Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.GATEWAY})
-"""What goes wrong behind these checks is a failure; the others refuse."""
+"""Checks whose errors are failures; errors of other checks are refusals."""
 
 SLOWEST_MS = 1000.0
-"""Where the bar of a duration is full."""
+"""Duration that fills the bar."""
 
 
 def code_kind(code: str) -> str:
-    """Return how the code of a call looks: ok, warn (refused), bad (failed) or idle."""
+    """Return the display kind of a code: ok, warn (refused), bad (failed) or idle."""
     if code == "OK":
         return "ok"
     if code in ("", CANCELLED):
@@ -70,55 +70,55 @@ def code_kind(code: str) -> str:
 
 @dataclass(frozen=True)
 class ShownRecord:
-    """One record; what it lacks is None or ""."""
+    """One audit record; missing values are "" or None."""
 
     record: Mapping[str, Any]
 
     @cached_property
     def payload(self) -> Mapping[str, Any]:
-        """What it says besides time, event and trace."""
+        """Fields besides time, event and trace."""
         found = self.record.get("payload")
         return found if isinstance(found, dict) else {}
 
     @property
     def seq(self) -> int | None:
-        """Its number in the audit; one that is shown as it comes has none yet."""
+        """Its number in the audit; None for live records."""
         return self.record.get("seq")
 
     @property
     def at(self) -> str:
-        """When it was made, in UTC."""
+        """Time of creation in UTC."""
         return str(self.record.get("timestamp", ""))
 
     @property
     def second(self) -> str:
-        """The same without what is below a second."""
+        """Time truncated to seconds."""
         whole, dot, _ = self.at.partition(".")
         return f"{whole}Z" if dot else whole
 
     @property
     def event(self) -> str:
-        """The kind of record."""
+        """The event name."""
         return str(self.record.get("event", ""))
 
     @property
     def trace_id(self) -> str | None:
-        """The id by which all records of one request are found."""
+        """The id shared by all records of a request."""
         return self.record.get("trace_id")
 
     @property
     def viewer_trace_id(self) -> str | None:
-        """The id of the trace in a trace viewer."""
+        """The trace id for a trace viewer."""
         return self.payload.get("otel_trace_id") or self.trace_id
 
     @property
     def is_call(self) -> bool:
-        """Whether it is of a call."""
+        """Whether it records a call."""
         return self.event in CALL_EVENTS
 
     @property
     def is_page_view(self) -> bool:
-        """Whether a page of the console has only looked at something."""
+        """Whether it records a read-only page view of the console."""
         return (
             self.event == RIGHT_USED
             and self.payload.get("entry") == Entry.CONSOLE
@@ -127,7 +127,7 @@ class ShownRecord:
 
     @property
     def path(self) -> str | None:
-        """The address of its page; with its time, since others have its number elsewhere."""
+        """The address of its page. It includes the time, because numbers repeat across replicas."""
         if self.seq is not None:
             query = {"at": self.at, "trace_id": self.trace_id}
             return page_address(f"/console/calls/{self.seq}", query)
@@ -135,22 +135,22 @@ class ShownRecord:
 
     @property
     def name(self) -> str:
-        """The name of what was called."""
+        """The name of the called tool, prompt or resource."""
         return next((str(self.payload[key]) for key in NAME_KEYS if key in self.payload), "")
 
     @property
     def component(self) -> str:
-        """What kind of thing that is: tool, prompt or resource."""
+        """Its kind: tool, prompt or resource."""
         return str(self.payload.get("kind", "tool"))
 
     @property
     def label(self) -> str:
-        """What it is of, in words."""
+        """Label of the event."""
         return LABELS.get(self.event) or self.event.replace(".", " ").replace("_", " ")
 
     @property
     def subject(self) -> str:
-        """What a record that is of no call is about."""
+        """The subject of a record that is not a call."""
         return next((str(self.payload[key]) for key in _SUBJECT_KEYS if key in self.payload), "")
 
     @property
@@ -160,17 +160,17 @@ class ShownRecord:
 
     @property
     def who(self) -> str | None:
-        """Who called: the user, else the token."""
+        """The caller: the user, otherwise the token."""
         return next((self.payload[key] for key in _WHO_KEYS if self.payload.get(key)), None)
 
     @property
     def is_of_token(self) -> bool:
-        """Whether ``who`` is the id of a token: no user is known."""
+        """Whether ``who`` is a token id because the user is unknown."""
         return self.who is not None and self.who == self.payload.get("token_id")
 
     @property
     def code(self) -> str:
-        """How it ended; "" for what has no end."""
+        """The result code, or ""."""
         return str(self.payload.get("code", ""))
 
     @property
@@ -180,32 +180,32 @@ class ShownRecord:
 
     @property
     def kind(self) -> str:
-        """How its code looks."""
+        """Display kind of the code."""
         return code_kind(self.code)
 
     @property
     def duration_ms(self) -> float | None:
-        """How long the call took."""
+        """Duration of the call in milliseconds."""
         return self.payload.get("duration_ms")
 
     @property
     def duration_share(self) -> float:
-        """How much of its bar the duration fills."""
+        """Filled share of the duration bar, 0 to 1."""
         return min(1.0, (self.duration_ms or 0) / SLOWEST_MS)
 
     @property
     def try_path(self) -> str:
-        """The address of the page that tries the same."""
+        """The address to try the same call."""
         return page_address("/console/try", self._caller() | {"tool": self.name})
 
     @property
     def why_path(self) -> str:
-        """The address of the page that explains what would happen to it now."""
+        """The address that explains access for the same call now."""
         return page_address("/console/visibility/why", self._caller() | {"tool": self.name})
 
     @property
     def limits_path(self) -> str:
-        """The address of the page with the budgets of the call."""
+        """The address of the call's budgets."""
         tool = {"tool": self.name} if self.component == "tool" else {}
         document = {"doc_id": self.payload.get("doc_id")}
         return page_address("/console/limits", self._caller() | tool | document)
@@ -215,5 +215,5 @@ class ShownRecord:
 
 
 def trace_path(trace_id: str) -> str:
-    """Return the address of the page with all records of a trace; its id may be any text."""
+    """Return the address of the page of a trace; its id can be any text."""
     return page_address("/console/calls/trace", {"trace_id": trace_id})

@@ -1,4 +1,4 @@
-"""Finds records of the past: from the address of a page to queries of the API's audit."""
+"""Search of audit records: converts page filters to API queries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
-"""The choice of records that are of no call as well."""
+"""Filter value: all records."""
 
 DEEDS = "deeds"
-"""The same without the looks of the console, which are most of them."""
+"""Filter value: all records except console page views, which are the majority."""
 
 UNAUTHENTICATED = "unauthenticated"
-"""The choice of requests refused without a valid token, whose records are kept apart."""
+"""Filter value: requests refused without a valid token, which have a separate audit."""
 
 _UNAUTHENTICATED_EVENTS = frozenset({"request.refused", REFUSED_SUMMARY})
 
 FAILED_CODES = "failed"
-"""The choice of every code but OK."""
+"""Filter value: every code except OK."""
 
 _CHOICES = (ALL_EVENTS, DEEDS, UNAUTHENTICATED)
-"""Choices of events by which the page filters, or the API by another parameter."""
+"""Event filters applied by the page or sent as another parameter."""
 
 _TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
 _SENDER = ("user_id", "agent")
-"""Fields that no request without a valid token has; one that is known has its id and tenant."""
+"""Fields that requests without a valid token lack. Known expired tokens have an id and tenant."""
 
 _BEFORE_CALLS = frozenset(
     {
@@ -41,29 +41,29 @@ _BEFORE_CALLS = frozenset(
         Check.OPERATION,
     }
 )
-"""Checks that refuse requests before there is a call, and those of operators."""
+"""Checks that refuse requests before a call exists, and those of operator requests."""
 
 _TIMES = ("since", "until")
 _LEAST = "min_ms"
 
 SHOWN_FIRST = ("tenant_id", "tool", "agent", "code")
-"""The fields that are always there; the others are folded away until one has a value."""
+"""Fields that are always visible; others are collapsed unless they have a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter:
-    """The fields of the form, and the tenant, which may be the only one of the person."""
+    """The filter form; for operators of one tenant, the tenant is fixed."""
 
     values: Mapping[str, str]
     is_of_own_tenant: bool = False
     times: Mapping[str, datetime] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     min_ms: float = 0.0
-    """Only records of what took so many milliseconds, or longer."""
+    """Minimum duration in milliseconds."""
 
     @classmethod
     def of(cls, page: PageRequest) -> "CallFilter":
-        """Read what the address says; a time that is none is a problem of its field."""
+        """Read the filter from the query; invalid values become errors of their fields."""
         values = {"tenant_id": page.tenant(), **{name: page.query(name) for name in _TEXTS}}
         times: dict[str, datetime] = {}
         problems: dict[str, str] = {}
@@ -88,7 +88,7 @@ class CallFilter:
 
     @property
     def stream_query(self) -> dict[str, str]:
-        """What the API filters by, whenever it was."""
+        """Filters applied by the API, without times."""
         by_page = {("code", FAILED_CODES), *(("event", it) for it in _CHOICES)}
         return {
             name: value
@@ -98,30 +98,30 @@ class CallFilter:
 
     @property
     def query(self) -> dict[str, str]:
-        """The same for records of the past."""
+        """Filters applied by the API, with times."""
         times = {name: time.isoformat().replace("+00:00", "Z") for name, time in self.times.items()}
         apart = {"unauthenticated": "true"} if self.values["event"] == UNAUTHENTICATED else {}
         return {**self.stream_query, **times, **apart}
 
     @property
     def is_widened(self) -> bool:
-        """Whether records of no call are wanted too: the code also ends other requests."""
+        """Whether other records are included because the code also ends requests without a call."""
         return not self.values["event"] and CHECK_OF_CODE.get(self.values["code"]) in _BEFORE_CALLS
 
     @property
     def is_of_both_audits(self) -> bool:
-        """Whether requests that were refused without a valid token are wanted too."""
+        """Whether requests refused without a valid token are included."""
         is_of_sender = any(self.values[name] for name in _SENDER)
         return self.is_widened and not is_of_sender
 
     @property
     def is_of_page(self) -> bool:
-        """Whether the API finds more than is wanted."""
+        """Whether the page has to filter the API's results further."""
         is_of_events = self.values["event"] in ("", DEEDS, UNAUTHENTICATED)
         return is_of_events or self.values["code"] == FAILED_CODES or self.min_ms > 0
 
     def wants(self, record: ShownRecord) -> bool:
-        """Return whether a record is one that the API cannot tell from others."""
+        """Return whether a record passes the filters that the API does not support."""
         if not (self.values["event"] or self.is_widened or record.is_call):
             return False
         if self.values["event"] == DEEDS and record.is_page_view:
@@ -134,34 +134,34 @@ class CallFilter:
 
     @property
     def has_more(self) -> bool:
-        """Whether a field that is folded away has a value."""
+        """Whether a collapsed field has a value."""
         return any(value for name, value in self.values.items() if name not in SHOWN_FIRST)
 
     @property
     def fields_given(self) -> int:
-        """How many fields filter."""
+        """The number of active filters."""
         own = {"tenant_id"} if self.is_of_own_tenant else set()
         return sum(bool(value) for name, value in self.values.items() if name not in own)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the person filters nothing."""
+        """Whether no filter is active."""
         return self.fields_given == 0
 
     def typed(self, name: str) -> str:
-        """Return a time as its field shows it, in UTC."""
+        """Return a time formatted for its field, in UTC."""
         time = self.times.get(name)
         return self.values[name] if time is None else time.strftime("%Y-%m-%dT%H:%M")
 
     def address(self, path: str = "/console/calls", **more: object) -> str:
-        """Return the address of a page with the same filter, and ``more``."""
+        """Return the address of a page with this filter and additional parameters."""
         return page_address(path, {**self.values, **more})
 
 
 def _is_unauthenticated(record: ShownRecord) -> bool:
-    """Return whether a record is of a request without a valid token; live ones come with others.
+    """Return whether a record is of a request without a valid token; live ones are mixed.
 
-    That of an expired or revoked token that is known has the token's id and tenant.
+    Requests with a known expired or revoked token have the token's id and tenant.
     """
     if record.code == "UNAUTHENTICATED":
         return True
@@ -170,7 +170,7 @@ def _is_unauthenticated(record: ShownRecord) -> bool:
 
 
 def _milliseconds(text: str) -> float | None:
-    """Read a number of milliseconds, 0 for none; None for what is no number."""
+    """Parse milliseconds; 0 if blank, None if invalid."""
     try:
         number = float(text or 0)
     except ValueError:
@@ -179,7 +179,7 @@ def _milliseconds(text: str) -> float | None:
 
 
 def _utc(text: str) -> datetime:
-    """Read a time; one without a zone is in UTC. Raises ValueError, OverflowError."""
+    """Parse a time; the default zone is UTC. Raises ValueError, OverflowError."""
     time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
@@ -187,26 +187,26 @@ def _utc(text: str) -> datetime:
 AUDIT = "/internal/mcp/audit"
 
 ROWS = 40
-"""Records of a page: one of 60 kB holds them, whatever their names are."""
+"""Records per page, which fit in 60 kB with names of any length."""
 
 MAX_REQUESTS = 4
-"""Requests of one page: where few records are wanted, the rest is behind its link."""
+"""API requests per page; if matches are rare, the rest follows on the next page."""
 
 MANY = 500
-"""Records of one request where not all of them are wanted."""
+"""Records per API request if the page filters further."""
 
 MAX_TRACE_RECORDS = 50
-"""Records of one trace that its page shows."""
+"""Records shown of one trace."""
 
 _BETWEEN, _END = ".", "-"
-"""What separates the cursors of both audits, and the cursor of one without older records."""
+"""Separator of the two audits' cursors, and the cursor of an exhausted audit."""
 
 _UNAUTHENTICATED: Mapping[str, str] = {"unauthenticated": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """Records, the newest first, and the cursor of the older ones, if there may be any."""
+    """Records, newest first, and the cursor of older ones; None at the end."""
 
     records: list[ShownRecord] = field(default_factory=list)
     older: int | str | None = None
@@ -215,7 +215,10 @@ class FoundRecords:
 async def find_records(
     api: ApiClient, wanted: CallFilter, cursor: str | int | None, rows: int = ROWS
 ) -> FoundRecords:
-    """Return a page of the records that are wanted. Raises ApiRefused."""
+    """Return a page of matching records. Raises ApiRefused.
+
+    If both audits match, both are read, merged by time, and continued by a combined cursor.
+    """
     if not wanted.is_of_both_audits:
         return await _find(api, wanted, {}, cursor, rows)
     starts = str(cursor or _BETWEEN).split(_BETWEEN)
@@ -242,7 +245,7 @@ _AUDITS: Sequence[Mapping[str, str]] = ({"unauthenticated": "false"}, _UNAUTHENT
 
 
 def _rest(start: str, found: FoundRecords, shown: Sequence[ShownRecord]) -> str:
-    """Return the cursor of the records of one audit that are not shown yet."""
+    """Return the cursor of one audit's records that are not shown yet."""
     if len(shown) == len(found.records):
         return _END if found.older is None else str(found.older)
     return str(shown[-1].seq) if shown else start
@@ -270,19 +273,19 @@ async def _find(
 
 
 async def _page(api: ApiClient, query: Mapping[str, object]) -> FoundRecords:
-    """Return one page of the audit as it is. Raises ApiRefused."""
+    """Return one unfiltered page of the audit. Raises ApiRefused."""
     answer = await api.get(AUDIT, query)
     return FoundRecords([*map(ShownRecord, answer["records"])], answer.get("next_cursor"))
 
 
 async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> ShownRecord | None:
-    """Return the record of a number and a time. Raises ApiRefused.
+    """Return the record with a number and a time. Raises ApiRefused.
 
-    Each replica counts its own records, and without an audit file each start counts anew: the
-    number alone had found another call.
+    The time is needed because each replica, and without an audit file each start, counts from the
+    beginning: the number alone returned another call.
     """
     query = {"tenant_id": tenant_id, "cursor": seq + 1, "limit": 1}
-    for more in _AUDITS:  # unauthenticated requests have numbers of their own
+    for more in _AUDITS:  # both audits have separate numbers
         for record in (await _page(api, {**query, **more})).records:
             if (record.seq, record.at) == (seq, at):
                 return record
@@ -290,7 +293,7 @@ async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> Show
 
 
 async def find_trace(api: ApiClient, tenant_id: str, trace_id: str) -> list[ShownRecord]:
-    """Return the newest records of a trace, the oldest of them first. Raises ApiRefused."""
+    """Return the newest records of a trace in chronological order. Raises ApiRefused."""
     query = {"tenant_id": tenant_id, "trace_id": trace_id, "limit": MAX_TRACE_RECORDS}
     page = FoundRecords()
     for _ in range(MAX_REQUESTS):

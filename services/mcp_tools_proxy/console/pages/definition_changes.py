@@ -1,4 +1,4 @@
-"""The definitions of one server that are not as accepted: how each differs, in bounded parts."""
+"""Changed definitions of one server, with their differences in parts of limited size."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from mcp_tools_proxy.http.api.definition_routes import (
 
 PAGE_CHANGES = 20
 INLINE_COST = 3_000
-"""A longer change has a page, or several, of its own: nobody accepts what was cut."""
+"""Longer changes have their own pages, so that nothing is accepted unseen."""
 
 LIST_COST = 26_000
 PART_COST = 24_000
 PIECE_CHARS = 4_000
 CONTEXT_CHARS = 160
-"""What is shown of the same words before and after a change."""
+"""Unchanged characters shown before and after a change."""
 
 FLAGS: Mapping[str, str] = {
     "bidi_control": "contains characters that change the text direction",
@@ -51,7 +51,7 @@ KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShownPiece:
-    """Some words: ``same``, ``removed``, ``added``, or ``left_out`` with how many there are."""
+    """A piece of text: ``same``, ``removed``, ``added``, or ``left_out`` with a count."""
 
     edit: str
     text: str
@@ -59,7 +59,7 @@ class ShownPiece:
 
 @dataclass(frozen=True, slots=True)
 class ShownField:
-    """A field of a definition that differs, or the part of it that a page holds."""
+    """A changed field of a definition, or the part of it on one page."""
 
     name: str
     pieces: Sequence[ShownPiece]
@@ -69,14 +69,14 @@ Part = Sequence[ShownField]
 
 
 async def definitions_of(page: PageRequest, server_id: str) -> DefinitionsAnswer:
-    """Return the mode and the state of the lock, and what is not as accepted of one server."""
+    """Return the definitions of one server that need attention, with the mode and lock state."""
     answer = await page.api.read(DEFINITIONS)
     items = [it for it in answer.items if it.server_id == server_id]
     return answer.model_copy(update={"items": items})
 
 
 def shown_changes(items: Sequence[DefinitionItem]) -> list[Mapping[str, Any]]:
-    """Return the changes of a page, each with its difference if that is short."""
+    """Return the changes of a page, short ones with their difference."""
     left = LIST_COST
     shown: list[Mapping[str, Any]] = []
     for item in items:
@@ -95,7 +95,7 @@ def shown_changes(items: Sequence[DefinitionItem]) -> list[Mapping[str, Any]]:
 
 
 def facts(item: DefinitionItem) -> Mapping[str, Any]:
-    """Return what a page says of a definition besides its difference."""
+    """Return the template context of a definition without its difference."""
     kind, label = STATUSES.get(item.status, ("bad", item.status))
     name = item.shown_name or item.name
     return {
@@ -125,7 +125,7 @@ def _state(item: DefinitionItem, label: str) -> str:
 
 
 def parts_of(item: DefinitionItem, max_cost: int) -> list[Part]:
-    """Return the difference in parts that each fit a page; all that has changed is in one."""
+    """Split the difference into parts that each fit a page, without omitting changes."""
     parts: list[list[ShownField]] = []
     left = 0
     for difference in item.difference:
@@ -155,7 +155,7 @@ def _cost(part: Part) -> int:
 
 
 def _pieces(words: Sequence[DefinitionWords]) -> Iterator[ShownPiece]:
-    """Yield the words: those that are the same in short, the others whole, in bounded pieces."""
+    """Yield the words in bounded pieces; unchanged text is shortened, changed text is complete."""
     last = len(words) - 1
     for place, word in enumerate(words):
         text = word.text

@@ -1,4 +1,4 @@
-"""The documents of a tenant: the list, one with its readers, its removal, and uploads."""
+"""Pages of documents: list, details and readers, removal, and upload."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from mcp_tools_proxy.http.api.document_models import DocumentContent, DocumentsA
 from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50
-"""Documents of one page; an answer of the API has twice as many."""
+"""Documents per page; an API response has twice as many."""
 
 CHANGED = (
     "Nothing was changed: the document has changed since you opened it. Review its current details "
@@ -42,7 +42,7 @@ TYPES: Mapping[str, str] = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".json": "application/json",
 }
-"""Media types by the end of a file's name: browsers name others, or none."""
+"""Media types by file suffix; those sent by browsers differ or are missing."""
 
 FIELDS = (
     "tenant_id",
@@ -57,21 +57,21 @@ FIELDS = (
 )
 
 _FIELD_OF: Mapping[str, str] = {"tag": "tags", "reader_user": "users", "reader_role": "roles"}
-"""Fields of the form by the parameters of the API that they become."""
+"""Form fields by the API parameter that they set."""
 
 DOCUMENTS_PATH = "/console/documents"
 
 
 def address(page_name: str, **query: object) -> str:
-    """Return the address of a page of this part; what is empty is left out of its query."""
+    """Return the address of a documents page; empty parameters are omitted."""
     return page_address(f"{DOCUMENTS_PATH}/{page_name}".rstrip("/"), query)
 
 
 class ShownDocument(DocumentContent):
-    """A document with its whole text, and who may read it.
+    """A document with its whole text and its readers.
 
-    ``rights_tag`` is the ETag that a change of the readers has to name. ``agent`` is the one that
-    tools are run with on the pages about it.
+    ``rights_tag`` is the ETag required to change the readers. ``agent`` is used to run tools on the
+    document's pages.
     """
 
     version: str
@@ -80,24 +80,24 @@ class ShownDocument(DocumentContent):
 
     @property
     def text_chars(self) -> int:
-        """How many characters all pages have."""
+        """Total characters of all pages."""
         return sum(map(len, self.pages))
 
     @property
     def key(self) -> Mapping[str, str]:
-        """What names it in queries."""
+        """The query parameters that identify the document."""
         return {"tenant_id": self.tenant_id, "doc_id": self.doc_id}
 
     def address(self, page_name: str, **query: object) -> str:
-        """Return the address of a page about it."""
+        """Return the address of a page about this document."""
         return address(page_name, **self.key, agent=self.agent, **query)
 
     def ocr_of(self, page: int) -> int | None:
-        """Return how sure OCR was of a page, counted from 1; None for text of the file's own."""
+        """Return the OCR confidence of a page, counted from 1; None for text of the file."""
         return self.ocr[page - 1] if self.ocr else None
 
     def source(self, page: int, start_char: int, end_char: int) -> Mapping[str, object]:
-        """Return a place as the tools name it, so that it can be cited."""
+        """Return a citable source in the format of the tools."""
         source: dict[str, object] = {
             "doc_id": self.doc_id,
             "version": self.version,
@@ -110,7 +110,7 @@ class ShownDocument(DocumentContent):
 
 
 def named_document(page: PageRequest) -> Mapping[str, str]:
-    """Return the tenant and the id that an address, or a form, names. Raises InvalidRequest."""
+    """Return the tenant and document id in the query or form. Raises InvalidRequest."""
     tenant_id = page.tenant_id or page.query("tenant_id") or page.form.text("tenant_id")
     doc_id = page.query("doc_id") or page.form.text("doc_id")
     if not (tenant_id and doc_id):
@@ -119,9 +119,9 @@ def named_document(page: PageRequest) -> Mapping[str, str]:
 
 
 async def load_document(page: PageRequest) -> ShownDocument:
-    """Return the document that a request names. Raises ApiRefused, InvalidRequest.
+    """Return the requested document. Raises ApiRefused, InvalidRequest.
 
-    Few are read at a time: the API gives no part of one, and parsing takes its time.
+    Concurrency is limited, because the API returns whole documents and parsing them is slow.
     """
     key = named_document(page)
     async with page.site.large_reads:
@@ -139,7 +139,7 @@ async def load_document(page: PageRequest) -> ShownDocument:
 
 
 def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
-    """Return a handler that shows the list, with its form, where the named document is missing."""
+    """Return a handler that shows the list with an error if the document does not exist."""
 
     async def shown(page: PageRequest) -> PageResult:
         doc_id = page.query("doc_id")
@@ -159,9 +159,9 @@ def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
 
 
 async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> PageResult:
-    """List documents; who may see those of all tenants is asked for one where that is needed.
+    """List documents; operators of all tenants are asked for a tenant if necessary.
 
-    ``problem`` says why the document that was named cannot be shown.
+    ``problem`` is the reason why the requested document cannot be shown.
     """
     tenant_id = page.tenant()
     cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
@@ -207,7 +207,7 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
 
 
 async def show_document(page: PageRequest) -> PageResult:
-    """Show facts, readers, and what can be done."""
+    """Show a document's details, readers and actions."""
     return await _document_view(page)
 
 
@@ -272,12 +272,12 @@ async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -
 
 
 async def show_upload(page: PageRequest) -> PageResult:
-    """Show the form: for a new document, or for a new version of the one that is named."""
+    """Show the upload form for a new document or a new version."""
     return _view(page, {name: page.query(name) for name in FIELDS})
 
 
 async def upload(page: PageRequest) -> PageResult:
-    """Upload a file; where that is refused, show the form again with what to do."""
+    """Upload a file; if it is refused, show the form again with the error."""
     form = page.form
     tenant_id = page.tenant_id or form.text("tenant_id")
     name = "" if form.file is None else _plain_name(form.file.name)
@@ -321,7 +321,7 @@ def _problems(form: Form, tenant_id: str, suffix: str) -> dict[str, str]:
 
 
 def _facts(form: Form) -> Mapping[str, object]:
-    """Return what the form says of the document besides its ids."""
+    """Return the optional document properties of the form."""
     chosen = form.text("readers") == "some"
     return {
         "title": form.text("title"),
@@ -333,7 +333,7 @@ def _facts(form: Form) -> Mapping[str, object]:
 
 
 def _place_of(error: ApiRefused) -> str:
-    """Return beside which field a refusal is shown."""
+    """Return the field that shows a refusal."""
     if error.code == "VERSION_MISMATCH":
         return "doc_id"
     field = _FIELD_OF.get(error.field, error.field)
@@ -341,7 +341,7 @@ def _place_of(error: ApiRefused) -> str:
 
 
 def _problem_of(error: ApiRefused) -> str:
-    """Return what is wrong with that field."""
+    """Return the error text of that field."""
     if error.code == "VERSION_MISMATCH":
         return "A document with this ID already exists."
     return sentence(error.message)
@@ -384,7 +384,7 @@ def _view(
 
 
 def _plain_name(name: str) -> str:
-    """Return a file's name without the folders that some browsers send with it."""
+    """Return a file's name without the folders that some browsers send."""
     return PureWindowsPath(name).name
 
 

@@ -1,4 +1,4 @@
-"""Reads a document: its outline, the text of a page or a section, a page's picture."""
+"""Document reader pages: outline, text of a page or section, and page images."""
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.http.api.document_models import DocumentSection
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
-"""What a page may be sent as: never HTML or SVG, which could hold a script."""
+"""Media types of page images; HTML and SVG could contain scripts."""
 
 
 async def show_picture(page: PageRequest) -> PageResult:
-    """Send the picture of a page. Raises ApiRefused, whose page says why there is none."""
+    """Send the image of a page. Raises ApiRefused if it does not exist."""
     if page.is_from_elsewhere:
         raise Forbidden("this image was requested from another site; open it in the console")
     key = named_document(page)
@@ -50,17 +50,17 @@ async def show_picture(page: PageRequest) -> PageResult:
 
 
 PART_CHARS = 8_000
-"""Characters of text on one page of the console; pages of documents rarely have more."""
+"""Characters of text per console page; pages of documents rarely exceed it."""
 
 OUTLINE_ROWS = 60
 
 PICTURE_VIEWS = ("picture", "drawn")
-"""Views of a page beside its text: the form that draws it, and its picture with that form."""
+"""Views of a page: its image, and its image with the layout form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Characters of one page's text, the end excluded."""
+    """A range of characters on one page; the end is exclusive."""
 
     page: int
     start: int
@@ -69,7 +69,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadText:
-    """What is read: its heading, where it stands, and the addresses of what is before and after."""
+    """The text to show: heading, position, and queries of the previous and next text."""
 
     heading: str
     stretches: Sequence[Stretch]
@@ -79,7 +79,7 @@ class ReadText:
 
 
 async def show_text(page: PageRequest) -> PageResult:
-    """Show a page, a section, or the picture of a page."""
+    """Show a page, a section, or the image of a page."""
     document = await load_document(page)
     section_id = page.query("section")
     if section_id:
@@ -129,7 +129,7 @@ def _page(document: ShownDocument, number: int) -> ReadText:
 
 
 def _section(document: ShownDocument, section_id: str) -> ReadText:
-    """Return a section as it is read. Raises InvalidRequest."""
+    """Return a section's text. Raises InvalidRequest."""
     places = {it.section_id: place for place, it in enumerate(document.sections)}
     if section_id not in places:
         raise InvalidRequest(
@@ -163,7 +163,7 @@ def _end_of(
 
 
 def _number(page: PageRequest, name: str, default: int, last: int) -> int:
-    """Return a number of the address, from 1 to ``last``; what is none is the default."""
+    """Return a number of the query limited to 1 … ``last``, or the default."""
     text = page.query(name)
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
     return max(1, min(number, last))
@@ -172,7 +172,7 @@ def _number(page: PageRequest, name: str, default: int, last: int) -> int:
 def _marked(
     page: PageRequest, document: ShownDocument, reading: ReadText
 ) -> tuple[int, int] | None:
-    """Return the characters of a page that the address marks, of the version that it names."""
+    """Return the marked characters in the query, if its version is the current one."""
     start, _, end = page.query("mark").partition("-")
     if "page" not in reading.query or not (start.isdecimal() and end.isdecimal()):
         return None
@@ -185,7 +185,7 @@ def _older_version(page: PageRequest, document: ShownDocument) -> str | None:
 
 
 def _pieces(text: str, marked: tuple[int, int] | None, begin: int) -> Sequence[tuple[str, bool]]:
-    """Return a text in pieces, each with whether it is marked."""
+    """Split a text into marked and unmarked pieces."""
     if marked is None:
         return [(text, False)]
     start, end = (min(max(it - begin, 0), len(text)) for it in marked)
@@ -194,7 +194,7 @@ def _pieces(text: str, marked: tuple[int, int] | None, begin: int) -> Sequence[t
 
 
 def _section_at(sections: Sequence[DocumentSection], page: int) -> int:
-    """Return the place of the first section that begins on a page, or of the last one before it."""
+    """Return the index of the first section on a page, otherwise of the last before it."""
     begins = [n for n, it in enumerate(sections) if it.page_start == page]
     before = [n for n, it in enumerate(sections) if it.page_start < page]
     return begins[0] if begins else before[-1] if before else 0
@@ -203,7 +203,7 @@ def _section_at(sections: Sequence[DocumentSection], page: int) -> int:
 def _outline(
     page: PageRequest, document: ShownDocument, shown_page: int, section_id: str
 ) -> Mapping[str, object]:
-    """Return the sections around what is read, and where those before and after them are."""
+    """Return the sections around the current one, and the rows of adjacent outline pages."""
     sections = document.sections
     here = next((n for n, it in enumerate(sections) if it.section_id == section_id), None)
     if here is None:

@@ -1,4 +1,4 @@
-"""Searches documents as models do, and verifies quotations: what was found, and why."""
+"""Pages that search documents with the models' tools and verify quotations."""
 
 import asyncio
 import re
@@ -36,18 +36,18 @@ from mcp_tools_proxy.domain.proxy_error import without_frames
 MAX_PLACES = 10
 
 MAX_WORDS = 40
-"""Words of a question that are looked for in an excerpt."""
+"""Words of a query marked in an excerpt."""
 
 SIGNIFICANT_CHARS = 3
-"""Shortest word that is looked for, where the question has such ones."""
+"""Minimum length of marked words, if the query has words of this length."""
 
 LEAST_STEM = 3
-"""Letters that two inflections of a word share at least, for it to be marked as one."""
+"""Minimum common prefix of two words to be treated as inflections of one."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 MAX_SEARCHED = 3
-"""Documents in which a quotation is searched that was given without one."""
+"""Documents searched for a quotation without a document."""
 
 MAX_SHOWN = 10
 
@@ -59,11 +59,11 @@ MAX_COMPARED_WORDS = 350
 SEARCHED_CHARS = 1_000
 
 Words = Sequence[tuple[str, bool]]
-"""Words in pieces, each with whether it differs."""
+"""Pieces of text, each with a flag whether it differs."""
 
 
 async def show_search(page: PageRequest) -> PageResult:
-    """Show the form, and what is found for the question that the address has."""
+    """Show the search form and the results of the query."""
     document = await load_document(page) if page.query("doc_id") else None
     tenant_id = page.tenant()
     found: ToolRun | None = None
@@ -123,7 +123,7 @@ def _places(
     query: str,
     agent: str,
 ) -> Sequence[Mapping[str, object]]:
-    """Return the places that were found, each with its address and the words that it has."""
+    """Return the results, each with its address and the words found in it."""
     places = result["places"] if document is None else result["snippets"]
     best = max((place["score"] for place in places), default=0)
     words = _significant_words(query)
@@ -144,7 +144,7 @@ def _places(
 
 
 def _significant_words(query: str) -> Sequence[str]:
-    """Return the words of a question that count: no short ones, but VPN and 443."""
+    """Return the significant words of a query; short words only in capitals or with digits."""
     words = _WORD.findall(query)
     significant = [
         it for it in words if len(it) >= SIGNIFICANT_CHARS or it.isupper() or not it.isalpha()
@@ -153,7 +153,7 @@ def _significant_words(query: str) -> Sequence[str]:
 
 
 def _mark(text: str, words: Sequence[str]) -> tuple[Sequence[tuple[str, bool]], frozenset[str]]:
-    """Return a text in pieces, those marked that are a form of a word, and which words it has."""
+    """Split a text into marked and unmarked pieces; also return the words found."""
     pieces: list[tuple[str, bool]] = []
     has: set[str] = set()
     end = 0
@@ -167,7 +167,7 @@ def _mark(text: str, words: Sequence[str]) -> tuple[Sequence[tuple[str, bool]], 
 
 
 def _is_form(found: str, word: str) -> bool:
-    """Return whether two words look like inflections of one: certificates, certificate."""
+    """Return whether two words look like inflections of one, such as certificates, certificate."""
     if found == word:
         return True
     least = max(LEAST_STEM, max(len(found), len(word)) - LEAST_STEM)
@@ -175,7 +175,7 @@ def _is_form(found: str, word: str) -> bool:
 
 
 def _address(tenant_id: str, doc_id: str, place: Mapping[str, Any], agent: str) -> str:
-    """Return the address where a place is read, its words marked."""
+    """Return the address of the page that shows a result with its words marked."""
     where: dict[str, object] = {"page": place["page"]}
     if place["sources"]:
         source = place["sources"][0]
@@ -186,27 +186,27 @@ def _address(tenant_id: str, doc_id: str, place: Mapping[str, Any], agent: str) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What verify_quote says of a quotation in one document."""
+    """The result of verify_quote for one document."""
 
     doc_id: str
     result: Mapping[str, Any]
 
     @property
     def rank(self) -> float:
-        """How near it is to being verified, so that the best of several can be shown."""
+        """Rank used to select the best of several verdicts."""
         if self.result["verified"]:
             return 2
         return float(self.result["nearest"]["similarity"]) if "nearest" in self.result else 0
 
 
 async def show_quotation(page: PageRequest) -> PageResult:
-    """Show the form."""
+    """Show the form to verify a quotation."""
     document = await load_document(page) if page.query("doc_id") else None
     return _view(page, document)
 
 
 async def verify_quotation(page: PageRequest) -> PageResult:
-    """Verify a quotation, and show the form with the verdict."""
+    """Verify a quotation, and show the form with the result."""
     document = await load_document(page) if page.form.text("doc_id") else None
     quote = page.form.text("quote")
     tenant_id = page.tenant_id or page.form.text("tenant_id")
@@ -262,7 +262,7 @@ def _view(
 async def _verdicts(
     page: PageRequest, document: ShownDocument | None, tenant_id: str, quote: str
 ) -> Sequence[Verdict]:
-    """Return the verdicts up to the first document in which the words stand. Raises ApiRefused."""
+    """Return verdicts up to the first verified one. Raises ApiRefused."""
     if document is not None:
         user = reader_of(page, tenant_id, document.readers)
         return [await _verdict(page, document.doc_id, quote, user)]
@@ -285,7 +285,7 @@ async def _verdict(page: PageRequest, doc_id: str, quote: str, user: ToolCaller)
 def _shown(
     verdict: Verdict, quote: str, tenant_id: str, document: ShownDocument | None, agent: str
 ) -> Mapping[str, object]:
-    """Return a verdict with its places, their texts, and how the nearest passage differs."""
+    """Return a verdict for display, with its places and the differences to the nearest passage."""
     nearest = verdict.result.get("nearest")
     matches = verdict.result["matches"][:MAX_SHOWN]
     shown: dict[str, object] = {
@@ -309,7 +309,7 @@ def _shown(
 def _place(
     source: Mapping[str, Any], tenant_id: str, document: ShownDocument | None, agent: str
 ) -> Mapping[str, object]:
-    """Return a place with its address; of a document that is at hand with the text around it."""
+    """Return a place with its address, and with surrounding text if the document is loaded."""
     start, end = source["start_char"], source["end_char"]
     text = None
     if document is not None and source["version"] == document.version:
@@ -338,7 +338,7 @@ def _place(
 
 
 def differences(quoted: str, standing: str) -> tuple[Words, Words]:
-    """Return the words of a quotation and of what stands there, each with what differs."""
+    """Return the words of a quotation and of the actual text, each with its differences."""
     ours, theirs = (text.split()[:MAX_COMPARED_WORDS] for text in (quoted, standing))
     left: list[tuple[str, bool]] = []
     right: list[tuple[str, bool]] = []

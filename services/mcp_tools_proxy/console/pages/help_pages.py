@@ -1,4 +1,4 @@
-"""Shows the guides, pages of the documentation that the package carries, to everyone."""
+"""Serves the user guides packaged with the console, without authentication."""
 
 import posixpath
 import re
@@ -40,7 +40,7 @@ _PATHS: Mapping[str, str] = {
         )
     },
 }
-"""The files of the guides below ``docs/how-to``, by their names."""
+"""Files of the guides below ``docs/how-to``, by name."""
 
 _ANCHOR = re.compile(r'<a id="([\w-]+)"></a>\s*\n#+ (.+)')
 """An anchor and the heading below it."""
@@ -48,7 +48,7 @@ _ANCHOR = re.compile(r'<a id="([\w-]+)"></a>\s*\n#+ (.+)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """One guide, ready to be shown."""
+    """A rendered guide."""
 
     title: str
     html: Markup
@@ -56,7 +56,7 @@ class Guide:
 
 @lru_cache(maxsize=len(_PATHS))
 def guide_of(name: str, base: str) -> Guide | None:
-    """Return a guide, whose links begin with ``base``; None if there is none of that name."""
+    """Return a guide with links below ``base``; None if it is unknown."""
     path = _PATHS.get(name)
     if path is None:
         return None
@@ -76,11 +76,11 @@ def guide_of(name: str, base: str) -> Guide | None:
     for token in tokens:
         token.children = list(_linked(token.children or (), path, base))
     html = parser.renderer.render(tokens, parser.options, {}).replace("<p></p>\n", "")
-    return Guide(title=title, html=Markup(html))  # noqa: S704 - of our own text
+    return Guide(title=title, html=Markup(html))  # noqa: S704 - our own text
 
 
 def _linked(tokens: Sequence[Token], path: str, base: str) -> Iterator[Token]:
-    """Yield the parts of a text: no pictures, and links to other guides only."""
+    """Yield the inline tokens without images and without links outside the guides."""
     is_kept = False
     for token in tokens:
         if token.type == "link_open":
@@ -93,7 +93,7 @@ def _linked(tokens: Sequence[Token], path: str, base: str) -> Iterator[Token]:
 
 
 def _address(href: str, path: str, base: str) -> str | None:
-    """Return the address of a link to a guide; None for any other page."""
+    """Return the address of a linked guide; None for other pages."""
     if href.startswith("#"):
         return href
     file, _, anchor = href.partition("#")
@@ -103,7 +103,7 @@ def _address(href: str, path: str, base: str) -> str | None:
 
 
 def _slug(heading: str) -> str:
-    """Return the anchor of a heading, as the documentation has it."""
+    """Return the anchor of a heading as generated in the documentation."""
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
@@ -129,7 +129,6 @@ class _HelpPage:
         self._pages = pages
 
     async def show(self, request: Request) -> Response:
-        """Show one guide."""
         page: PageRequest | None = None
         with suppress(LoginsUnavailable):
             page = await self._pages.signed_in(request)

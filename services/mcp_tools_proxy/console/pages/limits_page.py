@@ -1,4 +1,4 @@
-"""The budgets: what is left of those that a call would be charged to, and where each is set."""
+"""The limits page: remaining budgets of a call, and the settings that define them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ PATH = "/console/limits"
 FIELDS = ("user_id", "agent", "tool", "doc_id")
 
 MOST_TIGHT = 100
-"""Budgets near their end that the API names at most."""
+"""Maximum number of nearly exhausted budgets in an API response."""
 
 LOW, EMPTY = 0.2, 0.0
-"""Shares of a budget from which on it is shown as nearly used up, and as used up."""
+"""Remaining shares below which a budget is shown as nearly used up, or as used up."""
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show what is left of a tenant's budgets; of no tenant those that are nearly used up."""
+    """Show a tenant's budgets; without a tenant, those that are nearly used up."""
     query = {"tenant_id": page.tenant(), **{name: page.query(name) for name in FIELDS}}
     query["agent"] = page.agent()
     limits, problems = await _left(page, query) if query["tenant_id"] else ([], {})
@@ -42,7 +42,7 @@ async def _show(page: PageRequest) -> PageResult:
 async def _left(
     page: PageRequest, query: Mapping[str, str]
 ) -> tuple[Sequence[LimitAnswer], Mapping[str, str]]:
-    """Return the budgets of a call, or what is wrong with which field of it. Raises ApiRefused."""
+    """Return the budgets of a call, or errors by field. Raises ApiRefused."""
     try:
         return (await page.api.read(LIMITS, query)).limits, {}
     except ApiRefused as error:
@@ -56,7 +56,7 @@ def _share(limit: LimitAnswer | TightBudgetAnswer) -> float:
 
 
 def _kind(limit: LimitAnswer | TightBudgetAnswer) -> str:
-    """Return how a budget looks: warn, bad, or "" where much is left."""
+    """Return the display kind of a budget: warn, bad or ""."""
     share = _share(limit)
     return "bad" if share <= EMPTY else "warn" if share <= LOW else ""
 

@@ -1,4 +1,4 @@
-"""What a server offers: a list of it, and one item with an outline of its schemas."""
+"""Pages with a server's tools, prompts and resources: a list, and details with schema outlines."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,13 +38,14 @@ from mcp_tools_proxy.policy.visibility import Why
 MAX_DEPTH = 8
 
 MAX_VALUES = 12
-"""Values of an ``enum`` that are shown."""
+"""Maximum ``enum`` values shown."""
 
 MAX_BRANCHES = 6
 
 MAX_UNIONS = 2
-"""Alternatives within alternatives, and lists, that the kind of a value names. Six each on 8 levels
-took 9 s."""
+"""Nesting of alternatives and lists in a type description. Six alternatives each on 8 levels took 9
+s.
+"""
 
 DESCRIPTION_CHARS = 300
 
@@ -53,17 +54,17 @@ OUTLINE_NAME_CHARS = 100
 VALUE_CHARS = 60
 
 MAX_VALUE_CHARS = 2_000
-"""Of an object or a list whose beginning is shown."""
+"""Larger objects and lists are shown as {…} or […]."""
 
 _MARKUP_BYTES = 180
-"""What a page has around the texts of one line."""
+"""Page markup around the texts of one line."""
 
 _LIMITS: Mapping[str, str] = {**LIMITS, "default": "default {}"}
 
 _WORDS = {"array": "list"}
 
 Item = Mapping[str, Any]
-"""A definition as its server has it, which may be anything."""
+"""A definition as received from its server; values can have any type."""
 
 KINDS: Mapping[str, str] = {
     "tool": "Tools",
@@ -105,14 +106,14 @@ HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
         "preset_{preset_id}.json.",
     ),
 }
-"""Why nobody sees an item: in a word or two, and what to do about it, and in which file."""
+"""Reasons why an item is hidden: a label, and advice with the file to change."""
 
 _BAD = (Why.INVALID, Why.NEEDS_TASK, Why.QUARANTINED, Why.CANNOT_BIND, Why.GUARDED)
 
 NO_PRESET = "No preset is active. Activate one under “Access”."
 
 WARNS = "may be destructive"
-"""What is shown of a tool in the list as well."""
+"""Annotation that is also shown in the list."""
 
 ANNOTATIONS: Mapping[str, tuple[str, str]] = {
     "readOnlyHint": ("read-only", "may change data"),
@@ -120,12 +121,12 @@ ANNOTATIONS: Mapping[str, tuple[str, str]] = {
     "idempotentHint": ("safe to repeat", "not safe to repeat"),
     "openWorldHint": ("accesses external systems", "no external access"),
 }
-"""What a tool says of itself, where that is true, and where it is false."""
+"""Labels of tool annotations if true and if false."""
 
 NAME_CHARS = 120
 
 SHORT_ARGUMENTS = 6
-"""Arguments that the list names."""
+"""Arguments named in the list."""
 
 LIST_COST = 34_000
 
@@ -137,7 +138,7 @@ JSON_COST = 9_000
 
 
 async def show_offers(page: PageRequest, server_id: str, address: Address) -> Mapping[str, Any]:
-    """Return what the list of a server's offers shows."""
+    """Return the template context of the list of a server's items."""
     offers = await _page_of(page, server_id)
     groups: dict[str, list[Mapping[str, Any]]] = {}
     left = LIST_COST
@@ -154,7 +155,7 @@ async def show_offers(page: PageRequest, server_id: str, address: Address) -> Ma
 
 
 async def show_item(page: PageRequest, server: ServerAnswer) -> PageView | Response:
-    """Show one item of a page of the offers, or send its definition as JSON."""
+    """Show one item, or send its definition as JSON."""
     kind, name = page.query("kind"), page.request.query_params.get("name", "")
     offers = await _page_of(page, server.server_id)
     found = [it for it in offers.items if (it.kind, it.name) == (kind, name)]
@@ -184,7 +185,7 @@ async def show_item(page: PageRequest, server: ServerAnswer) -> PageView | Respo
 
 
 async def _hidden(page: PageRequest, item: OfferedItemAnswer) -> tuple[str, str] | None:
-    """Return why nobody is shown an item, and what to do in which file."""
+    """Return the reason why an item is hidden, and advice with the file to change."""
     hidden = None if item.shown else HIDDEN_FOR.get(item.hidden_for or "")
     if hidden is None:
         return None
@@ -200,12 +201,12 @@ async def _hidden(page: PageRequest, item: OfferedItemAnswer) -> tuple[str, str]
 async def _page_of(page: PageRequest, server_id: str) -> ServerOffersAnswer:
     query = {"offers": server_id, "cursor": page.query("cursor")}
     offers = (await page.api.read(SERVERS, query)).offers
-    assert offers is not None  # noqa: S101 - they were asked for
+    assert offers is not None  # noqa: S101 - requested by the query
     return offers
 
 
 def _row(item: OfferedItemAnswer, *, narrow: bool) -> Mapping[str, Any]:
-    """Return an item as a line of the list; a narrow one where the page is full."""
+    """Return an item as a row of the list; without details if ``narrow``."""
     definition = item.definition or {}
     about = item.problem or definition.get("description") or _title(definition)
     about = " ".join(about[:400].split()) if isinstance(about, str) else ""
@@ -242,7 +243,7 @@ def _annotations(definition: Item) -> list[str]:
 
 
 def _schemas(definition: Item) -> list[tuple[str, object]]:
-    """Return the outlines of a tool's schemas, each with what it is of."""
+    """Return the outlines of a tool's schemas with their titles."""
     named = (("Arguments", "inputSchema"), ("Result", "outputSchema"))
     return [
         (title, outline_of(definition[key], SCHEMA_COST))
@@ -252,7 +253,6 @@ def _schemas(definition: Item) -> list[tuple[str, object]]:
 
 
 def _arguments(definition: Item) -> Sequence[Mapping[str, Any]]:
-    """Return the arguments of a prompt."""
     found = definition.get("arguments")
     listed = found if isinstance(found, list) else []
     return [
@@ -267,7 +267,7 @@ def _arguments(definition: Item) -> Sequence[Mapping[str, Any]]:
 
 
 def _arguments_in_short(definition: Item) -> str:
-    """Return the first names of the arguments, a question mark after each that may be left out."""
+    """Return the names of the first arguments, optional ones with a question mark."""
     schema = definition.get("inputSchema")
     if isinstance(schema, dict) and (properties := properties_of(schema)):
         required = required_of(schema)
@@ -286,7 +286,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineLine:
-    """One value of a schema, and the values in it."""
+    """One value of a schema with its nested values."""
 
     name: str
     kind: str
@@ -300,14 +300,14 @@ class OutlineLine:
 
 @dataclass(frozen=True, slots=True)
 class SchemaOutline:
-    """The values that a schema describes; ``is_cut`` if some are left out."""
+    """The values that a schema describes; ``is_cut`` if some are omitted."""
 
     lines: Sequence[OutlineLine]
     is_cut: bool
 
 
 def outline_of(schema: object, max_cost: int) -> SchemaOutline:
-    """Return the outline of the schema of an object; it takes up about ``max_cost`` of a page."""
+    """Return the outline of an object's schema; it takes about ``max_cost`` bytes of a page."""
     if not isinstance(schema, Mapping):
         return SchemaOutline((), is_cut=False)
     reader = _Reader(schema, max_cost)
@@ -328,14 +328,14 @@ class _Reader:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of the schema is not shown."""
+        """Whether part of the schema is omitted."""
         return self._is_full or self._reader.is_exhausted
 
     def resolve(self, schema: object, places: frozenset[str]) -> Resolved:
-        """Follow references, and join what is said by ``allOf``.
+        """Follow references and merge ``allOf``.
 
-        A loop, and what is too large, stay as they are. ``places`` are the definitions that led
-        here.
+        Cyclic or oversized schemas are returned unchanged. ``places`` are the definitions followed
+        so far.
         """
         try:
             return self._reader.resolve(schema, places)
@@ -343,13 +343,13 @@ class _Reader:
             return Resolved(schema if isinstance(schema, Mapping) else {}, places)
 
     def children(self, found: Resolved, depth: int) -> Iterator[OutlineLine]:
-        """Yield the values in a value: of an object its properties, of an array its items."""
+        """Yield the nested values: properties of an object, items of an array."""
         return self.lines(_parts(found.schema), found.places, depth)
 
     def lines(
         self, parts: Iterable[tuple[str, object, bool]], places: frozenset[str], depth: int
     ) -> Iterator[OutlineLine]:
-        """Yield a line for each schema, as long as there is room."""
+        """Yield a line for each schema until the page's share is used up."""
         for name, schema, is_required in parts:
             if self._left <= 0 or depth >= MAX_DEPTH:
                 self._is_full = True
@@ -380,7 +380,7 @@ class _Reader:
         )
 
     def _kind(self, found: Resolved, depth: int = 0) -> str:
-        """Return what a value is, in words: ``list of text``."""
+        """Return the type of a value in words, such as ``list of text``."""
         node = found.schema
         named, items, branches = node.get("type"), node.get("items"), _branches(node)
         if "enum" in node or "const" in node:
@@ -406,7 +406,7 @@ def _word(kind: object) -> str:
 
 
 def _parts(node: Node) -> Iterator[tuple[str, object, bool]]:
-    """Yield the schemas in a schema, each with a name for people, and whether it is required."""
+    """Yield nested schemas, each with a label and whether it is required."""
     required = required_of(node)
     for name, part in properties_of(node).items():
         yield str(name), part, name in required
@@ -433,12 +433,12 @@ def _branches(node: Node) -> Sequence[Any]:
 
 
 def _is_plain(schema: object) -> bool:
-    """Return whether a schema says no more than a type, which its parent's line names."""
+    """Return whether a schema has only a type, which its parent's line shows."""
     return isinstance(schema, Mapping) and set(schema) <= {"type", "title"}
 
 
 def _value(value: object) -> str:
-    """Return a value as JSON, or its beginning."""
+    """Return a value as JSON, truncated if it is long."""
     if isinstance(value, str):
         text = json.dumps(value[: VALUE_CHARS + 1], ensure_ascii=False)
     elif is_longer(value, MAX_VALUE_CHARS):

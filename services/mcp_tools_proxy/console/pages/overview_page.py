@@ -1,4 +1,4 @@
-"""The first page: whether all is well, and what needs a person."""
+"""The overview page: health, and items that need attention."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -20,7 +20,7 @@ from mcp_tools_proxy.http.api.overview_routes import AttentionAnswer, AttentionK
 from mcp_tools_proxy.telemetry.recent_calls import OTHER_SERVERS
 
 MAX_BUDGETS = 10
-"""Budgets that are listed here; the page of the limits has the others."""
+"""Budgets listed here; the limits page has all."""
 
 VISIBILITY_PAGE, DOCUMENTS_PAGE, TOKENS_PAGE, LIMITS_PAGE = (
     "/console/visibility",
@@ -36,7 +36,7 @@ _PAGES_OF_CHECKS = {
 }
 
 Checks = Mapping[str, CheckAnswer]
-"""What readiness says of each dependency."""
+"""Readiness checks by dependency."""
 
 
 async def _show(page: PageRequest) -> PageResult:
@@ -66,7 +66,7 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 def _message_of(entry: AttentionAnswer, checks: Checks) -> str:
-    """Return what is wrong; of documents how many files, which the API has in the check alone."""
+    """Return the message of an entry; for documents, the number of invalid files from the check."""
     check = checks.get(entry.subject)
     files = None if check is None else (check.model_extra or {}).get("files_ignored")
     if entry.kind != AttentionKind.DEPENDENCY_DEGRADED or not files:
@@ -75,7 +75,7 @@ def _message_of(entry: AttentionAnswer, checks: Checks) -> str:
 
 
 def _link_of(entry: AttentionAnswer, checks: Checks, parts: Container[str]) -> str | None:
-    """Return the page where somebody can do something about an entry, or at least see more."""
+    """Return the page to fix or inspect an entry."""
     server_id, kinds = entry.server_id, AttentionKind
     match entry.kind:
         case kinds.SERVER_FAILING | kinds.LOGIN_WAITING if server_id:
@@ -96,7 +96,7 @@ def _link_of(entry: AttentionAnswer, checks: Checks, parts: Container[str]) -> s
 
 
 def _page_of_file(name: str, steps: Sequence[str], checks: Checks) -> str | None:
-    """Return the page that shows what a file of the configuration sets up."""
+    """Return the page about a configuration file or its entry."""
     if name == "mcp.json":
         server_id = steps[1] if len(steps) > 1 else ""
         return server_path(server_id) if f"server:{server_id}" in checks else LIST_PATH
@@ -106,15 +106,15 @@ def _page_of_file(name: str, steps: Sequence[str], checks: Checks) -> str | None
 
 
 def _has_calls(server_id: str | None, checks: Checks) -> bool:
-    """Return whether the calls of a row can be looked for.
+    """Return whether a row can link to its calls.
 
-    They cannot for calls of no server, nor for "other", which the API calls servers beyond 256.
+    Not for calls without a server, nor for "other", which combines the servers above 256.
     """
     return server_id is not None and (server_id != OTHER_SERVERS or f"server:{server_id}" in checks)
 
 
 def _dependencies(checks: Checks) -> list[tuple[str, CheckAnswer]]:
-    """Return the checks of readiness by name, those that are not well first."""
+    """Return the readiness checks by name, failing ones first."""
     return sorted(checks.items(), key=lambda it: (it[1].status == "ok", it[0]))
 
 

@@ -1,4 +1,4 @@
-"""The servers: the list, and one with its state, offers, changed definitions and logins."""
+"""Pages of servers: list, and details with state, tools, changed definitions and logins."""
 
 import re
 from collections import Counter
@@ -37,13 +37,13 @@ from mcp_tools_proxy.http.api.server_routes import ServerAnswer
 from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 
 MAX_POLLS = 5
-"""Times that a page looks again by itself, every 2 s, while a server is being connected to."""
+"""Automatic refreshes, every 2 s, while a server is connecting."""
 
 PAGE_SERVERS = 50
-"""400 servers on one page made 171 kB; each may have an error and a problem."""
+"""400 servers on one page took 171 kB; each can have an error and a problem."""
 
 SORTED_BY = ("total", "errors", "not_sent", "p99_ms")
-"""The figures that the list is sorted by on demand, the greatest first."""
+"""Sort columns of the list, in descending order."""
 
 LIST_PATH = "/console/servers"
 
@@ -113,7 +113,7 @@ def _list_path(**query: object) -> str:
 
 
 async def list_servers(page: PageRequest) -> PageResult:
-    """List the servers with their state."""
+    """List the servers with their state and recent calls."""
     servers = (await page.api.read(SERVERS)).servers
     calls = await calls_of_servers(page)
     sort = page.query("sort")
@@ -133,7 +133,7 @@ async def list_servers(page: PageRequest) -> PageResult:
 
 
 async def _changed(page: PageRequest) -> Mapping[str, int]:
-    """Return how many definitions of each server are not as accepted, for who may accept them."""
+    """Return the number of unaccepted definitions by server, for operators with that right."""
     if not is_for_all(page, OperatorRight.DEFINITIONS):
         return {}
     answer = await page.api.read(DEFINITIONS)
@@ -143,7 +143,7 @@ async def _changed(page: PageRequest) -> Mapping[str, int]:
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show a server, with the tab that the address names; or one item, or one change, of it."""
+    """Show a server with the selected tab, or one item or change of it."""
     server = await _server_of(page)
     if page.query("part") == "state":
         return PageView(template="server.html", context=_state_of(page, server))
@@ -155,7 +155,7 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 async def _act(page: PageRequest) -> PageResult:
-    """Serve what a button of a server's page is for."""
+    """Run the action of a button on a server's page."""
     server = await _server_of(page)
     action = page.form.text("action")
     if action == "reconnect":
@@ -178,7 +178,7 @@ async def _reconnect(page: PageRequest, server: ServerAnswer) -> PageResult:
 
 
 async def _accept(page: PageRequest, server: ServerAnswer) -> PageResult:
-    """Accept the definition that was shown; if it is another one by now, show that instead."""
+    """Accept the definition that was shown; if it has changed since, show the new difference."""
     form, server_id = page.form, server.server_id
     kind, name = form.text("kind"), unquote(form.text("name"))
     body = {"server_id": server_id, "kind": kind, "name": name, "sha256": form.text("sha256")}
@@ -202,7 +202,7 @@ async def _accept(page: PageRequest, server: ServerAnswer) -> PageResult:
 
 
 async def _server_of(page: PageRequest) -> ServerAnswer:
-    """Return the server that the address names. Raises RouteNotFound."""
+    """Return the server in the path. Raises RouteNotFound."""
     wanted: str = page.request.path_params["server_id"]
     for server in (await page.api.read(SERVERS)).servers:
         if server.server_id == wanted:
@@ -241,7 +241,7 @@ async def _show_tab(
 
 
 def _state_of(page: PageRequest, server: ServerAnswer) -> dict[str, Any]:
-    """Return what is shown of a server's state; nothing of it is recorded as a look."""
+    """Return the template context of a server's state; refreshing it is not recorded."""
     state = server.state
     is_on = state not in ("disabled", "invalid")
     is_polled = "polls" in page.request.query_params
@@ -281,9 +281,9 @@ async def _changes(page: PageRequest, server: ServerAnswer) -> Mapping[str, Any]
 
 
 async def _show_change(page: PageRequest, server: ServerAnswer) -> PageView:
-    """Show one change in parts; the last one has the button that accepts it.
+    """Show one change in parts; the last part has the button that accepts it.
 
-    A part belongs to one definition: where that is another one by now, the first is shown.
+    If the definition has changed since, the first part is shown again.
     """
     definitions = await definitions_of(page, server.server_id)
     kind, name = page.query("change"), page.request.query_params.get("name", "")
@@ -307,7 +307,7 @@ async def _show_change(page: PageRequest, server: ServerAnswer) -> PageView:
 
 
 def advice_on(server: ServerAnswer) -> list[str]:
-    """Return what its state means and what to do, in sentences; nothing for one that works."""
+    """Return the meaning of the server's state and advice; empty if it works."""
     advice = [_OF_STATES[server.state]] if server.state in _OF_STATES else []
     if server.stale:
         advice.append("Its lists could not be refreshed and may be out of date.")
@@ -319,7 +319,7 @@ def advice_on(server: ServerAnswer) -> list[str]:
 
 
 def sign_in_command(server: ServerAnswer) -> str | None:
-    """Return the command that signs in to a server which waits for it; None for any other."""
+    """Return the command that signs in to a server; None if it does not require sign-in."""
     if server.state != "login_required":
         return None
     found = _COMMAND.search(server.last_error or "")
@@ -327,7 +327,7 @@ def sign_in_command(server: ServerAnswer) -> str | None:
 
 
 async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
-    """Return what the tab shows: the logins, or why there are none to be shown here."""
+    """Return the template context of the logins tab: logins, or why they cannot be shown."""
     shown = {"tenant_id": page.tenant(), "user_id": page.query("user_id")}
     try:
         logins = (await page.api.read(LOGINS, {"server_id": server_id, **shown})).logins
@@ -350,7 +350,7 @@ async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
 
 
 async def end_login(page: PageRequest, server_id: str) -> str:
-    """End one login, and return what to say of it."""
+    """End one login, and return a message for the user."""
     form = page.form
     query = {
         "server_id": server_id,
@@ -365,12 +365,12 @@ async def end_login(page: PageRequest, server_id: str) -> str:
 
 
 def is_for_all(page: PageRequest, right: OperatorRight) -> bool:
-    """Return whether a person has a right for all tenants, as what concerns all of them needs."""
+    """Return whether the user has a right for all tenants, required for server-wide actions."""
     return page.may(right) and page.tenant_id is None
 
 
 async def calls_of_servers(page: PageRequest) -> Mapping[str, ServerCallsAnswer] | None:
-    """Return the calls of the last hour by server; None for who may not see them."""
+    """Return the calls of the last hour by server; None without the right to see them."""
     if not page.may(OperatorRight.AUDIT):
         return None
     calls = (await page.api.read(OVERVIEW, {"tenant_id": page.tenant_id})).calls

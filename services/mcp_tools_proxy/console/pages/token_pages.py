@@ -1,4 +1,4 @@
-"""Lists tokens, shows one, makes one, and revokes one."""
+"""Pages to list, show, create and revoke tokens."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -48,7 +48,7 @@ RIGHTS: Mapping[OperatorRight, str] = {
 
 
 def choices_of(maker: Principal) -> Mapping[str, Any]:
-    """Return what the form offers: nobody gives away more than the own token may."""
+    """Return the choices of the form, limited to the permissions of the creator's token."""
     return {
         "expiries": EXPIRIES,
         "rights": [(right.value, RIGHTS[right]) for right in RIGHTS if right in maker.rights],
@@ -61,7 +61,7 @@ def choices_of(maker: Principal) -> Mapping[str, Any]:
 
 
 def problems_in(form: Form, maker: Principal) -> Mapping[str, str]:
-    """Return what is missing in a form, by field."""
+    """Return errors for missing values, by field."""
     problems: dict[str, str] = {}
     if not (maker.tenant_id or form.text("tenant_id") or form.texts("rights")):
         problems["tenant_id"] = "Enter a tenant. Only tokens with operator rights can omit it."
@@ -75,7 +75,7 @@ def problems_in(form: Form, maker: Principal) -> Mapping[str, str]:
 
 
 def request_of(form: Form, maker: Principal) -> dict[str, object]:
-    """Return the body of the request that a form means."""
+    """Return the API request body for a form."""
     users = form.text("users")
     wanted = {
         "tenant_id": maker.tenant_id or form.text("tenant_id"),
@@ -97,7 +97,7 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
 
 
 def _names(form: Form, field: str) -> list[str]:
-    """Return the names of a text, and those chosen of the maker's own."""
+    """Return the names typed and those selected from the creator's own."""
     return [*form.texts(f"own_{field}"), *form.lines(field)]
 
 
@@ -118,7 +118,7 @@ _DEFAULTS = (("users", "any"), ("for_documents", "any"), ("expires", DEFAULT_EXP
 
 
 def _or_elsewhere(show: PageHandler) -> PageHandler:
-    """Return a handler that says why tokens are not managed here, where they are not."""
+    """Return a handler that explains why tokens are not managed here, if so."""
 
     async def shown(page: PageRequest) -> PageResult:
         try:
@@ -130,13 +130,13 @@ def _or_elsewhere(show: PageHandler) -> PageHandler:
 
 
 async def _show_form(page: PageRequest) -> PageResult:
-    """Show the form; asks for one token, to find out whether any can be made here."""
+    """Show the form; list one token to check whether tokens are managed here."""
     await page.api.read(TOKENS, {"limit": 1})
     return _form(page, Form([*_DEFAULTS, ("tenant_id", page.query("tenant_id"))]), {})
 
 
 async def _create(page: PageRequest) -> PageResult:
-    """Create a token and show it, this once; or show the form again, with what is wrong."""
+    """Create a token and show its secret once; if invalid, show the form with errors."""
     if problems := problems_in(page.form, page.operator):
         return _form(page, page.form, problems, HTTPStatus.BAD_REQUEST)
     try:
@@ -155,7 +155,7 @@ async def _create(page: PageRequest) -> PageResult:
 
 
 async def _list(page: PageRequest) -> PageResult:
-    """List the tokens that the person may revoke, the newest first."""
+    """List the tokens that the user may revoke, newest first."""
     query = {"tenant_id": page.tenant(), "cursor": page.query("cursor"), "limit": PAGE_TOKENS}
 
     def address(**more: object) -> str:
@@ -176,7 +176,7 @@ async def _list(page: PageRequest) -> PageResult:
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show one token, and what its revocation ends."""
+    """Show one token and the effect of revoking it."""
     wanted = page.query("token_id")
     tokens = (await page.api.read(TOKENS, {"token_id": wanted, "limit": 1})).tokens
     found = next((it for it in tokens if it.id == wanted), None)
@@ -191,14 +191,13 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 async def _revoke(page: PageRequest) -> PageResult:
-    """Revoke one token."""
     token_id = page.form.text("token_id")
     await page.api.send("DELETE", TOKENS.path, {"token_id": token_id})
     return Done(path=LIST_PATH, message=f"Token {token_id} revoked.")
 
 
 def _not_here(page: PageRequest, error: ApiRefused) -> PageView:
-    """Return a page that says why tokens are not looked after here. Raises any other refusal."""
+    """Return the page explaining why tokens are not managed here. Re-raises other refusals."""
     is_read_only = error.code == "CONFIG_READ_ONLY"
     if not is_read_only and not (error.code == "FORBIDDEN" and page.may(OperatorRight.TOKENS)):
         raise error
@@ -229,7 +228,7 @@ def _form(
 
 
 def _example(token: NewToken) -> str:
-    """Return the body of a call as the holder of a token sends it."""
+    """Return an example request body for the token's holder."""
     body: dict[str, object] = {"tool_name": "list_available_tools", "arguments": {}}
     if token.user_id is None:
         body["user"] = {"user_id": "ann"}
@@ -239,7 +238,7 @@ def _example(token: NewToken) -> str:
 
 
 def _state(token: TokenItem) -> tuple[str, str]:
-    """Return how near the end of a token is: ok, warn, bad, or idle for none; and in words."""
+    """Return the expiry state: display kind (ok, warn, bad, idle) and label."""
     if token.expires is None:
         return "idle", "never expires"
     if token.is_expired:

@@ -1,4 +1,4 @@
-"""Calls of tools that pages make or show: for which caller, as samples, and what errors mean."""
+"""Tool calls by pages: callers, code samples, and advice on errors."""
 
 import json
 from base64 import b64encode
@@ -24,7 +24,7 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCaller:
-    """The caller; "" and () are what is not named."""
+    """The caller of a tool; unset values are "" or ()."""
 
     tenant_id: str = ""
     user_id: str = ""
@@ -34,7 +34,7 @@ class ToolCaller:
 
     @property
     def context(self) -> dict[str, Any]:
-        """What the body of a request names of the caller."""
+        """The caller's fields in a request body."""
         user: dict[str, Any] = {"user_id": self.user_id, "tenant_id": self.tenant_id}
         if self.roles:
             user["roles"] = [*self.roles]
@@ -47,7 +47,7 @@ class ToolCaller:
 
     @property
     def query(self) -> dict[str, object]:
-        """What the query of a list names of the caller."""
+        """The caller's parameters in the query of a list."""
         return {
             "tenant_id": self.tenant_id,
             "user_id": self.user_id,
@@ -58,18 +58,18 @@ class ToolCaller:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What is missing for a call, by field."""
+        """Missing values by field."""
         needed = {"tenant_id": "Enter a tenant.", "user_id": "Enter a user."}
         return {key: text for key, text in needed.items() if not getattr(self, key)}
 
     def path(self, **more: object) -> str:
-        """Return the address of the page for this caller."""
+        """Return the address of the try page for this caller."""
         lists = {"roles": ",".join(self.roles), "documents": ",".join(self.documents)}
         return page_address(TRY_PATH, {**self.query, **lists, **more})
 
 
 def caller_of(page: PageRequest, form: Form) -> ToolCaller:
-    """Return the caller that a form names; who may run nothing for others is the caller himself."""
+    """Return the caller in a form; without the right to run for others, the users themselves."""
     own_tenant, own_user = page.operator.own_name or ("", "")
     tenant_id = page.tenant_id or form.text("tenant_id") or ""
     user_id = form.text("user_id")
@@ -87,13 +87,13 @@ def caller_of(page: PageRequest, form: Form) -> ToolCaller:
 
 
 def is_own(page: PageRequest, caller: ToolCaller) -> bool:
-    """Return whether the API takes a call of this caller as one in the person's own name."""
+    """Return whether the API treats the call as made by the signed-in user."""
     named = (caller.tenant_id, caller.user_id)
     return page.operator.own_name == named and set(caller.roles) <= set(page.operator.roles)
 
 
 def form_of(values: Mapping[str, Any]) -> Form:
-    """Return a kept try as the form that it was made by."""
+    """Return the form of a saved try."""
     fields = [(key, it) for key, it in values.items() if isinstance(it, str)]
     lists = [
         (key, "\n".join(map(str, it)))
@@ -165,21 +165,21 @@ ADVICE: Mapping[str, str] = {
 
 
 def advice_on(code: object) -> str:
-    """Return what to do about an error, "" where only its message is known."""
+    """Return advice on an error code, or ""."""
     return ADVICE.get(str(code), "")
 
 
 PLACEHOLDER_URL = "http://HOST:PORT"
-"""Stands for the gateway's address in examples, where that is not known."""
+"""Replaces the gateway's address in examples if it is unknown."""
 
 DOCUMENTS_META_KEY = "io.github.mcp-tools-proxy/documents"
 MAX_SAMPLE_CHARS = 8_000
-"""Arguments that are longer are not repeated in three samples."""
+"""Longer arguments are not repeated in samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSamples:
-    """One call in three forms."""
+    """Samples of one call in three formats."""
 
     curl: str
     python: str
@@ -189,7 +189,7 @@ class CallSamples:
 def samples_of(
     public_url: str | None, caller: ToolCaller, tool_name: str, arguments: object
 ) -> CallSamples | None:
-    """Return the samples of a call, to the public address if it is known; None if too long."""
+    """Return the samples of a call to the public address, if known; None if they are too long."""
     base = (public_url or PLACEHOLDER_URL).rstrip("/")
     body = {"tool_name": tool_name, "arguments": arguments, **caller.context}
     if len(json.dumps(body)) > MAX_SAMPLE_CHARS:
@@ -211,7 +211,7 @@ def _curl(url: str, body: Mapping[str, Any]) -> str:
 
 
 def _shell(text: str) -> str:
-    """Quote a text for a POSIX shell, which reads nothing into single quotes."""
+    """Quote a text for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -229,7 +229,7 @@ def _python(url: str, body: Mapping[str, Any]) -> str:
 
 
 def _literal(value: object, indent: str) -> str:
-    """Return a JSON value as a Python expression, on lines that begin with ``indent``."""
+    """Return a JSON value as a Python expression; following lines begin with ``indent``."""
     inner = f"{indent}    "
     match value:
         case str():
@@ -244,7 +244,7 @@ def _literal(value: object, indent: str) -> str:
 
 
 def _python_text(text: str) -> str:
-    """Quote a text for Python; an escape of JSON for a character beyond U+FFFF would be two."""
+    """Quote a text for Python; JSON would write characters above U+FFFF as two escapes."""
     return "".join(['"', *(_python_character(it) for it in text), '"'])
 
 
@@ -285,7 +285,7 @@ def _mcp(base: str, caller: ToolCaller, tool_name: str, arguments: object) -> st
 
 
 def _header(text: str) -> str:
-    """Return a text as a header, in Base64 where it is not printable ASCII."""
+    """Return a text as a header value, in Base64 unless it is printable ASCII."""
     is_simple = text.isascii() and text.isprintable() and text == text.strip()
     if is_simple and not text.startswith("=?"):
         return text
@@ -293,12 +293,12 @@ def _header(text: str) -> str:
 
 
 ANYBODY = "console"
-"""The user in whose name a document is read that all of its tenant may read."""
+"""User for reading documents that all users of a tenant may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """What a tool has answered, and in how many milliseconds."""
+    """The result of a tool and its duration in milliseconds."""
 
     result: Mapping[str, Any]
     elapsed_ms: float
@@ -307,9 +307,9 @@ class ToolRun:
 def user_of_tenant(
     page: PageRequest, tenant_id: str, user_id: str = "", roles: Sequence[str] = ()
 ) -> ToolCaller:
-    """Return whom to run tools for: the named user, else anybody of the tenant.
+    """Return the caller to run tools as: the named user, otherwise a default user of the tenant.
 
-    Who may not choose is the user himself.
+    Users without the right to run for others always run as themselves.
     """
     if not page.may(OperatorRight.RUN):
         tenant_id, user_id = page.operator.own_name or (tenant_id, user_id)
@@ -320,7 +320,7 @@ def user_of_tenant(
 
 
 def reader_of(page: PageRequest, tenant_id: str, readers: DocumentReaders | None) -> ToolCaller:
-    """Return somebody who may read a document of these readers, if anybody may."""
+    """Return a caller among a document's readers, if possible."""
     users, roles = ([], []) if readers is None else (readers.users, readers.roles)
     return user_of_tenant(page, tenant_id, users[0] if users else "", roles[:1])
 
@@ -328,7 +328,7 @@ def reader_of(page: PageRequest, tenant_id: str, readers: DocumentReaders | None
 async def run_tool(
     page: PageRequest, tool_name: str, arguments: Mapping[str, object], caller: ToolCaller
 ) -> ToolRun:
-    """Run a tool. Raises ApiRefused, also for what the tool itself refuses."""
+    """Run a tool. Raises ApiRefused, also for errors of the tool."""
     body = {"tool_name": tool_name, "arguments": arguments, **caller.context}
     envelope = await page.api.post(TRIES_PATH, body)
     if envelope["status"] != "ok":

@@ -1,4 +1,4 @@
-"""Try a tool: for which caller, which tool, a form of its arguments, and how the call ends."""
+"""Page to try a tool: caller, tool, form for arguments, and result of the call."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ MAX_SUMMARY_CHARS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPage:
-    """A page of the tools that fit a filter; ``problem`` says why there is no list."""
+    """A page of matching tools; ``problem`` is set if the list is unavailable."""
 
     rows: "Sequence[ChosenTool]" = ()
     found: int = 0
@@ -63,13 +63,13 @@ class ToolPage:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """The number of pages."""
         return max(1, -(-self.found // PAGE_ITEMS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTool:
-    """The tool to try; ``definition`` is None where the caller does not see it."""
+    """The tool to try; without ``definition`` if the caller cannot see it."""
 
     name: str
     definition: Mapping[str, Any] | None = None
@@ -77,35 +77,35 @@ class ChosenTool:
 
     @property
     def schema(self) -> object:
-        """The schema of its arguments."""
+        """The JSON Schema of its arguments."""
         return (self.definition or {}).get("inputSchema", {})
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its full description."""
         return str((self.definition or {}).get("description") or "")
 
     @property
     def is_read_only(self) -> bool:
-        """Whether its server says that it changes nothing."""
+        """Whether its server declares it as read-only."""
         annotations = (self.definition or {}).get("annotations")
         return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
     @property
     def summary(self) -> str:
-        """The beginning of its description."""
+        """The first line of its description, truncated."""
         line = (self.description.strip().splitlines() or [""])[0]
         return line if len(line) <= MAX_SUMMARY_CHARS else f"{line[:MAX_SUMMARY_CHARS]}…"
 
 
 MAX_KEPT_CHARS = 16_000
-"""Arguments that a try is remembered with; longer ones are not."""
+"""Longer arguments are not kept with a try."""
 
 MAX_SHOWN_CHARS = 12_000
-"""Of a text, and of an envelope; the whole is what a program is sent."""
+"""Characters shown of a text or envelope; programs receive all."""
 
 MAX_TEXT_CHARS = 2_000
-"""Of one text within an envelope: images are long."""
+"""Characters shown of one text within an envelope, such as an image."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
@@ -114,20 +114,20 @@ _SHOWN_APART = ("text", "elapsed_ms", "budgets")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """A text, cut where it is long; ``length`` is that of the whole."""
+    """A text, possibly truncated; ``length`` is the original length."""
 
     text: str
     length: int
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is left out."""
+        """Whether the text is truncated."""
         return self.length > len(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryOutcome:
-    """The end of a call; ``code`` is "OK" or that of an error."""
+    """The result of a call; ``code`` is "OK" or an error code."""
 
     code: str
     elapsed_ms: float
@@ -139,29 +139,28 @@ class TryOutcome:
     text: Extract | None = None
     budgets: Sequence[Mapping[str, Any]] = ()
     argument_names: Sequence[str] = ()
-    """The arguments that the error is about."""
+    """The arguments that caused the error."""
     trace_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Typed:
-    """What is in the form of the arguments; ``raw`` is their JSON text, None for fields."""
+    """The typed arguments; ``raw`` is their JSON text, None if fields are used."""
 
     draft: object = ABSENT
     raw: str | None = None
     raw_problem: str = ""
     focus: Path | None = None
     needs_values: bool = False
-    """Whether a required field that is empty is a problem: a call is to be made of it."""
+    """Whether empty required fields are errors, as before a call."""
 
     @property
     def is_readable(self) -> bool:
-        """Whether there are arguments to send."""
+        """Whether all texts are valid values."""
         return not self.raw_problem and not any(problems_of(self.draft))
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments to send."""
         value = value_of(self.draft)
         return value if isinstance(value, dict) else {}
 
@@ -173,7 +172,7 @@ class _Typed:
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show the tools to choose from, or the form of the one that the address names."""
+    """Show the list of tools, or the form of the selected tool."""
     _check_may_try(page)
     form, typed = Form(page.request.query_params.multi_items()), _Typed()
     if again := page.query("again"):
@@ -189,7 +188,7 @@ async def _show(page: PageRequest) -> PageResult:
 
 
 async def _act(page: PageRequest) -> PageResult:
-    """Run or explain the call, or change the form; what was typed stays in any case."""
+    """Run or explain the call, or change the form; typed values are kept."""
     _check_may_try(page)
     form = page.form
     caller = caller_of(page, form)
@@ -252,7 +251,7 @@ async def _view(page: PageRequest, caller: ToolCaller, context: dict[str, Any]) 
 
 
 def _check_may_try(page: PageRequest) -> None:
-    """Raise Forbidden for who can run nothing, neither for others nor in the own name."""
+    """Raise Forbidden for users without the right to run tools."""
     if not may_run(page.operator):
         raise Forbidden(
             'the token has neither the operator right "run" nor a user; sign in with another token'
@@ -260,7 +259,7 @@ def _check_may_try(page: PageRequest) -> None:
 
 
 def _typed_in(form: Form) -> _Typed:
-    """Return what a form holds: fields, or all arguments as one JSON text."""
+    """Return the arguments of a form, typed in fields or as one JSON text."""
     if form.raw("mode") != "raw":
         return _Typed(draft=read_draft(form.items()))
     text = form.raw("raw").replace("\r\n", "\n")
@@ -273,7 +272,7 @@ def _typed_in(form: Form) -> _Typed:
 
 
 def _change(typed: _Typed, action: str, path: Path | None) -> None:
-    """Change the form: a row more or less, or the other way to type the arguments."""
+    """Change the form: add or remove a row, or switch between fields and JSON."""
     if action == "add" and path is not None:
         typed.focus = add_row(typed.draft, path)
     elif action == "remove" and path is not None:
@@ -296,7 +295,7 @@ async def _explained(page: PageRequest, body: Mapping[str, Any]) -> dict[str, An
 
 
 async def _tried(page: PageRequest, caller: ToolCaller, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the call, and remember it."""
+    """Run the call and save it as a try."""
     started = perf_counter()
     try:
         answer = await page.api.send("POST", TRIES_PATH, body=body)
@@ -305,7 +304,7 @@ async def _tried(page: PageRequest, caller: ToolCaller, body: Mapping[str, Any])
         outcome = refusal_of(refused, (perf_counter() - started) * 1000)
     try:
         await _remember(page, caller, body, outcome)
-    except LoginsUnavailable:  # it ran: who was told of an error instead would run it again
+    except LoginsUnavailable:  # the call ran; an error would invite a repetition
         return {"outcome": outcome, "is_forgotten": True}
     return {"outcome": outcome}
 
@@ -313,7 +312,7 @@ async def _tried(page: PageRequest, caller: ToolCaller, body: Mapping[str, Any])
 async def _remember(
     page: PageRequest, caller: ToolCaller, body: Mapping[str, Any], outcome: TryOutcome
 ) -> None:
-    """Keep a try for its browser. Raises LoginsUnavailable."""
+    """Save a try in the session. Raises LoginsUnavailable."""
     arguments = body["arguments"]
     kept = {
         "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -332,7 +331,7 @@ async def _remember(
 
 
 async def _kept_tries(page: PageRequest) -> Sequence[Mapping[str, Any]] | None:
-    """Return the last tries of this browser; None while they cannot be read."""
+    """Return the session's tries; None if they cannot be read."""
     try:
         return await page.sessions.tries(page.session)
     except LoginsUnavailable:
@@ -347,14 +346,14 @@ async def _kept_try(page: PageRequest, number: str) -> Mapping[str, Any]:
 
 
 def _argument_problems(outcome: TryOutcome | None) -> dict[str, str]:
-    """Return what the gateway found wrong with single arguments, to show it beside them."""
+    """Return the gateway's errors of single arguments."""
     if outcome is None:
         return {}
     return dict.fromkeys(outcome.argument_names, outcome.message)
 
 
 async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
-    """Return the page of the list that the address names."""
+    """Return the requested page of the tool list."""
     try:
         listed = await _list(page, caller, {})
     except ApiRefused as error:
@@ -376,7 +375,7 @@ async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
 
 
 async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenTool:
-    """Return the tool of a name, with its definition if the caller sees it."""
+    """Return the tool, with its definition if the caller can see it."""
     try:
         listed = await _list(page, caller, {"names": name})
     except ApiRefused as error:
@@ -397,9 +396,9 @@ def _problem_of(error: ApiRefused) -> str:
 
 
 async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:
-    """List tools as the caller sees them. Raises ApiRefused.
+    """List the tools that the caller sees. Raises ApiRefused.
 
-    Who has no right to look for others is shown what the own token may use.
+    Users without the right to list tools for others get the tools of their token.
     """
     query = {**caller.query, **more}
     if page.may(OperatorRight.AUDIT) and not is_own(page, caller):
@@ -413,7 +412,7 @@ def _fits(tool: Mapping[str, Any], words: str) -> bool:
 
 
 def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
-    """Return the outcome of an answer; ``elapsed_ms`` is the time where it names none."""
+    """Return the outcome of a response; ``elapsed_ms`` is the default duration."""
     answer = from_json(body)
     error = answer.get("error") or {}
     details = error.get("details") or {}
@@ -435,7 +434,7 @@ def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
 
 
 def refusal_of(refused: ApiRefused, elapsed_ms: float) -> TryOutcome:
-    """Return the outcome of a request that the API refused as a whole."""
+    """Return the outcome of a request refused by the API."""
     error = {"code": refused.code, "message": refused.message, "details": {**refused.details}}
     return TryOutcome(
         code=refused.code,
@@ -448,9 +447,9 @@ def refusal_of(refused: ApiRefused, elapsed_ms: float) -> TryOutcome:
 
 
 def _envelope(answer: Mapping[str, Any], size: int) -> Extract:
-    """Return the envelope as programs get it; a long text in it is cut, and says so.
+    """Return the envelope as programs receive it, with long texts truncated.
 
-    No more of it is written than is shown: 4 MB held up every call of the gateway for 2 seconds.
+    Only the part that is shown is serialized: 4 MB delayed all calls of the gateway by 2 s.
     """
     kept = {key: it for key, it in answer.items() if key not in _SHOWN_APART}
     pieces: list[str] = []
@@ -465,14 +464,13 @@ def _envelope(answer: Mapping[str, Any], size: int) -> Extract:
 
 
 class _Beginning:
-    """Copies as much of a value as can be shown, with its long texts cut."""
+    """Copies the part of a value that can be shown, with long texts truncated."""
 
     def __init__(self) -> None:
         self._left = MAX_SHOWN_CHARS + 1
-        """How many values: each takes up a character at least."""
+        """Values left to copy; each takes at least one character."""
 
     def of(self, value: object) -> object:
-        """Return the copy."""
         self._left -= 1
         match value:
             case str() if len(value) > MAX_TEXT_CHARS:

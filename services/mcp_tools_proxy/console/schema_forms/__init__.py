@@ -1,5 +1,5 @@
-"""Forms made from JSON Schema, pure: a schema and a draft become fields, sent fields a draft.
+"""Forms generated from JSON Schema, without I/O.
 
-The names of fields hold the place and the kind of each value, so a draft is read without the
-schema: nothing typed is lost where a server changes its tool meanwhile.
+Field names encode the path and kind of each value, so a draft is read without the schema. Nothing
+typed is lost if the server changes its tool in between.
 """

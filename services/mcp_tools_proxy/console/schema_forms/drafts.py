@@ -1,7 +1,7 @@
-"""Drafts of arguments: JSON values, and texts that are not values yet, as fields hold them.
+"""Drafts of arguments: JSON values, and texts that are not valid values yet.
 
-The name of a field is a letter for what is typed, and the place of the value, encoded. So no name
-of a schema collides with another field of the page, or is read as anything but a name.
+A field's name is a letter for the kind of input, and the encoded path of the value. Property names
+of a schema can therefore not collide with other fields of the page.
 """
 
 import math
@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.wire.strict_json import parse_strict
 
 Path = tuple[str | int, ...]
-"""Names of members and numbers of rows, from the arguments as a whole."""
+"""Names of properties and indexes of rows, from the root of the arguments."""
 
 
 class NoValue(Enum):
@@ -26,15 +26,15 @@ class NoValue(Enum):
 
 
 ABSENT = NoValue.ABSENT
-"""Stands for no value: the argument is left out."""
+"""Marks an argument that is omitted."""
 
 OTHERS = "\0others"
-"""The key in a draft of further members that cannot be read; no form has a field for it."""
+"""Key of additional properties that could not be parsed; no form has a field with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A text that is not a value of its field; ``problem`` says why, "" for an empty row."""
+    """A text that is not a valid value; ``problem`` is the error, "" for an empty row."""
 
     text: str
     problem: str
@@ -45,7 +45,7 @@ EMPTY = Unread("", "")
 
 @dataclass(frozen=True, slots=True)
 class DraftRows:
-    """An array; ``is_sent`` also while it is empty."""
+    """An array; with ``is_sent`` it is also sent if empty."""
 
     items: list[object]
     is_sent: bool
@@ -53,7 +53,7 @@ class DraftRows:
 
 @dataclass(frozen=True, slots=True)
 class DraftMembers:
-    """An object; ``is_sent`` also while it is empty."""
+    """An object; with ``is_sent`` it is also sent if empty."""
 
     values: dict[str, object]
     is_sent: bool
@@ -61,21 +61,21 @@ class DraftMembers:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A value by one of several alternative schemas, the one with the number ``branch``."""
+    """A value entered for the alternative schema with index ``branch``."""
 
     branch: int
     value: object
 
 
 def without_choice(draft: object) -> object:
-    """Return a draft without what says by which alternative it was typed."""
+    """Return a draft without its alternative's index."""
     return draft.value if isinstance(draft, Chosen) else draft
 
 
 def value_of(draft: object, *, keep_texts: bool = False) -> object:
-    """Return the JSON value of a draft, ABSENT if there is none.
+    """Return the JSON value of a draft, or ABSENT.
 
-    With ``keep_texts`` a text that is not a value stands for itself, so that it is not lost.
+    With ``keep_texts`` a text that is not a valid value is returned as is instead of being dropped.
     """
     match without_choice(draft):
         case Unread(text, _):
@@ -87,7 +87,7 @@ def value_of(draft: object, *, keep_texts: bool = False) -> object:
             pairs = {key: value_of(it, keep_texts=keep_texts) for key, it in members.items()}
             kept = {key: value for key, value in pairs.items() if value is not ABSENT}
             return kept if kept or is_sent else ABSENT
-        case list() as items:  # of JSON; a forged form adds a row to one as to any array
+        case list() as items:  # a JSON array; a forged form can add rows
             return _values_of(items, keep_texts=keep_texts)
         case dict() as members:
             return {key: value_of(it, keep_texts=keep_texts) for key, it in members.items()}
@@ -101,7 +101,7 @@ def _values_of(items: Iterable[object], *, keep_texts: bool) -> list[object]:
 
 
 def problems_of(draft: object) -> Iterator[str]:
-    """Yield what is wrong with each text that is not a value."""
+    """Yield the error of each text that is not a valid value."""
     match without_choice(draft):
         case Unread(_, problem) if problem:
             yield problem
@@ -114,7 +114,7 @@ def problems_of(draft: object) -> Iterator[str]:
 
 
 def items_of(draft: object) -> list[object] | None:
-    """Return the rows of a draft, None if it is no array."""
+    """Return the rows of a draft, None if it is not an array."""
     match without_choice(draft):
         case DraftRows(items, _):
             return items
@@ -124,7 +124,7 @@ def items_of(draft: object) -> list[object] | None:
 
 
 def members_of(draft: object) -> Mapping[str, object] | None:
-    """Return the members of a draft, None if it is no object."""
+    """Return the properties of a draft, None if it is not an object."""
     match without_choice(draft):
         case DraftMembers(values, _):
             return values
@@ -134,7 +134,7 @@ def members_of(draft: object) -> Mapping[str, object] | None:
 
 
 def add_row(draft: object, path: Path) -> Path | None:
-    """Add an empty row to an array; return its path, None if there is no array."""
+    """Append an empty row to an array; return its path, or None."""
     rows = items_of(_at(draft, path))
     if rows is None:
         return None
@@ -143,7 +143,7 @@ def add_row(draft: object, path: Path) -> Path | None:
 
 
 def remove_row(draft: object, path: Path) -> None:
-    """Remove a row, if it is there."""
+    """Remove a row if it exists."""
     *of_array, number = path or ("",)
     rows = items_of(_at(draft, tuple(of_array)))
     if rows is not None and isinstance(number, int) and number < len(rows):
@@ -161,12 +161,12 @@ def _at(draft: object, path: Path) -> object:
 
 
 MAX_LEVELS = 16
-"""Levels of a path that are followed; forms have fewer."""
+"""Depth limit of paths; forms have fewer levels."""
 
 MAX_NAME_CHARS = 100
 
 MAX_PATH_CHARS = 320
-"""The longest name of a property, and the longest key, that a form has; a page has many."""
+"""Maximum length of a property name and of an encoded path, to limit the page's size."""
 
 MAX_ROW = 1_000
 
@@ -174,7 +174,7 @@ _NAME = re.compile(r"([A-Za-z])\.([A-Za-z0-9_-]*)")
 
 
 class Letter(StrEnum):
-    """What a field holds; in capitals what is sent also while it is empty."""
+    """The kind of a field; kinds in capitals are also sent if empty."""
 
     TEXT = "s"
     INTEGER = "i"
@@ -183,15 +183,15 @@ class Letter(StrEnum):
     """One of several values, as JSON."""
     JSON = "j"
     OTHERS = "x"
-    """A JSON object: the members of an object that have no field."""
+    """Properties without a field, as a JSON object."""
     OBJECT = "o"
     SENT_OBJECT = "O"
     ARRAY = "a"
     SENT_ARRAY = "A"
     NULL = "z"
-    """A box that is ticked to send null."""
+    """A checkbox that sends null."""
     BRANCH = "c"
-    """The number of an alternative."""
+    """The index of an alternative."""
 
 
 _LETTERS = frozenset(it.value for it in Letter)
@@ -204,14 +204,14 @@ _NUMBER = re.compile(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,
 
 @dataclass(slots=True)
 class _Branch:
-    """What was sent for one place, and for the places below it."""
+    """Fields sent for a path and for the paths below it."""
 
     texts: dict[Letter, str] = field(default_factory=dict)
     below: dict[str | int, "_Branch"] = field(default_factory=dict)
 
 
 def read_draft(fields: Iterable[tuple[str, str]]) -> object:
-    """Return the draft that the fields of a form hold; other fields are passed over."""
+    """Return the draft in the fields of a form; unrelated fields are ignored."""
     root = _Branch()
     for name, text in fields:
         parsed = parse_name(name)
@@ -222,12 +222,12 @@ def read_draft(fields: Iterable[tuple[str, str]]) -> object:
 
 
 def read_json(text: str) -> object:
-    """Return the value of a JSON text, ABSENT for a blank one, else Unread with what is wrong."""
+    """Return the value of a JSON text; ABSENT if it is blank, Unread if it is invalid."""
     if not text.strip():
         return ABSENT
     try:
         return parse_strict(text.encode())
-    except ValueError as error:  # a repeated key is one
+    except ValueError as error:  # including a repeated key
         return Unread(text, f"This {error}.")
 
 
@@ -291,12 +291,12 @@ def _number(text: str, *, is_whole: bool) -> object:
 
 
 def key_of(path: Path) -> str:
-    """Return a path in letters, digits, ``-`` and ``_``."""
+    """Encode a path in letters, digits, ``-`` and ``_``."""
     return urlsafe_b64encode(to_json(path)).decode().rstrip("=") if path else ""
 
 
 def path_of(key: str) -> Path | None:
-    """Return the path of a key; None if it is not one."""
+    """Return the path of a key; None if it is invalid."""
     if not key:
         return ()
     try:
@@ -313,7 +313,7 @@ def name_of(letter: Letter, path: Path) -> str:
 
 
 def parse_name(name: str) -> tuple[Letter, Path] | None:
-    """Return what a field holds and its place; None for a field of another part of the page."""
+    """Return the kind and path of a field; None for a field of another part of the page."""
     found = _NAME.fullmatch(name)
     path = None if found is None else path_of(found[2])
     if found is None or path is None or found[1] not in _LETTERS:

@@ -1,4 +1,4 @@
-"""Builds the form of a schema, with what was typed in it."""
+"""Builds the form of a schema, filled with a draft."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,11 +46,11 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
 )
 
 MAX_FIELDS = 80
-"""Fields of one page; what has more is typed as JSON."""
+"""Fields per page; larger parts are typed as JSON."""
 MAX_CHOICE_CHARS = 20_000
-"""Of all choices of one page, with the markup around each."""
+"""Characters of all choices of a page, including markup."""
 MISSING = "Enter a value. To send an empty text, edit the arguments as JSON."
-"""What is wrong with a required field that was left empty."""
+"""Error of a required field that is empty."""
 MAX_LEVEL = 5
 MAX_TURNS = 8
 MAX_ROWS = 40
@@ -70,18 +70,18 @@ _JSON_TYPES: Mapping[type, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value stands; ``is_sent`` if it has to be there, and what it stands in is sent."""
+    """The position of a value; ``is_sent`` if it and all its parents are always sent."""
 
     path: Path = ()
     is_sent: bool = True
     is_required: bool = False
     definitions: frozenset[str] = frozenset()
     turns: int = 0
-    """Alternatives that were chosen on the way from the schema of this place."""
+    """Number of alternatives chosen above this value."""
 
     @property
     def label(self) -> str:
-        """The name of a member."""
+        """The name of a property, or ""."""
         return str(self.path[-1]) if self.path and isinstance(self.path[-1], str) else ""
 
 
@@ -95,10 +95,9 @@ def build_form(
 ) -> FormField:
     """Return the form of the arguments that ``schema`` describes, filled with ``draft``.
 
-    Without a draft, values that have to be there begin with their defaults. ``focus`` is the place
-    to go on typing, ``problems`` what is wrong with single arguments. With ``needs_values`` each
-    required value that is missing is a problem. A schema that is no form, as a whole or in part, is
-    typed as JSON there.
+    Without a draft, required values start with their defaults. ``focus`` is the path of the field
+    to focus; ``problems`` are errors by argument. With ``needs_values``, missing required values
+    are errors. Parts of the schema that cannot be shown as fields are typed as JSON.
     """
     root = schema if isinstance(schema, Mapping) else {}
     builder = _FormBuilder(
@@ -123,7 +122,6 @@ class _FormBuilder:
         self._number = 0
 
     def build(self, schema: object, draft: object, place: Place) -> FormField:
-        """Return the field of one value."""
         try:
             built = self._built(schema, draft, place)
         except NoForm as error:
@@ -169,7 +167,7 @@ class _FormBuilder:
         return described(field, resolved.schema)
 
     def _alternative(self, schemas: Sequence[Schema], draft: object, place: Place) -> FormField:
-        """Return the field by the alternative that was chosen, else the first that fits."""
+        """Return the field of the chosen alternative, otherwise of the first that fits."""
         branch = draft.branch if isinstance(draft, Chosen) else self._fitting(schemas, draft)
         branch = min(branch, len(schemas) - 1)
         if isinstance(draft, Chosen):
@@ -185,7 +183,7 @@ class _FormBuilder:
         return field
 
     def _converted(self, schema: Schema, value: object) -> object:
-        """Return a value that was typed for another alternative as the text that was typed."""
+        """Convert a value typed for another alternative back to text."""
         wanted = type_of(self._reader.resolve(schema, frozenset()).schema)
         if isinstance(value, str) and wanted in ("integer", "number"):
             return Unread(value, "")
@@ -193,7 +191,7 @@ class _FormBuilder:
         return str(value) if is_number and wanted == "string" else value
 
     def _fitting(self, schemas: Sequence[Schema], draft: object) -> int:
-        """Return the number of the first alternative whose type is that of a value."""
+        """Return the index of the first alternative with the type of a value."""
         types = _JSON_TYPES.get(type(value_of(draft)), ())
         for number, schema in enumerate(schemas):
             with suppress(NoForm):
@@ -255,7 +253,7 @@ class _FormBuilder:
     def _others(
         self, schema: Schema, members: Mapping[str, object], path: Path
     ) -> FormField | None:
-        """Return the field of the members without one; None where there are none, nor are meant."""
+        """Return the field of additional properties; None if none are set or expected."""
         known = properties_of(schema)
         more = {key: it for key, it in members.items() if key not in known and key != OTHERS}
         unread = members.get(OTHERS)
@@ -298,7 +296,7 @@ class _FormBuilder:
         )
 
     def _is_simple(self, items: object, place: Place) -> bool:
-        """Return whether a row is one field, so that one can be shown from the start."""
+        """Return whether a row is a single field, so that an empty row can be shown."""
         schema = self._reader.resolve(items, place.definitions).schema
         return type_of(schema) in ("string", "integer", "number", "boolean")
 
@@ -307,9 +305,9 @@ class _FormBuilder:
             raise NoForm(f"is nested deeper than {MAX_LEVEL} levels")
 
     def _reserve_choices(self, choices: Sequence[tuple[object, str]]) -> None:
-        """Count the characters of choices. Raises NoForm where the page would be too long.
+        """Count the characters of choices. Raises NoForm if the page would be too long.
 
-        After that none are counted: that takes 2 µs for each hidden character.
+        After that, counting stops, because it takes 2 µs per hidden character.
         """
         if self._choice_chars_left >= 0:
             self._choice_chars_left -= chars_of(choices)
@@ -317,7 +315,7 @@ class _FormBuilder:
             raise NoForm("has too many choices for one page")
 
     def _reserve(self, parts: Sequence[object] | Mapping[str, object]) -> None:
-        """Count fields before any is built. Raises NoForm where the page would have too many."""
+        """Count fields before they are built. Raises NoForm if the page would have too many."""
         if len(parts) > self._left:
             raise NoForm(f"needs more than {MAX_FIELDS} fields on one page")
         self._left -= len(parts)
@@ -329,7 +327,7 @@ def _is_missing(field: FormField, draft: object) -> bool:
 
 
 def _check_names(properties: Mapping[str, object], path: Path) -> None:
-    """Raise NoForm for names that would make the page too long: each field has all of its own."""
+    """Raise NoForm for long names: each field repeats all names of its path."""
     longest = max(properties, key=len, default="")
     if len(longest) > MAX_NAME_CHARS:
         raise NoForm(f"has a name of more than {MAX_NAME_CHARS} characters")
@@ -338,6 +336,6 @@ def _check_names(properties: Mapping[str, object], path: Path) -> None:
 
 
 def _as_row(field: FormField) -> FormField:
-    """Return a field as a row: one that is left empty is no row, but for an object."""
+    """Return a field as a row, which is never required: empty rows are omitted, except objects."""
     field.is_required = False
     return field

@@ -1,4 +1,4 @@
-"""The fields of a form: what it shows of one value, and those of values that have no parts."""
+"""Form fields: their data, and the construction of fields without parts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from mcp_tools_proxy.wire.strict_json import whole_number
 
 
 class FieldKind(StrEnum):
-    """How a value is typed."""
+    """The input control of a value."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -35,7 +35,7 @@ class FieldKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One value to choose; ``text`` is its JSON."""
+    """A selectable value; ``text`` is its JSON."""
 
     text: str
     label: str
@@ -44,18 +44,18 @@ class Option:
 
 @dataclass(slots=True, kw_only=True)
 class FormField:
-    """One value of a form; ``name`` is that of its field, or of what marks an object or array."""
+    """One value of a form; ``name`` is that of its input, or of an object's or array's marker."""
 
     kind: FieldKind
     name: str
     number: int = 0
-    """Tells the fields of a page apart."""
+    """Unique within a page."""
     label: str = ""
-    """The name of a member, "" for a row and for the arguments as a whole."""
+    """The name of a property; "" for a row and for the root."""
     row: int | None = None
-    """The number of a row, from 0."""
+    """The index of a row."""
     key: str = ""
-    """The place of the value, for the buttons that add and remove rows."""
+    """The encoded path, for buttons that add and remove rows."""
     description: str = ""
     hint: str = ""
     problem: str = ""
@@ -67,36 +67,36 @@ class FormField:
     options: Sequence[Option] = ()
     parts: "Sequence[FormField]" = ()
     others: "FormField | None" = None
-    """DraftMembers of an object that have no field of their own, as JSON."""
+    """Properties of an object without a field, as JSON."""
     null_name: str = ""
-    """The box that is ticked to send null; "" where null is no value."""
+    """The checkbox that sends null; "" if null is not allowed."""
     is_null: bool = False
     branch_name: str = ""
     branches: Sequence[Option] = ()
     is_open: bool = True
-    """Whether an optional object is unfolded: it has values."""
+    """Whether an optional object is expanded because it has values."""
 
     @property
     def has_problem(self) -> bool:
-        """Whether anything is wrong with it, or with a part of it."""
+        """Whether this field or a part of it has an error."""
         return bool(self.problem) or any(part.has_problem for part in self.parts)
 
 
 MAX_OPTIONS = 100
 MAX_OPTIONS_CHARS = 6_000
 OPTION_CHARS = 40
-"""Of the markup around a value to choose."""
+"""Markup around a choice."""
 MAX_SHORT_CHARS = 60
-"""Of a default, a label, or a limit that a hint shows."""
+"""Default, label, or limit shown in a hint."""
 MAX_DESCRIPTION_CHARS = 300
 MAX_DEFAULT_CHARS = 1_000
-"""Of a default that a field begins with."""
+"""Default that prefills a field."""
 LONG_TEXT_CHARS = 400
-"""A text that may be longer gets several lines from the start; so does one that is."""
+"""Texts that are or may be longer get several lines."""
 
 
 def described(field: FormField, schema: Schema) -> FormField:
-    """Add to a field what its schema says of it for people."""
+    """Add the schema's description and limits to a field."""
     description = schema.get("description")
     if isinstance(description, str) and not field.description:
         field.description = _cut(description.strip(), MAX_DESCRIPTION_CHARS)
@@ -110,8 +110,8 @@ def text_field(
 ) -> FormField:
     """Return the field of a text.
 
-    One with characters that a page does not show is JSON, and so is an empty one: an empty field
-    has no value.
+    Empty texts and texts with hidden characters are shown as JSON, because an empty field is
+    omitted.
     """
     default = schema.get("default")
     is_given = isinstance(default, str) and len(default) <= MAX_DEFAULT_CHARS
@@ -172,9 +172,9 @@ def number_field(
 
 
 def choices_of(schema: Schema) -> list[tuple[object, str]] | None:
-    """Return the values to choose from, with their labels; None if others are possible.
+    """Return the allowed values with labels; None if others are possible.
 
-    Raises NoForm for too many.
+    Raises NoForm if there are too many.
     """
     if "const" in schema:
         return [(it, "") for it in _few([schema["const"]])]
@@ -191,7 +191,7 @@ def choices_of(schema: Schema) -> list[tuple[object, str]] | None:
 
 
 def chars_of(choices: Sequence[tuple[object, str]]) -> int:
-    """Return about how many characters of a page choices take."""
+    """Return the approximate number of characters that choices take in a page."""
     return sum(len(_json(value)) + OPTION_CHARS for value, _ in choices)
 
 
@@ -204,7 +204,7 @@ def choice_field(
     is_sent: bool,
     has_draft: bool,
 ) -> FormField:
-    """Return the field of a value that is one of several, or the only one."""
+    """Return the field of a value that is one of ``choices``."""
     value = value_of(draft, keep_texts=True)
     is_only = len(choices) == 1 and is_sent
     is_given = any(schema.get("default", ABSENT) == it for it, _ in choices)
@@ -228,7 +228,7 @@ def choice_field(
 
 
 def json_field(path: Path, draft: object, hint: str) -> FormField:
-    """Return the field of a value that is typed as JSON."""
+    """Return the field of a value typed as JSON."""
     value = without_choice(draft)
     problem = ""
     if isinstance(value, Unread):
@@ -249,7 +249,7 @@ def json_field(path: Path, draft: object, hint: str) -> FormField:
 
 
 def branch_labels(schemas: Sequence[Schema]) -> list[str]:
-    """Return a label for each alternative; two that would be the same are numbered."""
+    """Return a label for each alternative; equal labels are numbered."""
     labels = [_branch_label(it) for it in schemas]
     return [
         f"{label or 'alternative'} {number + 1}" if not label or labels.count(label) > 1 else label
@@ -306,7 +306,7 @@ def _is_long(schema: Schema, text: str) -> bool:
 
 
 def _default_of(schema: Schema) -> str:
-    """Return a default that is short enough to be shown, else ""."""
+    """Return a default for display, truncated; "" if it is not a scalar."""
     default = schema.get("default")
     if isinstance(default, str):
         return _cut(default, MAX_SHORT_CHARS)

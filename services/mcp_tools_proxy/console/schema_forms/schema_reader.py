@@ -1,4 +1,4 @@
-"""Reads schemas for forms: follows references, joins ``allOf``, and finds alternatives."""
+"""Resolves schemas for forms: follows references, merges ``allOf``, and finds alternatives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from mcp_tools_proxy.wire.json_schema.keywords import References
 Schema = Mapping[str, Any]
 
 MAX_STEPS = 16
-"""References that one field follows, and parts of one ``allOf``."""
+"""References followed per field, and parts per ``allOf``."""
 MAX_BRANCHES = 12
 MAX_REFERENCE_CHARS = 1_000
 MAX_WORK = 50_000
-"""Keywords, and what each holds, that are read of one schema: a part counts as often as it is
-referred to. Sixty references to one of 10,000 properties took 8 s."""
+"""Keywords and members read per schema; a part counts each time it is referenced. Sixty references
+to an object with 10,000 properties took 8 s.
+"""
 
 LIMITS: Mapping[str, str] = {
     "minimum": "at least {}",
@@ -29,18 +30,18 @@ LIMITS: Mapping[str, str] = {
     "format": "format {}",
     "pattern": "pattern {}",
 }
-"""Limits of a value, in words."""
+"""Limits of a value as hints."""
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 
 
 class NoForm(Exception):
-    """Fields cannot be made of a schema; the text says why, to follow "it"."""
+    """A schema cannot be shown as fields; the text is the reason, to follow "it"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A schema without references; ``places`` are the definitions that led to it."""
+    """A schema without references; ``places`` are the definitions followed to it."""
 
     schema: Schema
     places: frozenset[str]
@@ -48,14 +49,14 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """The schemas of which a value follows one; with ``has_null`` it may be null as well."""
+    """Alternative schemas of a value; with ``has_null`` it can also be null."""
 
     schemas: Sequence[Schema]
     has_null: bool
 
 
 class SchemaReader:
-    """Reads the parts of one schema, until MAX_WORK is done."""
+    """Resolves the parts of one schema, up to MAX_WORK keywords."""
 
     def __init__(self, root: Schema) -> None:
         self._references = References(root)
@@ -63,13 +64,13 @@ class SchemaReader:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether nothing more is read."""
+        """Whether the work limit is reached."""
         return self._left < 0
 
     def resolve(self, schema: object, places: frozenset[str], depth: int = 0) -> Resolved:
-        """Return a schema that has neither ``$ref`` nor ``allOf``. Raises NoForm.
+        """Return a schema without ``$ref`` and ``allOf``. Raises NoForm.
 
-        ``places`` are the definitions that the schema stands in.
+        ``places`` are the definitions that contain the schema.
         """
         for _ in range(MAX_STEPS):
             if schema is True:
@@ -114,7 +115,7 @@ class SchemaReader:
         return _join(joined, {key: it for key, it in schema.items() if key != "allOf"}), places
 
     def _spend(self, schema: Schema) -> None:
-        """Count what is about to be read. Raises NoForm where that is too much."""
+        """Count keywords before they are read. Raises NoForm above MAX_WORK."""
         if not self.is_exhausted:
             held = (len(it) for it in schema.values() if isinstance(it, Mapping | list))
             self._left -= 1 + len(schema) + sum(held)
@@ -123,7 +124,7 @@ class SchemaReader:
 
 
 def alternatives_of(schema: Schema) -> Alternatives:
-    """Return the alternatives of a resolved schema: of most itself alone. Raises NoForm."""
+    """Return the alternatives of a resolved schema; most have one. Raises NoForm."""
     if "enum" in schema or "const" in schema or "properties" in schema:
         return _without_null_type(schema)
     for keyword in _ALTERNATIVES:
@@ -140,7 +141,7 @@ def alternatives_of(schema: Schema) -> Alternatives:
 
 
 def type_of(schema: Schema) -> str:
-    """Return the type of a value, "" if it may be of several."""
+    """Return the type of a value, "" if several are possible."""
     named = schema.get("type")
     if isinstance(named, str):
         return named
@@ -156,7 +157,7 @@ def properties_of(schema: Schema) -> Mapping[str, object]:
 
 
 def required_of(schema: Schema) -> frozenset[str]:
-    """Return the names that an object has to have."""
+    """Return the required property names."""
     found = schema.get("required")
     return (
         frozenset(it for it in found if isinstance(it, str))
@@ -166,7 +167,7 @@ def required_of(schema: Schema) -> frozenset[str]:
 
 
 def _without_null_type(schema: Schema) -> Alternatives:
-    """Return a schema alone: an ``enum`` has null among its values, an object by its ``type``."""
+    """Return a schema as the only alternative; null comes from ``enum`` or ``type``."""
     types = schema.get("type")
     has_null = isinstance(types, list) and "null" in types and "enum" not in schema
     if isinstance(types, list) and "properties" in schema:
@@ -175,7 +176,7 @@ def _without_null_type(schema: Schema) -> Alternatives:
 
 
 def _alternatives(own: Schema, branches: Sequence[object], *, has_null: bool) -> Alternatives:
-    """Join what all alternatives have to each."""
+    """Merge the common keywords into each alternative."""
     if len(branches) > MAX_BRANCHES:
         raise NoForm(f"has more than {MAX_BRANCHES} alternatives")
     joined = [{**own, **it} if isinstance(it, Mapping) else {} for it in branches]
@@ -189,7 +190,7 @@ def _is_null(schema: object) -> bool:
 
 
 def _join(one: Mapping[str, Any], other: Schema) -> dict[str, Any]:
-    """Join two schemas: properties and required names are those of both, else the latter's."""
+    """Merge two schemas: properties and required names of both, other keywords of the latter."""
     joined = {**one, **other}
     if one.get("properties") and other.get("properties"):
         joined["properties"] = {**properties_of(one), **properties_of(other)}
