@@ -1,5 +1,5 @@
-"""What is kept outside of the process: files, Redis, encrypted records, and two kinds of state.
+"""Persistent state: files, Redis, encrypted records, idempotency records and logins.
 
-``idempotency`` keeps calls with a key and their outcomes, ``logins`` the stored logins to servers
-and unfinished sign-ins. The other modules do not know what is stored.
+``idempotency`` stores calls with a key and their outcomes; ``logins`` stores logins to servers and
+unfinished sign-ins. The other modules are independent of the stored data.
 """

@@ -1,4 +1,4 @@
-"""The folder on disk for what is made anew from documents, of this user alone."""
+"""The private cache folder of this user for data derived from documents."""
 
 import os
 import stat
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 def default_folder() -> Path:
-    """Return the folder of this user in the system's temporary folder."""
+    """Return this user's folder in the system's temporary folder."""
     return Path(tempfile.gettempdir(), f"mcp-tools-proxy-{os.getuid()}")
 
 
 def make_private(folder: Path) -> None:
-    """Create the folder if it is missing, and check that it is this user's alone. Raises OSError.
+    """Create the folder if it is missing, and check that only this user can write. Raises OSError.
 
-    Who can write here can name the readers of any document: in a temporary folder another user of
-    the machine may have been first.
+    Anyone with write access could change the readers of any document. In a temporary folder,
+    another user of the machine could have created it first.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()

@@ -1,4 +1,4 @@
-"""Files that are written whole, and temporary ones."""
+"""Atomic file writes and temporary files."""
 
 import os
 import re
@@ -14,9 +14,9 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.tmp")
 
 
 def remove_unfinished(root: Path) -> None:
-    """Remove what killed writers left in a folder and those below it, links not followed.
+    """Remove temporary files of killed writers below a folder, without following links.
 
-    Call it only under the lock that all writers of the folder take. Raises OSError.
+    Requires the lock that all writers of the folder use. Raises OSError.
     """
     for folder, _, names in os.walk(root):
         for name in filter(_UNFINISHED.fullmatch, names):
@@ -30,11 +30,10 @@ def write_atomically(
     new_file_mode: int = 0o666,
     overwrite: bool = True,
 ) -> os.stat_result:
-    """Write a file, whole or in pieces; one that is replaced keeps its mode and, where permitted,
-    its owner.
+    """Write a file atomically; a replaced file keeps its mode and, if permitted, its owner.
 
-    A symbolic link stays, and its target is replaced. Returns the status of what was written.
-    Raises OSError; FileExistsError where there is such a file, unless ``overwrite``.
+    The target of a symbolic link is replaced. Returns the status of the written file. Raises
+    OSError; FileExistsError if the file exists and ``overwrite`` is False.
     """
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f".{uuid4().hex}.tmp")  # readers ignore dot-files
@@ -48,31 +47,31 @@ def write_atomically(
             if overwrite:
                 unfinished.replace(target)
             else:
-                target.hardlink_to(unfinished)  # unlike a rename, this refuses a name that is taken
+                target.hardlink_to(unfinished)  # unlike a rename, fails if the name exists
         finally:
             unfinished.unlink(missing_ok=True)
-        return os.fstat(descriptor)  # now: renaming changes a file's time
+        return os.fstat(descriptor)  # not later: renaming changes the ctime
 
 
 def _copy_ownership(descriptor: int, target: Path) -> None:
-    """Copy owner and mode of the replaced file: the serving process may be another user's."""
+    """Copy owner and mode of the replaced file; the service can run as another user."""
     with suppress(FileNotFoundError):
         original = target.stat()
-        with suppress(PermissionError):  # only root may give files away
+        with suppress(PermissionError):  # only root may change the owner
             os.fchown(descriptor, original.st_uid, original.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(original.st_mode))
 
 
 def open_temporary(prefix: str) -> FileIO:
-    """Open one. Raises OSError.
+    """Open an unbuffered temporary file. Raises OSError.
 
-    It is not buffered: a disk that is full is told by ``write_all``, not when the file is closed.
+    Without a buffer, a full disk is reported by ``write_all`` instead of when closing.
     """
     return tempfile.TemporaryFile(prefix=prefix, buffering=0)
 
 
 def write_all(file: FileIO, content: bytes) -> None:
-    """Write all of ``content``, which one write may not. Raises OSError."""
+    """Write all of ``content``, if necessary in several writes. Raises OSError."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]

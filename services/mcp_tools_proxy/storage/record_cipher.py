@@ -1,4 +1,4 @@
-"""Encrypts records, so that whoever reads their store, or a copy of it, learns nothing of them."""
+"""Encryption of stored records."""
 
 import secrets
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ _NONCE_BYTES = 12
 
 
 class RecordCipher:
-    """Encrypts with the first of ``keys``, and decrypts what any of them has encrypted.
+    """Encrypts with the first of ``keys`` and decrypts with any of them.
 
-    AES-256-GCM. A record is bound to its name: nobody can put it in another one's place.
+    Uses AES-256-GCM with the record's name as associated data, so records cannot be swapped.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        """``keys`` are hard to guess, so one SHA-256 makes each 32 bytes long."""
+        """Derive AES keys; ``keys`` have high entropy, so one SHA-256 suffices."""
         self._ciphers = [AESGCM(sha256(key).digest()) for key in keys]
 
     def encrypt(self, content: bytes, name: bytes) -> bytes:
@@ -26,12 +26,12 @@ class RecordCipher:
         return nonce + self._ciphers[0].encrypt(nonce, content, name)
 
     def decrypt(self, encrypted: bytes, name: bytes) -> bytes | None:
-        """Return the content of the record ``name``; None if no key of ours has encrypted it."""
+        """Return the content of the record ``name``; None if no key decrypts it."""
         found = (_decrypt(cipher, encrypted, name) for cipher in self._ciphers)
         return next((content for content in found if content is not None), None)
 
     def is_of_first_key(self, encrypted: bytes, name: bytes) -> bool:
-        """Return whether the first of the keys has encrypted the record ``name``."""
+        """Return whether the record ``name`` is encrypted with the first key."""
         return _decrypt(self._ciphers[0], encrypted, name) is not None
 
 

@@ -1,4 +1,4 @@
-"""A pool of connections to Redis, from the URL of the settings."""
+"""Redis connection pools from configured URLs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,29 +11,28 @@ from redis.exceptions import RedisError
 
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"
-"""Every key and channel of ours begins with it."""
+"""Prefix of all keys and channels."""
 
 NEVER_EVICTS = "noeviction"
-"""The ``maxmemory-policy`` of a Redis that keeps what it is given."""
+"""The ``maxmemory-policy`` of a Redis that never drops keys."""
 
 CONNECT_TIMEOUT_S = 1.0
-"""Seconds that one connect to Redis may take."""
+"""Connection timeout in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisPool:
-    """Connections to one Redis, and its name for log lines (no user, no password)."""
+    """Connections to one Redis, and its name for log lines (without user and password)."""
 
     connections: ConnectionPool
     name: str
 
 
 def open_pool(url: str, *, max_connections: int, variable: str = URL_VARIABLE) -> RedisPool:
-    """Build a pool for ``redis[s]://host[:port][/db]``; it connects when first used.
+    """Build a pool for ``redis[s]://host[:port][/db]``; it connects on first use.
 
-    Raises ValueError with one line that names ``variable``, the setting, and quotes nothing of the
-    URL, which may hold a password. redis-py's own retries are off: who calls decides how long to
-    wait (T-10).
+    Raises ValueError with one line that names the setting ``variable`` but no part of the URL,
+    which can contain a password. redis-py's retries are off: callers limit the wait (T-10).
     """
     name = _checked_name(url, variable)
     try:
@@ -46,20 +45,20 @@ def open_pool(url: str, *, max_connections: int, variable: str = URL_VARIABLE) -
             protocol=2,
         )
         # With a socket timeout redis-py sends through asyncio.wait_for, which before Python 3.12
-        # can swallow a cancellation, and our time-outs work by cancellation. So there is no
-        # socket timeout, even if the URL sets one.
+        # can swallow a cancellation, and our timeouts work by cancellation. The URL's setting is
+        # overridden.
         pool.connection_kwargs["socket_timeout"] = None
         pool.max_connections = max_connections  # too few would look like a failing Redis
-        pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
+        pool.make_connection()  # type: ignore[no-untyped-call] # detects unknown options
     except (ValueError, TypeError, RedisError) as error:
         raise ValueError(f"{variable}: is not a usable Redis URL; check its options") from error
     return RedisPool(pool, name)
 
 
 def _checked_name(url: str, variable: str) -> str:
-    """Check the parts that redis-py would silently replace by defaults.
+    """Check the parts of the URL that redis-py would silently replace with defaults.
 
-    Returns the URL without its secrets. Raises ValueError.
+    Returns the URL without secrets. Raises ValueError.
     """
     try:
         parts = urlsplit(url)
@@ -77,9 +76,9 @@ def _checked_name(url: str, variable: str) -> str:
 
 
 def eviction_problem(memory: object, variable: str) -> str | None:
-    """Return why a Redis may drop keys, by its ``INFO memory``; None if it does not.
+    """Return why a Redis may drop keys, from its ``INFO memory``; None if it never does.
 
-    ``variable`` is the setting that names the Redis.
+    ``variable`` is the setting with the URL.
     """
     known = memory if isinstance(memory, Mapping) else {}
     policy = known.get("maxmemory_policy", "not known")

@@ -1,4 +1,4 @@
-"""A time-out of a wait for Redis in which the process's own work does not count."""
+"""Redis timeouts that exclude the process's own work."""
 
 import asyncio
 import time
@@ -6,11 +6,11 @@ from types import TracebackType
 
 
 def idle_clock() -> float:
-    """Return seconds on a clock that stands still while this thread works.
+    """Return seconds on a clock that stops while this thread is busy.
 
-    In a burst of calls an answer may have arrived long before the event loop gets to it. Wall time
-    would call that a failing Redis: budgets counted in memory instead, and more than N calls passed
-    (T-09). On this clock only time in which the loop had nothing to do counts as waiting.
+    In a burst of calls, a response can arrive long before the event loop reads it. With wall time
+    Redis seemed to fail, budgets were counted in memory, and more than N calls passed (T-09). On
+    this clock, only idle time of the loop counts as waiting.
     """
     return time.monotonic() - time.thread_time()
 
@@ -18,7 +18,8 @@ def idle_clock() -> float:
 class io_timeout:  # noqa: N801 - used like asyncio.timeout
     """Raise TimeoutError when the body has waited ``seconds`` on the idle clock.
 
-    ``asyncio.timeout`` in a generator took 10 µs, twice in each call with budgets in Redis.
+    A timer checks the deadline and is set again for the remaining idle time. ``asyncio.timeout`` in
+    a generator took 10 µs, twice in each call with budgets in Redis.
     """
 
     __slots__ = ("_cancelled_before", "_ends", "_expired", "_seconds", "_task", "_timer")

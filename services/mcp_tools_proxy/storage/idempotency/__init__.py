@@ -1,4 +1,4 @@
-"""Idempotency keys: a call that is sent again has the first one's outcome, and is made once.
+"""Idempotency keys: a repeated call returns the outcome of the first and is not made again.
 
-What is kept of calls, and where. Nothing here knows how a call is made.
+Contains the records of calls and their stores, but not the execution of calls.
 """

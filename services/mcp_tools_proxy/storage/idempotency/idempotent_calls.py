@@ -1,4 +1,4 @@
-"""Makes calls with an idempotency key: the first is made, every other one has its outcome."""
+"""Execution of calls with an idempotency key: the first is made, repetitions return its outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,19 +32,19 @@ _OK, _INPUT_REQUIRED, _FAILED = b"+", b"?", b"-"
 
 
 def encode_result(outcome: Ok) -> bytes:
-    """Return a result as bytes."""
+    """Encode a result for storage."""
     return (_INPUT_REQUIRED if outcome.input_required else _OK) + outcome.result_json
 
 
 def encode_error(error: ProxyError) -> bytes:
-    """Return an error as bytes: all that a caller sees of it."""
+    """Encode the caller-visible part of an error for storage."""
     return _FAILED + to_json(error.as_json)
 
 
 def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
-    """Return the outcome that was kept, as a replayed one, which costs no tokens.
+    """Return a stored outcome as a replay, which uses no tokens.
 
-    Raises OutcomeUnknown for one that a newer version of the gateway has kept.
+    Raises OutcomeUnknown if a newer version of the gateway stored it.
     """
     kind, content = kept[:1], kept[1:]
     if kind in (_OK, _INPUT_REQUIRED):
@@ -66,17 +66,17 @@ def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
 
 
 PAUSES = Backoff(first_s=0.05, longest_s=1.0)
-"""The pauses between checks of a call that another replica makes."""
+"""Pauses between checks of a call made by another replica."""
 
 Work = Callable[[], Awaitable[Ok]]
 """Makes a call."""
 
 
 class _CallsUnderKey:
-    """The calls of this process under one key: one at a time looks at the record.
+    """Calls of this process with one key; they access the record one at a time.
 
-    ``record`` is what the call before has left; who waited meanwhile need not ask the store again:
-    2,000 that waited for one call asked it 2,000 times, each waking all others, for 7 s.
+    ``record`` is the result of the previous call, so waiting calls do not query the store: 2,000 of
+    them sent 2,000 queries, each waking all others, for 7 s.
     """
 
     __slots__ = ("_turn", "count", "record", "request")
@@ -84,28 +84,28 @@ class _CallsUnderKey:
     def __init__(self) -> None:
         self.count = 0
         self.request: bytes | None = None
-        """The digest of the call that runs under the key, here or elsewhere; None if none is."""
+        """Digest of the running call, here or elsewhere, or None."""
         self.record: Record | None = None
         self._turn: asyncio.Lock | None = None
 
     async def wait_turn(self) -> None:
-        """Wait until the calls before have had their turn: the first one begins with it."""
+        """Wait for the previous calls; the lock is created by the second call."""
         if self._turn is None:
             self._turn = asyncio.Lock()
-            await self._turn.acquire()  # for the first one, which did without a lock
+            await self._turn.acquire()  # on behalf of the first call
         await self._turn.acquire()
 
     def end_turn(self) -> None:
-        """Wake the call whose turn is next."""
+        """Release the turn to the next call."""
         if self._turn is not None:
             self._turn.release()
 
 
 class IdempotentCalls:
-    """Makes each call with a key once, whoever sends it again, and keeps its outcome.
+    """Makes each call with a key once and keeps its outcome.
 
-    Calls of this process under the same key wait for each other; the store tells of those that
-    other replicas make. ``sleep`` paces the checks of these.
+    Calls of this process with the same key wait for each other. Calls of other replicas are
+    detected in the store and polled, paced by ``sleep``.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class IdempotentCalls:
     async def call(
         self, call: Call, idempotency_key: str, spec: ComponentSpec, work: Work
     ) -> Outcome:
-        """Return the outcome of ``work``, or of the call that was made before under the key.
+        """Return the outcome of ``work``, or of the earlier call with this key.
 
-        Raises what ``work`` raises; IdempotencyConflict, OutcomeUnknown, and StateUnavailable
-        before anything is done.
+        Raises the errors of ``work``; before any work also IdempotencyConflict, OutcomeUnknown and
+        StateUnavailable.
         """
         key, request = record_key(call, idempotency_key), request_digest(call, spec)
         try:
@@ -141,7 +141,7 @@ class IdempotentCalls:
     async def _in_turn(
         self, key: RecordKey, request: bytes, spec: ComponentSpec, work: Work
     ) -> Outcome:
-        """Return the outcome of the call, once no other call under the key looks at its record."""
+        """Return the outcome of the call after waiting for earlier calls with the key."""
         calls = self._under_key.get(key)
         is_first = calls is None
         if calls is None:
@@ -170,7 +170,7 @@ class IdempotentCalls:
     async def _wait_for_replica(
         self, key: RecordKey, request: bytes, record: Record, calls: _CallsUnderKey
     ) -> Record:
-        """Return the record of a key once no other replica makes its call."""
+        """Return the record of a key after another replica's call has ended."""
         calls.request = record.request
         attempts = 0
         try:
@@ -191,10 +191,10 @@ class IdempotentCalls:
         work: Work,
         calls: _CallsUnderKey,
     ) -> Ok:
-        """Return what a call returns, and keep how it ended.
+        """Execute the call and save its outcome.
 
-        One that was cut off, or met a defect, may have been carried out: that is not known, and
-        matters where it must not be made twice.
+        A call that was interrupted or hit a defect may have been executed. Its outcome is marked as
+        unknown unless the tool is idempotent.
         """
         calls.request = request
         self._first_calls.inc()
@@ -229,7 +229,7 @@ def _record_of(request: bytes, outcome: bytes | None) -> Record:
 
 
 def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
-    """Return what a record says of a call. Raises IdempotencyConflict, OutcomeUnknown."""
+    """Return the outcome in a record. Raises IdempotencyConflict, OutcomeUnknown."""
     _check_same(record.request, request)
     if record.state is RecordState.UNKNOWN:
         raise OutcomeUnknown(

@@ -1,6 +1,6 @@
-"""Records of calls with an idempotency key: what a store promises, and the one in this process.
+"""Records of calls with an idempotency key: the interface of stores, and a store in memory.
 
-Of the records in memory no other process knows, and they end with it.
+Records in memory are visible to this process only and end with it.
 """
 
 import asyncio
@@ -22,31 +22,31 @@ from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.policy.tenant_share import has_share
 
 MAX_OUTCOME_BYTES = 262_144 + 1
-"""The largest outcome that is kept: 256 kB of JSON, and a byte before it that tells its kind."""
+"""Maximum outcome size: 256 kB of JSON and one byte for its kind."""
 
 
 class RecordKey(NamedTuple):
-    """The key of one record: a caller and its idempotency key, as SHA-256."""
+    """A record's key: the tenant, and a SHA-256 of caller and idempotency key."""
 
     tenant_id: str
     digest: bytes
 
 
 class RecordState(Enum):
-    """What has become of the call that a record is about."""
+    """The state of a recorded call."""
 
     CLAIMED = "claimed"
-    """There was no record, and now there is: whoever claimed the key makes the call."""
+    """The record was created by this claim; the claimant makes the call."""
     RUNNING = "running"
-    """The call was begun, and whoever makes it is there."""
+    """The call is running, and the replica that makes it is alive."""
     DONE = "done"
-    """The outcome is known."""
+    """The outcome is recorded."""
     UNKNOWN = "unknown"
-    """The outcome is not known, and never will be."""
+    """The outcome is lost."""
 
 
 class Record(NamedTuple):
-    """What a claim found. ``request`` is the digest of the call, see ``request_digest``."""
+    """The result of a claim; ``request`` is the digest from ``request_digest``."""
 
     state: RecordState
     request: bytes = b""
@@ -54,10 +54,11 @@ class Record(NamedTuple):
 
 
 class RecordStore(ABC):
-    """Keeps records for ``idempotency_ttl_s`` after the outcome of their call is known.
+    """Keeps records for ``idempotency_ttl_s`` after the end of their call.
 
-    A record is never dropped before, whatever the room: an outcome that has none is replaced by
-    the state UNKNOWN. Whoever got CLAIMED calls exactly one of the other methods afterwards.
+    Records are never dropped earlier: an outcome without space is replaced by the
+    state UNKNOWN. After CLAIMED, the caller must call exactly one of ``keep``, ``release`` and
+    ``mark_unknown``.
     """
 
     @abstractmethod
@@ -66,54 +67,54 @@ class RecordStore(ABC):
 
     @abstractmethod
     async def keep(self, key: RecordKey, outcome: bytes) -> bool:
-        """Keep the outcome of a claimed key; return False if it is not known from now on."""
+        """Save the outcome of a claimed key; return False if the state became UNKNOWN."""
 
     @abstractmethod
     async def release(self, key: RecordKey) -> None:
-        """Delete the record of a claimed key: nothing was sent or run."""
+        """Delete the record of a claimed key whose call was not made."""
 
     @abstractmethod
     def mark_unknown(self, key: RecordKey) -> None:
-        """Keep that the outcome of a claimed key is not known, as soon as that can be written."""
+        """Mark the outcome of a claimed key as unknown as soon as this can be written."""
 
     @abstractmethod
     def readiness(self) -> Mapping[str, object]:
-        """Return the state of the store, for readiness."""
+        """Return the state of the store for readiness."""
 
-    async def connect(self) -> None:  # noqa: B027 - memory has nothing to connect to
-        """Connect before the first call, if that takes little time."""
+    async def connect(self) -> None:  # noqa: B027 - not needed in memory
+        """Connect before the first call if this is quick."""
 
     async def run(self) -> None:
-        """Do what has to be done in the background, until cancelled."""
+        """Run background work until cancelled."""
         await asyncio.Event().wait()
 
     async def close(self) -> None:  # noqa: B027 - as above
-        """Write what is due, and close connections."""
+        """Write pending records and close connections."""
 
 
 def record_key(call: Call, idempotency_key: str) -> RecordKey:
-    """Return the key of a call's record: the same caller is the same tenant, user and agent.
+    """Return the key of a call's record, derived from tenant, user, agent and idempotency key.
 
-    A round that brings the input which its server required is a call of its own, by the state that
-    it brings: so what came before the input is not done twice either. An operator who stands in for
-    a caller has keys of his own, or would be answered with what the user's call was.
+    A follow-up with input that the server required has a separate key from its state, so the work
+    before the input is not repeated either. Operators acting for a caller have separate keys, so
+    that they do not receive the outcome of the user's call.
     """
     caller, brought = call.caller, call.input_responses
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
     operator = () if caller.stand_in is None else ("operator", *caller.token_log_fields.values())
-    digest = _digest(ascii(whole + operator).encode())  # a third of the time of JSON
-    return RecordKey(sys.intern(caller.tenant_id), digest)  # one text for all records of a tenant
+    digest = _digest(ascii(whole + operator).encode())  # takes a third of the time of JSON
+    return RecordKey(sys.intern(caller.tenant_id), digest)  # one string per tenant
 
 
 def request_digest(call: Call, spec: ComponentSpec) -> bytes:
-    """Return the SHA-256 of a call's tool, arguments and rights: of canonical JSON.
+    """Return the SHA-256 of a call's tool, arguments and permissions as canonical JSON.
 
-    Keys are sorted, and 1.0 is 1, as in RFC 8785: what passes a program in JavaScript changes so.
-    The tool is named as its server names it, so each spelling of its name is the same. ``call`` has
-    the arguments that are filled in. Roles and bound documents belong to it: another caller of the
-    same tenant, user and agent was answered with what only a wider one may read. So do the claims
-    of a JWT that is exchanged for the server's token.
+    Keys are sorted and 1.0 becomes 1 as in RFC 8785, because JavaScript programs change numbers in
+    this way. The tool has its server's name, so spellings are equal. ``call`` has completed
+    arguments. Roles and bound documents are included: otherwise callers of the same tenant, user
+    and agent received outcomes that only wider permissions may read. JWT claims are included if the
+    JWT is exchanged for the server's token.
     """
     brought, caller = call.input_responses, call.caller
     whole: tuple[object, ...] = (spec.name, call.arguments, brought and brought.responses)
@@ -128,7 +129,7 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
 
 
 def _canonical(value: object) -> object:
-    if isinstance(value, str):  # most are
+    if isinstance(value, str):  # the most frequent type
         return value
     if isinstance(value, dict):
         return {key: _canonical(value[key]) for key in sorted(value)}
@@ -142,9 +143,9 @@ def _digest(content: bytes) -> bytes:
 
 
 class UnusableRecordStore(RecordStore):
-    """Refuses every call with an idempotency key; ``problem`` is what the operator should set.
+    """Refuses all calls with an idempotency key; ``problem`` is the operator's next step.
 
-    ``is_wanted``: a setting asks for a store, so readiness is degraded.
+    With ``is_wanted`` a setting requires a store, so readiness is degraded.
     """
 
     def __init__(self, problem: str, *, is_wanted: bool) -> None:
@@ -152,7 +153,7 @@ class UnusableRecordStore(RecordStore):
         self._is_wanted = is_wanted
 
     def readiness(self) -> Mapping[str, object]:
-        """Return the state of the store, for readiness."""
+        """Return the state of the store for readiness."""
         status = "degraded" if self._is_wanted else "ok"
         return {"status": status, "store": "none", "problem": self._problem}
 
@@ -167,23 +168,23 @@ class UnusableRecordStore(RecordStore):
         raise error
 
     async def keep(self, key: RecordKey, outcome: bytes) -> NoReturn:
-        """Raise: no key is ever claimed."""
+        """Raise, because no key is ever claimed."""
         raise NotImplementedError(key, outcome)
 
     async def release(self, key: RecordKey) -> NoReturn:
-        """Raise: no key is ever claimed."""
+        """Raise, because no key is ever claimed."""
         raise NotImplementedError(key)
 
     def mark_unknown(self, key: RecordKey) -> NoReturn:
-        """Raise: no key is ever claimed."""
+        """Raise, because no key is ever claimed."""
         raise NotImplementedError(key)
 
 
 RECORD_BYTES = 700
-"""What a record takes without its outcome: key, digests, entries of tables (measured: 640)."""
+"""Memory of a record without its outcome: key, digests, table entries (measured: 640)."""
 
 DROP_S = 10.0
-"""Seconds between two checks for records whose time is over."""
+"""Seconds between two removals of expired records."""
 
 _CLAIMED = Record(RecordState.CLAIMED)
 
@@ -196,9 +197,9 @@ class _Kept:
 
 
 class MemoryRecordStore(RecordStore):
-    """Keeps records in memory: ``max_bytes`` of all tenants, shared fairly.
+    """Keeps records in memory, with ``max_bytes`` shared fairly among tenants.
 
-    A record that finds no room is refused before its call is made. ``clock`` returns seconds.
+    Calls without space for a record are refused before they are made. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -210,11 +211,13 @@ class MemoryRecordStore(RecordStore):
         self._clock = clock
         self._records: dict[RecordKey, _Kept] = {}
         self._ends: deque[tuple[float, RecordKey]] = deque()
-        """When each record ends whose call is over, the first to end first."""
+        """Expiry time and key of each finished record, earliest first."""
         self._of_tenant: dict[str, int] = {}
 
     async def claim(self, key: RecordKey, request: bytes) -> Record:
-        """Return the record of a key, or create it. Raises StateUnavailable if it has no room."""
+        """Return the record of a key, or create it. Raises StateUnavailable if there is too little
+        space.
+        """
         if self._ends and self._ends[0][0] <= self._clock():
             self.drop_ended()
         kept = self._records.get(key)
@@ -231,7 +234,7 @@ class MemoryRecordStore(RecordStore):
         return _CLAIMED
 
     async def keep(self, key: RecordKey, outcome: bytes) -> bool:
-        """Keep an outcome, or that it is not known if it is too large or finds no room."""
+        """Save an outcome; mark it as unknown if it is too large or space is missing."""
         if len(outcome) > MAX_OUTCOME_BYTES or not self._fits(key, len(outcome)):
             self.mark_unknown(key)
             return False
@@ -246,22 +249,22 @@ class MemoryRecordStore(RecordStore):
         self._drop(key)
 
     def mark_unknown(self, key: RecordKey) -> None:
-        """Keep that the outcome of a claimed key is not known."""
+        """Mark the outcome of a claimed key as unknown."""
         self._records[key].state = RecordState.UNKNOWN
         self._ends.append((self._clock() + self._ttl_s, key))
 
     def readiness(self) -> Mapping[str, object]:
-        """Return the state of the store, for readiness."""
+        """Return the state of the store for readiness."""
         return {"status": "ok", "store": "memory", "kept": len(self._records)}
 
     async def run(self) -> None:
-        """Free the memory of records whose time is over, until cancelled."""
+        """Remove expired records until cancelled."""
         while True:
             await asyncio.sleep(DROP_S)
             self.drop_ended()
 
     def drop_ended(self) -> None:
-        """Drop the records whose time is over."""
+        """Remove expired records."""
         now = self._clock()
         while self._ends and self._ends[0][0] <= now:
             self._drop(self._ends.popleft()[1])
@@ -273,7 +276,7 @@ class MemoryRecordStore(RecordStore):
     def _count(self, key: RecordKey, size: int) -> None:
         self.used_bytes += size
         of_tenant = self._of_tenant.pop(key.tenant_id, 0) + size
-        if of_tenant:  # no entry for a tenant without records: there may be any number of tenants
+        if of_tenant:  # drop tenants without records: their number is unlimited
             self._of_tenant[key.tenant_id] = of_tenant
 
     def _drop(self, key: RecordKey) -> None:

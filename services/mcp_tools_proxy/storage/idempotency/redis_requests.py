@@ -1,4 +1,4 @@
-"""Sends the store's requests to Redis: each within a second, and none right after Redis failed."""
+"""Requests to Redis with a timeout of a second and a pause after failures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,33 +13,34 @@ T = TypeVar("T")
 Send = Callable[[], Awaitable[T]]
 
 CALL_SLOTS = 32
-"""Calls that use Redis at once; the others wait for a slot, which is no failure of Redis."""
+"""Concurrent calls that use Redis; waiting for a slot does not count as a failure of Redis."""
 
 UPKEEP_SLOTS = 8
-"""Connections by which leases are renewed whatever calls do: one tenant's 2,500 replays took all,
-and another tenant's call lost its lease."""
+"""Connections reserved to renew leases. Without them, 2,500 replays of one tenant used all, and a
+call of another tenant lost its lease.
+"""
 
 MAX_CONNECTIONS = CALL_SLOTS + UPKEEP_SLOTS
 
 WAIT_S = 1.0
-"""Longest wait of one call for Redis."""
+"""Maximum wait of one call for Redis in seconds."""
 
 RETRY_S = 1.0
-"""Seconds for which Redis is left alone after it failed."""
+"""Seconds without requests of calls after a failure of Redis."""
 
-_FAILURES = (RedisError, OSError)  # TimeoutError is an OSError
+_FAILURES = (RedisError, OSError)  # includes TimeoutError, a subclass of OSError
 
 
 class RedisDown(Exception):
-    """Redis did not do what it was sent."""
+    """Redis did not execute a request."""
 
 
 class RedisRefused(RedisDown):
-    """Redis answered with an error, so it has changed nothing."""
+    """Redis returned an error, so nothing was changed."""
 
 
 class RedisRequests:
-    """Sends requests of calls, and those of upkeep, which no call delays.
+    """Sends requests of calls and of upkeep, with separate slots.
 
     ``on_failure`` is called when a request of a call fails; ``clock`` returns seconds.
     """
@@ -52,14 +53,15 @@ class RedisRequests:
         self._retry_at: float | None = None
 
     async def for_call(self, send: Send[T]) -> T:
-        """Return what a request of a call returns.
+        """Return the result of a call's request.
 
-        Raises RedisDown if Redis fails, or did a moment ago; RedisRefused for its error.
+        Raises RedisDown if Redis fails or failed within RETRY_S; RedisRefused if it returns an
+        error.
         """
         self._check_not_failing()
         try:
             async with self._call_slots:
-                self._check_not_failing()  # 640 calls in a queue waited a second each, 32 at a time
+                self._check_not_failing()  # 640 queued calls waited a second each, 32 at a time
                 return await _in_time(send)
         except RedisRefused:
             self._on_failure()
@@ -70,12 +72,12 @@ class RedisRequests:
             raise
 
     async def for_upkeep(self, send: Send[T]) -> T:
-        """Return what a request returns. Raises RedisDown."""
+        """Return the result of a request for upkeep. Raises RedisDown."""
         async with self._upkeep_slots:
             return await _in_time(send)
 
     def works_again(self) -> None:
-        """Forget that Redis failed: calls may use it at once."""
+        """End the pause after a failure."""
         self._retry_at = None
 
     def _check_not_failing(self) -> None:

@@ -1,12 +1,12 @@
-"""Records of calls in a Redis that replicas share: any of them answers a call that comes again.
+"""Records of calls in Redis, shared by replicas: any replica can answer a repeated call.
 
-A replica that makes a call holds a lease on its record and renews it. A record whose lease has
-ended has lost its replica between sending and knowing: nobody makes that call again.
+A replica that makes a call holds a lease on its record and renews it. If the lease of a running
+call has expired, its replica was lost after sending and the outcome is unknown; the call is not
+repeated.
 
-Records change by Lua scripts, each in one step. A record is a hash: ``state``, ``owner`` (whoever
-makes the call), ``lease`` (until when the owner counts as there, in milliseconds) and ``content``,
-which is encrypted. What a tenant's records take is a hash as well: bytes by the time at which they
-were added. All times are those of Redis.
+Lua scripts change records atomically. A record is a hash: ``state``, ``owner`` (a random id of the
+claim), ``lease`` (expiry in milliseconds) and encrypted ``content``. A tenant's usage is a hash of
+bytes by time slice. All times are from the clock of Redis.
 """
 
 import asyncio
@@ -40,17 +40,18 @@ from mcp_tools_proxy.storage.record_cipher import RecordCipher
 from mcp_tools_proxy.storage.redis_pool import KEY_PREFIX, RedisPool, eviction_problem
 
 RENEW_S = 3.0
-"""Seconds between two checks of Redis, at which leases are renewed."""
+"""Seconds between two checks of Redis, which also renew leases."""
 
 LEASE_S = 10.0
-"""Seconds for which a replica counts as there after it has renewed a lease."""
+"""Duration of a lease in seconds."""
 
 RUNNING_TTL_S = 3600.0
-"""Seconds for which the record of a call that runs is kept without a renewal: a replica that was
-frozen for longer than outcomes are kept goes on with its call."""
+"""Seconds that the record of a running call lives without renewal. A replica that was frozen for
+longer than outcomes are kept continues its call.
+"""
 
 RECORD_BYTES = 500
-"""What a record takes in Redis without its outcome (measured: 420)."""
+"""Size of a record in Redis without its outcome (measured: 420)."""
 
 DIGEST_BYTES = 32
 
@@ -61,7 +62,7 @@ _STATES = {
     for state in (RecordState.RUNNING, RecordState.DONE, RecordState.UNKNOWN)
 }
 _EXPIRED = b"expired"
-"""What a claim calls the state ``running`` where the lease has ended."""
+"""Result of a claim for a running record with an expired lease."""
 
 _AWAY = (
     "this request did nothing: calls with an idempotency key cannot be recorded right now; try "
@@ -92,7 +93,7 @@ local function reserve(key, size, ttl, limit)
   return true
 end
 """
-"""Counts ``size`` bytes of a tenant in, in slices of a tenth of the time that records are kept."""
+"""Adds ``size`` bytes to a tenant's usage, in slices of a tenth of the retention time."""
 
 _WRITE = """
 local function write(state, content, lease, ttl)
@@ -116,11 +117,11 @@ end
 write('running', ARGV[2], now + ARGV[3], tonumber(ARGV[4]))
 return {{'claimed'}}
 """
-"""Reads a record, or creates it, unless it is later than it may be. KEYS: the record, its tenant's
+"""Reads or creates a record; creates nothing after the latest time. KEYS: the record, the tenant's
 bytes.
 
-ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit, the time for
-which outcomes are kept, and the latest time.
+ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit, the
+retention time of outcomes, and the latest time.
 """
 
 _RENEW_SCRIPT = f"""{_NOW}
@@ -152,7 +153,7 @@ end
 write(ARGV[3], ARGV[2], 0, ttl)
 return 'written'
 """
-"""Writes how a call has ended. ARGV: owner, content, state, time to live, size, limit."""
+"""Writes the end of a call. ARGV: owner, content, state, time to live, size, limit."""
 
 _RELEASE_SCRIPT = f"""{_NOW}{_RESERVE}
 if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
@@ -160,16 +161,16 @@ if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
   reserve(KEYS[2], -tonumber(ARGV[2]), tonumber(ARGV[3]), math.huge)
 end
 """
-"""Deletes a record that is the owner's, and gives its bytes back. KEYS: see ``_CLAIM_SCRIPT``.
+"""Deletes a record of this owner and returns its bytes. KEYS: see ``_CLAIM_SCRIPT``.
 
-ARGV: owner, size, and the time for which outcomes are kept, in milliseconds.
+ARGV: owner, size, and the retention time of outcomes in milliseconds.
 """
 
 _PROBE_SCRIPT = f"""{_NOW}
 redis.call('SET', KEYS[1], '', 'PX', 1000)
 return now
 """
-"""Writes a key that ends soon: shows whether scripts may run, and anything can be written.
+"""Writes a short-lived key to check that scripts and writes work.
 
 Returns the time of Redis in milliseconds.
 """
@@ -179,26 +180,26 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Owned:
-    """A record that this replica has claimed; ``owner`` is another one for each claim."""
+    """A record claimed by this replica; ``owner`` is random for each claim."""
 
     owner: bytes
     request: bytes
     outcome: bytes | None = None
-    """How the call has ended; empty if that is not known, None while it runs."""
+    """The outcome; empty if it is unknown, None while the call runs."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the record is written: a lease that is renewed late would undo its end."""
+    """Held while the record is written: a late renewal would otherwise overwrite its end."""
 
     def ended(self) -> Record:
-        """Return the record of a call that has ended."""
+        """Return the record of a finished call."""
         state = RecordState.DONE if self.outcome else RecordState.UNKNOWN
         return Record(state, self.request, self.outcome or b"")
 
 
 class RedisRecordStore(RecordStore):
-    """Keeps records in Redis: at most ``max_bytes`` of each tenant.
+    """Keeps records in Redis, with at most ``max_bytes`` per tenant.
 
-    ``run`` renews leases, writes what could not be written, and looks whether the Redis may evict
-    keys: then a record could be lost, and no call with a key is made. ``name`` of the pool and
+    ``run`` renews leases, retries pending writes, and checks whether Redis may evict keys. If it
+    may, records could be lost, and calls with a key are refused. The pool's ``name`` and
     ``variable``, the setting with its URL, are for log lines and readiness.
     """
 
@@ -232,22 +233,22 @@ class RedisRecordStore(RecordStore):
         self._has_work = asyncio.Event()
         self._requests = RedisRequests(self._has_work.set, clock)
         self._owned: dict[RecordKey, _Owned] = {}
-        """Records whose calls run here, or whose outcome could not be written yet."""
+        """Records whose calls run here, or whose outcome is not written yet."""
         self._released: dict[bytes, RecordKey] = {}
-        """Records to be deleted, by their owner: their calls were not made."""
+        """Records to delete, by owner; their calls were not made."""
         self._ahead_ms = 0.0
-        """How far the clock of Redis is ahead of ours."""
+        """Difference of the clock of Redis to ours."""
         self._leases_end_from = 0.0
-        """Until then an ended lease may be one that nobody could renew, for Redis was away."""
+        """Until then, leases may have expired only because Redis was unavailable for renewals."""
         self._was_up = False
         self._problem: str | None = "Redis has not answered yet"
-        """Why no records can be kept; None while they can."""
+        """Reason why records cannot be stored, or None."""
 
     def __repr__(self) -> str:
         return f"<RedisRecordStore {self._name} {self._problem or 'up'}>"
 
     def readiness(self) -> Mapping[str, object]:
-        """Return the state of the store, for readiness."""
+        """Return the state of the store for readiness."""
         if self._problem is None:
             return {"status": "ok", "store": "redis"}
         return {"status": "degraded", "store": "redis", "problem": self._problem}
@@ -255,10 +256,10 @@ class RedisRecordStore(RecordStore):
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Return the record of a key, or create it.
 
-        Raises StateUnavailable; OutcomeUnknown for a record that none of our keys can decrypt.
+        Raises StateUnavailable; OutcomeUnknown for a record that no key decrypts.
         """
         ended = self._owned.get(key)
-        if ended is not None:  # and Redis does not know yet
+        if ended is not None:  # not yet written to Redis
             return ended.ended()
         if self._problem is not None:
             raise StateUnavailable(_AWAY, reason=self._problem)
@@ -279,9 +280,9 @@ class RedisRecordStore(RecordStore):
         return self._read(key, *found)
 
     async def _claim_for_call(self, key: RecordKey, own: _Owned) -> list[bytes]:
-        """Return what ``_claim`` does. Raises StateUnavailable.
+        """Return the result of ``_claim``. Raises StateUnavailable.
 
-        Whatever cuts the claim off, the record may be there all the same: it is deleted later.
+        An interrupted claim may have created the record, which is then scheduled for deletion.
         """
         is_answered = True
 
@@ -302,7 +303,7 @@ class RedisRecordStore(RecordStore):
         return answer
 
     async def keep(self, key: RecordKey, outcome: bytes) -> bool:
-        """Write an outcome; one that cannot be written now is written by ``run``."""
+        """Save an outcome; if this fails, ``run`` retries it."""
         own = self._owned[key]
         own.outcome = outcome if len(outcome) <= MAX_OUTCOME_BYTES else b""
         with contextlib.suppress(RedisDown):
@@ -310,7 +311,7 @@ class RedisRecordStore(RecordStore):
         return bool(own.outcome)
 
     async def release(self, key: RecordKey) -> None:
-        """Delete the record of a claimed key; ``run`` does it if Redis fails now."""
+        """Delete the record of a claimed key; if this fails, ``run`` retries it."""
         own = self._owned.pop(key)
         self._delete_later(key, own)
         async with own.lock:
@@ -318,16 +319,16 @@ class RedisRecordStore(RecordStore):
                 await self._requests.for_call(lambda: self._delete(own.owner))
 
     def mark_unknown(self, key: RecordKey) -> None:
-        """Write that an outcome is not known, in ``run``."""
+        """Mark the outcome as unknown; ``run`` writes it."""
         self._owned[key].outcome = b""
         self._has_work.set()
 
     async def connect(self) -> None:
-        """Check whether the Redis is there and fit; waits a second at most."""
+        """Check that Redis is usable; waits at most a second."""
         await self._check_redis()
 
     async def run(self) -> None:
-        """Renew leases and write what is due, every few seconds, until cancelled."""
+        """Renew leases and retry pending writes every few seconds, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._renew_s):
@@ -337,14 +338,14 @@ class RedisRecordStore(RecordStore):
             await self._check_redis()
 
     async def close(self) -> None:
-        """Write what is due, once, and drop the connections."""
+        """Try pending writes once, and close the connections."""
         for own in self._owned.values():
             own.outcome = own.outcome or b""
         await self._check_redis()
         await self._redis.connection_pool.disconnect()
 
     async def _check_redis(self) -> None:
-        """Check that the Redis is fit and takes what is written, and do what is due there."""
+        """Check that Redis is usable and writable, and do the pending work."""
         try:
             memory = await self._requests.for_upkeep(partial(self._redis.info, "memory"))
             problem = self._problem_in(memory)
@@ -361,7 +362,7 @@ class RedisRecordStore(RecordStore):
         self._note(problem)
 
     async def _probe(self) -> int:
-        """Check that anything can be written; return the time of Redis in milliseconds."""
+        """Check that writes work; return the time of Redis in milliseconds."""
         return int(await self._probe_script([_PROBE_NAME]))
 
     def _note(self, problem: str | None) -> None:
@@ -381,17 +382,17 @@ class RedisRecordStore(RecordStore):
         return problem and f"{problem}, or name another Redis in MCP_PROXY_STATE_URL"
 
     async def _work_off(self) -> None:
-        """Delete, renew and write all that is due; what fails stays due."""
+        """Run all pending deletions, renewals and writes; failed ones remain pending."""
         due = [partial(self._delete, owner) for owner in self._released]
         for key, own in self._owned.items():
             due.append(partial(self._renew if own.outcome is None else self._finish, key, own))
         await asyncio.gather(*map(self._requests.for_upkeep, due), return_exceptions=True)
 
     async def _claim(self, key: RecordKey, own: _Owned) -> list[bytes]:
-        """Return "claimed", "full" or "late"; or "found", and the record's state and content.
+        """Return "claimed", "full" or "late"; or "found" with the record's state and content.
 
-        One that Redis gets to later than anybody waits for it changes nothing: it would claim the
-        key for a call that was refused, and for an hour if this replica ends before it deletes it.
+        A claim that Redis executes after its caller stopped waiting changes nothing. Otherwise it
+        would block the key of a refused call, for an hour if this replica ends before deleting it.
         """
         name = _name_of(key)
         content = self._encrypt(own.request, name, RecordState.RUNNING)
@@ -403,7 +404,7 @@ class RedisRecordStore(RecordStore):
         return answer
 
     async def _renew(self, key: RecordKey, own: _Owned) -> None:
-        """Extend a lease; create the record again if Redis has lost it."""
+        """Extend a lease; if Redis has lost the record, create it again."""
         async with own.lock:
             if own.outcome is not None or self._owned.get(key) is not own:
                 return
@@ -415,7 +416,7 @@ class RedisRecordStore(RecordStore):
                 self._log_loss()
 
     async def _finish(self, key: RecordKey, own: _Owned) -> None:
-        """Write how a call has ended; an outcome without room as one that is not known."""
+        """Write the end of a call; without space for the outcome, as unknown."""
         async with own.lock:
             outcome = own.outcome or b""
             written = await self._write_end(key, own, outcome)
@@ -448,11 +449,11 @@ class RedisRecordStore(RecordStore):
             self._released.pop(owner, None)
 
     def _log_loss(self) -> None:
-        """Log that a record was lost while its call ran, so that the call may be made twice."""
+        """Log the loss of a running call's record; the call may be made twice."""
         log.error("idempotency.record_lost", store=self._name)
 
     def _read(self, key: RecordKey, state: bytes, encrypted: bytes) -> Record:
-        """Return the record. Raises OutcomeUnknown if it cannot be read."""
+        """Return the decrypted record. Raises OutcomeUnknown if it is unreadable."""
         written = b"running" if state == _EXPIRED else state
         decrypted = self._cipher.decrypt(encrypted, _bound_to(_name_of(key), written))
         if decrypted is None or written not in _STATES:
@@ -470,7 +471,9 @@ class RedisRecordStore(RecordStore):
         return self._cipher.encrypt(content, _bound_to(name, state.value.encode()))
 
     def _usage_name(self, key: RecordKey) -> bytes:
-        """Return the key of a tenant's bytes, whose slices depend on the time they are kept."""
+        """Return the key of a tenant's bytes; it includes the retention time, which sets the
+        slices.
+        """
         return f"{_prefix_of(key)}:bytes:{self._ttl_ms}".encode()
 
 
@@ -479,11 +482,11 @@ def _name_of(key: RecordKey) -> bytes:
 
 
 def _bound_to(name: bytes, state: bytes) -> bytes:
-    """Return what a record's content is bound to: nobody can put it elsewhere, or end its call."""
+    """Return the associated data of a record: content cannot be moved or its state changed."""
     return name + b":" + state
 
 
 def _prefix_of(key: RecordKey) -> str:
-    """Return the begin of a tenant's keys; in braces, so that one node of a cluster has them."""
+    """Return a tenant's key prefix; the braces keep its keys on one cluster node."""
     tenant = sha256(key.tenant_id.encode()).hexdigest()[:16]
     return f"{KEY_PREFIX}:idempotency:{{{tenant}}}"

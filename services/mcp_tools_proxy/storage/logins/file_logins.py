@@ -1,7 +1,7 @@
-"""Logins in a folder: a file for each owner, for one machine.
+"""Logins in a folder of one machine, with one file per owner.
 
-A change holds one lock of the folder, for as long as it takes to write a small file. A lease is the
-lock of another file, one for each owner.
+A change locks the folder while it writes a small file. A lease is a lock on a separate file per
+owner.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _FOLDER_MODE = 0o700
 _OTHERS = 0o077
 
 WRITE_WAIT_S = 10.0
-"""Seconds that a change waits for others; each takes milliseconds."""
+"""Seconds that a change waits for the folder's lock; each change takes milliseconds."""
 
 _WRITE_LOCK = b"the folder"
 _WRITE_LOCK_NAME = ".lock"
@@ -56,32 +56,32 @@ log = structlog.get_logger()
 
 
 class UnreadableLogin(Exception):
-    """A file that holds no login which this release can read; it is left as it is."""
+    """A file contains no login that this release can read; it remains unchanged."""
 
 
 class FileLogins:
-    """A LoginStore over a folder, which several processes of one machine may share."""
+    """A LoginStore in a folder that several processes of one machine can share."""
 
     def __init__(self, folder: Path, *, quota: Quota | None = None) -> None:
         self._folder = folder
         self._quota = quota
         self._tenants: dict[str, str] = {}
-        """The tenant by the name of a file, which is a digest of the owner."""
+        """Tenants by file name, a digest of the owner."""
         self._queue = LeaseQueue()
         self._has_warned = False
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
-        """Return the login of an owner, None where there is none."""
+        """Return the login of an owner, or None."""
         path = self._path_of(owner)
         return await self._in_thread(lambda: self._read(path, owner))
 
     async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
-        """Write a login in place of any other one of its owner, but for one that is unreadable."""
+        """Write a login, replacing the owner's previous one unless it is unreadable."""
         stored = StoredLogin(owner=owner, binding=binding, sealed=sealed, version=new_version())
         path = self._path_of(owner)
 
         def write() -> None:
-            self._read(path, owner)  # what a newer release has written is not lost
+            self._read(path, owner)  # raises for a login written by a newer release
             if self._quota is not None and owner.tenant_id:
                 self._check_quota(self._quota, path, stored)
             write_login(path, stored)
@@ -92,7 +92,7 @@ class FileLogins:
     async def replace(
         self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False
     ) -> StoredLogin | None:
-        """Write a login in place of ``stored``; None, and nothing, if that is no longer there."""
+        """Replace ``stored``; return None, without writing, if it has changed."""
         newer = replace(stored, sealed=sealed, version=new_version(), refresh_sent=refresh_sent)
         path = self._path_of(stored.owner)
 
@@ -107,7 +107,7 @@ class FileLogins:
         return await self._change(write)
 
     async def remove(self, stored: StoredLogin) -> bool:
-        """Remove a login; False, and nothing, if ``stored`` is no longer there."""
+        """Remove a login; return False, without removing, if it differs from ``stored``."""
         path = self._path_of(stored.owner)
 
         def remove() -> bool:
@@ -120,7 +120,7 @@ class FileLogins:
         return await self._change(remove)
 
     async def owners(self, tenant_id: str, *, server_id: str | None = None) -> Sequence[LoginOwner]:
-        """Return whose logins there are: of one tenant, or with "" those of the deployment."""
+        """Return the owners of one tenant's logins; "" is the deployment."""
         found = await self._in_thread(self._all_owners)
         return sorted_owners(found, tenant_id, server_id)
 
@@ -128,7 +128,7 @@ class FileLogins:
     async def lease(
         self, owner: LoginOwner, *, wait_s: float = LEASE_WAIT_S
     ) -> AsyncIterator[StoredLogin | None]:
-        """Hold the only lease on a login, and return the login as it is now."""
+        """Hold the exclusive lease on a login, and return its current state."""
         if await self.find(owner) is None:
             yield None
             return
@@ -136,7 +136,7 @@ class FileLogins:
             yield await self.find(owner)
 
     async def _change(self, change: Callable[[], T]) -> T:
-        """Run a change under the folder's lock, to its end also when the caller is cancelled."""
+        """Run a change under the folder's lock; it completes even if the caller is cancelled."""
         await self._in_thread(lambda: prepare_folder(self._folder))
         return await asyncio.shield(asyncio.ensure_future(self._change_locked(change)))
 
@@ -193,7 +193,7 @@ class FileLogins:
         return present is not None and present.version == stored.version
 
     def _check_quota(self, quota: Quota, path: Path, stored: StoredLogin) -> None:
-        """Check the quota of the login's tenant, under the lock of the folder."""
+        """Check the tenant's quota, under the folder's lock."""
         others, old = Usage(), Usage()
         for file in login_files(self._folder):
             if file != path and self._tenant_of(file) != stored.owner.tenant_id:
@@ -241,7 +241,7 @@ def _unavailable(error: OSError) -> LoginsUnavailable:
 
 
 def read_login(path: Path) -> tuple[StoredLogin, bool] | None:
-    """Return the login in a file, and whether other users may read the file; None for no file.
+    """Return the login in a file and whether other users may read it; None without a file.
 
     Raises OSError, UnreadableLogin.
     """
@@ -255,7 +255,7 @@ def read_login(path: Path) -> tuple[StoredLogin, bool] | None:
 
 
 def write_login(path: Path, stored: StoredLogin) -> None:
-    """Write a login, to the disk, in place of that in the file. Raises OSError."""
+    """Write a login's file and sync it to disk. Raises OSError."""
     write_atomically(path, dump_login(stored), new_file_mode=_MODE)
     sync_folder(path.parent)
 
@@ -285,7 +285,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk: a refresh token of before must not come back."""
+    """Sync a folder to disk, so that an old refresh token cannot reappear."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -320,10 +320,11 @@ def _login_of(path: Path, content: bytes) -> StoredLogin:
 
 
 async def try_lock(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of a file until it is closed; None if another does.
+    """Lock a file and return its descriptor, which holds the lock until closed; None if it is
+    locked.
 
-    The file is created where it is missing. Runs in a thread; a lock that is got after the caller
-    was cancelled is released. Raises OSError.
+    Creates a missing file. Runs in a thread; a lock acquired after the caller was cancelled is
+    released. Raises OSError.
     """
     attempt = asyncio.ensure_future(asyncio.to_thread(_try_lock, path))
     try:
@@ -334,7 +335,7 @@ async def try_lock(path: Path) -> int | None:
 
 
 def remove_lock(path: Path) -> None:
-    """Remove the file of a lock unless another holds it. Raises OSError."""
+    """Remove a lock file unless it is locked. Raises OSError."""
     descriptor = _try_lock(path)
     if descriptor is not None:
         path.unlink(missing_ok=True)
@@ -346,7 +347,7 @@ def _try_lock(path: Path) -> int | None:
     with suppress(BlockingIOError, FileNotFoundError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_ino == path.stat().st_ino:  # else another has removed it
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:  # otherwise the file was removed
                 locked, descriptor = descriptor, -1
                 return locked
         finally:

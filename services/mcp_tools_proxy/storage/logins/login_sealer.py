@@ -1,4 +1,4 @@
-"""Seals logins, so that neither a store nor a copy of it has a token in the clear."""
+"""Encryption of logins for storage."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _SealedLogin:
-    """What is sealed of a login; its owner and its binding are sealed with it."""
+    """The encrypted part of a login; its owner and binding are associated data."""
 
     format: int
     access_token: str
@@ -34,13 +34,13 @@ _CONTENT = TypeAdapter(_SealedLogin)
 
 
 class LoginSealer:
-    """Seals with the first of ``keys``, and opens what any of them has sealed."""
+    """Encrypts with the first of ``keys`` and decrypts with any of them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._cipher = RecordCipher(keys)
 
     def seal(self, login: Login) -> bytes:
-        """Return a login sealed. Raises ValueError for text that has no UTF-8."""
+        """Return an encrypted login. Raises ValueError for text without UTF-8 encoding."""
         content = _SealedLogin(
             format=FORMAT,
             access_token=login.access_token,
@@ -57,19 +57,19 @@ class LoginSealer:
             encoded = _CONTENT.dump_json(content)
         except (PydanticSerializationError, UnicodeEncodeError):
             encoded = None
-        if encoded is None:  # outside of the except: its exception quotes the token
+        if encoded is None:  # outside the except: its exception quotes the token
             raise ValueError("a login has text that cannot be encoded")
         return self._cipher.encrypt(encoded, sealed_with(login.owner, login.binding))
 
     def is_of_first_key(self, sealed: bytes, owner: LoginOwner, binding: LoginBinding) -> bool:
-        """Return whether the first of the keys has sealed a login of this owner and binding."""
+        """Return whether a login of this owner and binding is encrypted with the first key."""
         return self._cipher.is_of_first_key(sealed, sealed_with(owner, binding))
 
     def open(self, sealed: bytes, owner: LoginOwner, binding: LoginBinding) -> Login | None:
-        """Return the login that was sealed for this owner and this binding.
+        """Return the login encrypted for this owner and binding.
 
-        None for a login of another owner or binding, and where no key of ours has sealed it. Raises
-        LoginsUnavailable for one that a newer release has sealed.
+        None if the owner or binding differs, or no key decrypts it. Raises LoginsUnavailable if a
+        newer release encrypted it.
         """
         encoded = self._cipher.decrypt(sealed, sealed_with(owner, binding))
         if encoded is None:

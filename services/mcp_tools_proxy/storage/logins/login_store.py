@@ -1,6 +1,6 @@
-"""What a store of logins promises: one for each owner, changed only by who knows its version.
+"""Interface of login stores: one login per owner, changed by optimistic locking on its version.
 
-With what all stores have in common: the queue for leases, and owners and bindings as text.
+Also contains the queue for leases, and owners and bindings as text.
 """
 
 import asyncio
@@ -18,100 +18,101 @@ from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.server import Grant, LoginFor
 
 LEASE_S = 30.0
-"""Seconds after which a lease of a replica that was lost ends."""
+"""Seconds until the lease of a lost replica expires."""
 
 LEASE_WAIT_S = LEASE_S + 5.0
-"""Seconds that a renewal waits for another one: longer than the lease of a lost replica."""
+"""Seconds that a renewal waits for another one; longer than a lost replica's lease."""
 
 UNREADABLE = "the login for this server cannot be used now; try again later"
-"""What callers read where the store fails; the reason is for records."""
+"""Message for callers if the store fails; the reason is logged."""
 
 BUSY = "the login for this server is being renewed; try again in a few seconds"
 
 POLL_S = 0.05
-"""Seconds between two attempts to get a lease."""
+"""Seconds between two attempts to acquire a lease."""
 
 _PURPOSE = "mcp-tools-proxy login, 1"
-"""Stands first in what a login is sealed with: nothing else that is ever sealed begins so."""
+"""Prefix of the associated data of a login; no other encrypted data begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogin:
-    """A login as a store has it: sealed, and to what it is bound in the clear.
+    """A login in a store: encrypted, with its binding in plain text.
 
-    The binding in the clear is for a login that its entry does not fit any more: it is revoked
-    where it came from. ``LoginSealer`` opens the login with that very binding only.
+    The plain binding is used to revoke a login that no longer matches its entry, at its issuer.
+    ``LoginSealer`` decrypts the login only with this binding.
     """
 
     owner: LoginOwner
     binding: LoginBinding
     sealed: bytes = field(repr=False)
     version: str
-    """Another one after each write, also than those of a login that was removed."""
+    """Changes on each write; versions of removed logins are never reused."""
     refresh_sent: bool = False
-    """Whether its refresh token is on the way, or was when the gateway that sent it was killed.
+    """Whether its refresh token was sent without a recorded result, possibly by a killed gateway.
 
-    It is never sent a second time: an issuer takes that for a theft, and revokes the login.
+    It is never sent again: an issuer treats that as theft and revokes the login.
     """
 
 
 class LoginStore(Protocol):
-    """Logins of owners. Each method raises LoginsUnavailable while the store does not work.
+    """Logins of owners. Methods raise LoginsUnavailable while the store fails.
 
-    A refresh goes: ``lease``; if ``refresh_sent``, the login is lost, but for a late answer; else
-    ``replace`` with ``refresh_sent`` before the token is sent; ``replace`` with the new login, or
-    with the old one where the issuer certainly has not used the token.
+    A refresh takes a ``lease``. If ``refresh_sent`` is set, the login is lost unless a late
+    response arrives. Otherwise it calls ``replace`` with ``refresh_sent`` before it sends the
+    token, then ``replace`` with the new login, or with the old one if the issuer certainly did not
+    use the token.
     """
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
-        """Return the login of an owner, None where there is none."""
+        """Return the login of an owner, or None."""
 
     async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
-        """Write the login of a new sign-in in place of any other one of its owner.
+        """Write the login of a new sign-in, replacing the owner's previous one.
 
-        Raises QuotaExceeded where the store has a quota; logins of the deployment have none.
+        Raises QuotaExceeded if the store has a quota; logins of the deployment are exempt.
         """
 
     async def replace(
         self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False
     ) -> StoredLogin | None:
-        """Write a login in place of ``stored``; None, and nothing, if that is no longer there.
+        """Replace ``stored``; return None, without writing, if it has changed.
 
-        Raises QuotaExceeded as ``put`` does, if the login is larger than before: an issuer or a
-        server could let stored logins grow, 64 kB each.
+        Raises QuotaExceeded like ``put`` if the login grows: an issuer or server could otherwise
+        increase stored logins by 64 kB each.
         """
 
     async def remove(self, stored: StoredLogin) -> bool:
-        """Remove a login; False, and nothing, if ``stored`` is no longer there."""
+        """Remove a login; return False, without removing, if it differs from ``stored``."""
 
     async def owners(self, tenant_id: str, *, server_id: str | None = None) -> Sequence[LoginOwner]:
-        """Return whose logins there are: of one tenant, or with "" those of the deployment."""
+        """Return the owners of one tenant's logins; "" is the deployment."""
 
     def lease(
         self, owner: LoginOwner, *, wait_s: float = LEASE_WAIT_S
     ) -> AbstractAsyncContextManager[StoredLogin | None]:
-        """Hold the only lease on a login, over all replicas, and return the login as it is now.
+        """Hold the exclusive lease on a login across replicas, and return its current state.
 
-        Yields None where there is no login. Waits while another holds it; raises LoginsUnavailable
-        after ``wait_s``. Nothing is locked that reads, ``put`` and ``remove`` would wait for: a
-        holder that was too slow notices at its ``replace``.
+        Yields None without a login. Waits for other holders; raises LoginsUnavailable after
+        ``wait_s``. A lease blocks neither reads nor ``put`` and ``remove``: a holder whose lease
+        expired fails at ``replace``.
         """
 
 
 def is_growing(stored: StoredLogin, newer: StoredLogin) -> bool:
-    """Return whether a tenant's login becomes larger by a change."""
+    """Return whether a tenant's login becomes larger."""
     return bool(stored.owner.tenant_id) and len(newer.sealed) > len(stored.sealed)
 
 
 def new_version() -> str:
-    """Return a version that no login has had."""
+    """Return a unique random version."""
     return secrets.token_hex(16)
 
 
 def sorted_owners(
     owners: Iterable[LoginOwner], tenant_id: str, server_id: str | None
 ) -> Sequence[LoginOwner]:
-    """Return those of one tenant, and of one server unless that is None, by server and user."""
+    """Return the owners of a tenant, optionally of one server, sorted by server and user."""
     return sorted(
         (
             owner
@@ -123,9 +124,9 @@ def sorted_owners(
 
 
 class LeaseQueue:
-    """The leases that one store waits for, by the keys of their owners.
+    """Serializes lease attempts of one store by owner key.
 
-    Within one process one waits at a time, so that few poll what replicas share.
+    Of each process, only one waiter per key polls the shared store.
     """
 
     def __init__(self) -> None:
@@ -135,9 +136,9 @@ class LeaseQueue:
     async def turn(
         self, key: bytes, attempt: Callable[[], Awaitable[bool]], *, wait_s: float
     ) -> AsyncIterator[None]:
-        """Call ``attempt`` until it returns True, for ``wait_s``; keep others of this store out.
+        """Call ``attempt`` until it returns True, at most for ``wait_s``; then run the body.
 
-        Raises LoginsUnavailable if it never does.
+        Others in this process wait for the body's end. Raises LoginsUnavailable on timeout.
         """
         lock = self._locks.get(key)
         if lock is None:
@@ -167,11 +168,11 @@ def _busy() -> LoginsUnavailable:
 
 
 def owner_text(owner: LoginOwner) -> str:
-    """Return an owner as text, another one for each owner. Raises ValueError for an invalid one.
+    """Return a unique text for an owner. Raises ValueError for an invalid owner.
 
-    A user without a tenant would be kept among the logins of the deployment. The text is a JSON
-    list, whose UTF-8 keeps lone surrogates as they are: escaped, two of them would be the same as
-    the character that they are halves of.
+    A user without a tenant would be stored among the deployment's logins. The text is a JSON list;
+    UTF-8 preserves lone surrogates. Escaped, two of them would equal the character that they encode
+    together.
     """
     of_deployment = owner.login_for is LoginFor.DEPLOYMENT
     if of_deployment == bool(owner.tenant_id):
@@ -182,7 +183,7 @@ def owner_text(owner: LoginOwner) -> str:
 
 
 def owner_key(owner: LoginOwner) -> bytes:
-    """Return the 32 bytes by which the login of an owner is found."""
+    """Return the 32-byte key of an owner's login."""
     return sha256(encoded(owner_text(owner))).digest()
 
 
@@ -192,23 +193,23 @@ def binding_text(binding: LoginBinding) -> str:
 
 
 def sealed_with(owner: LoginOwner, binding: LoginBinding) -> bytes:
-    """Return what a login is sealed together with: it opens with the same only."""
+    """Return the associated data of a login's encryption."""
     owner_text(owner)
     return encoded(_text_of([_PURPOSE, *_owner_fields(owner), *_binding_fields(binding)]))
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as bytes, whatever characters it has."""
+    """Encode a text, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decoded(content: bytes) -> str:
-    """Return the text that ``encoded`` has made bytes of. Raises ValueError."""
+    """Decode the result of ``encoded``. Raises ValueError."""
     return content.decode("utf-8", "surrogatepass")
 
 
 def owner_of_text(text: str) -> LoginOwner:
-    """Return the owner that a text stands for. Raises ValueError."""
+    """Return the owner in a text. Raises ValueError."""
     server_id, login_for, tenant_id, user_id, user_issuer = _fields_of(text, 5)
     return LoginOwner(
         server_id=server_id,
@@ -220,7 +221,7 @@ def owner_of_text(text: str) -> LoginOwner:
 
 
 def binding_of_text(text: str) -> LoginBinding:
-    """Return the binding that a text stands for. Raises ValueError."""
+    """Return the binding in a text. Raises ValueError."""
     resource, issuer, client_id, grant = _fields_of(text, 4)
     return LoginBinding(resource=resource, issuer=issuer, client_id=client_id, grant=Grant(grant))
 

@@ -1,7 +1,6 @@
-"""Logins in PostgreSQL, for replicas: rows that a transaction of their tenant alone sees.
+"""Logins in PostgreSQL for replicas; row-level security limits a transaction to its tenant.
 
-Those of the deployment have no tenant, and a transaction that names none sees nothing: it has to
-set that it wants these.
+Logins of the deployment have no tenant; a transaction must set a flag to see them.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ from mcp_tools_proxy.storage.logins.login_store import (
 )
 
 _RELEASE_S = 5.0
-"""Seconds to release a lease, which ends by itself, too."""
+"""Seconds to release a lease, which also expires."""
 
 _OF_DEPLOYMENT = "SELECT set_config('mcp_tools_proxy.deployment_logins', 'on', true)"
 _FIND = """
@@ -51,7 +50,7 @@ _LOCK_TENANT = (
     "SELECT pg_advisory_xact_lock(hashtextextended("
     "json_build_array('quota', 'logins', current_setting('mcp_tools_proxy.tenant'))::text, 0))"
 )
-"""One new login of a tenant at a time, so that several replicas cannot exceed its quota."""
+"""Serializes new logins of a tenant, so that several replicas cannot exceed its quota."""
 _USAGE = """
 SELECT owner_key = $1 AS is_own, count(*) AS count,
     sum(octet_length(sealed) + octet_length(owner) + octet_length(binding)) AS bytes
@@ -80,30 +79,30 @@ T = TypeVar("T")
 
 
 class Rows(Protocol):
-    """What the stores need of a connection of asyncpg."""
+    """The part of an asyncpg connection that stores use."""
 
     async def fetch(self, query: str, /, *args: object) -> Sequence[Any]:
         """Return all rows."""
 
     async def fetchrow(self, query: str, /, *args: object) -> Any:
-        """Return the first row, None for none."""
+        """Return the first row, or None."""
 
     async def execute(self, query: str, /, *args: object) -> str:
         """Run a statement."""
 
 
 class TenantTransactions(Protocol):
-    """A database in which each transaction names its tenant: that of the documents is one."""
+    """A database with tenant-specific transactions, such as that of the documents."""
 
     def transaction(self, tenant_id: str) -> AbstractAsyncContextManager[Rows]:
         """Run a transaction that sees the rows of one tenant, and commit at its end.
 
-        Raises DocumentsUnavailable while the database does not work.
+        Raises DocumentsUnavailable while the database fails.
         """
 
 
 class PostgresLogins:
-    """A LoginStore over a database that replicas share, whose clock ends the leases."""
+    """A LoginStore in a database shared by replicas, whose clock expires the leases."""
 
     def __init__(self, database: TenantTransactions, *, quota: Quota | None = None) -> None:
         self._database = database
@@ -111,14 +110,14 @@ class PostgresLogins:
         self._queue = LeaseQueue()
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
-        """Return the login of an owner, None where there is none."""
+        """Return the login of an owner, or None."""
         key = owner_key(owner)
         async with self._transaction(owner.tenant_id) as rows:
             row = await rows.fetchrow(_FIND, key)
         return None if row is None else _login_of(owner, row)
 
     async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
-        """Write the login of a new sign-in in place of any other one of its owner."""
+        """Write the login of a new sign-in, replacing the owner's previous one."""
         stored = StoredLogin(owner=owner, binding=binding, sealed=sealed, version=new_version())
         async with self._transaction(owner.tenant_id) as rows:
             if self._quota is not None and owner.tenant_id:
@@ -130,7 +129,7 @@ class PostgresLogins:
     async def replace(
         self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False
     ) -> StoredLogin | None:
-        """Write a login in place of ``stored``; None, and nothing, if that is no longer there."""
+        """Replace ``stored``; return None, without writing, if it has changed."""
         newer = replace(stored, sealed=sealed, version=new_version(), refresh_sent=refresh_sent)
         key = owner_key(stored.owner)
         async with self._transaction(stored.owner.tenant_id) as rows:
@@ -142,13 +141,13 @@ class PostgresLogins:
         return None if done is None else newer
 
     async def remove(self, stored: StoredLogin) -> bool:
-        """Remove a login; False, and nothing, if ``stored`` is no longer there."""
+        """Remove a login; return False, without removing, if it differs from ``stored``."""
         async with self._transaction(stored.owner.tenant_id) as rows:
             done = await rows.fetchrow(_REMOVE, owner_key(stored.owner), stored.version)
         return done is not None
 
     async def owners(self, tenant_id: str, *, server_id: str | None = None) -> Sequence[LoginOwner]:
-        """Return whose logins there are: of one tenant, or with "" those of the deployment."""
+        """Return the owners of one tenant's logins; "" is the deployment."""
         async with self._transaction(tenant_id) as rows:
             found = await rows.fetch(_OWNERS)
         owners = [_read(row["owner"], owner_of_text) for row in found]
@@ -158,9 +157,9 @@ class PostgresLogins:
     async def lease(
         self, owner: LoginOwner, *, wait_s: float = LEASE_WAIT_S
     ) -> AsyncIterator[StoredLogin | None]:
-        """Hold the only lease on a login, and return the login as it is now.
+        """Hold the exclusive lease on a login, and return its current state.
 
-        No transaction is open meanwhile.
+        The lease is a pair of columns, so no transaction stays open during the lease.
         """
         key, holder = owner_key(owner), secrets.token_hex(16)
         leased: list[StoredLogin] = []
@@ -172,7 +171,7 @@ class PostgresLogins:
                     if row is None:
                         return await rows.fetchrow(_FIND, key) is None
             except asyncio.CancelledError:
-                await self._release(owner, holder)  # it may have been committed
+                await self._release(owner, holder)  # the lease may have been committed
                 raise
             leased.append(_login_of(owner, row))
             return True
@@ -187,7 +186,7 @@ class PostgresLogins:
     async def _release(self, owner: LoginOwner, holder: str) -> None:
         with (
             anyio.move_on_after(_RELEASE_S, shield=True),
-            suppress(LoginsUnavailable),  # it ends by itself
+            suppress(LoginsUnavailable),  # it expires
         ):
             async with self._transaction(owner.tenant_id) as rows:
                 await rows.execute(_RELEASE, owner_key(owner), holder)
@@ -217,14 +216,14 @@ def _texts_of(stored: StoredLogin) -> tuple[bytes, bytes]:
 
 
 def _size_of(stored: StoredLogin) -> int:
-    """Return the bytes of a login as ``_USAGE`` counts them."""
+    """Return the size of a login as counted by ``_USAGE``."""
     return len(stored.sealed) + sum(map(len, _texts_of(stored)))
 
 
 def _login_of(owner: LoginOwner, row: Any) -> StoredLogin:
     """Return the login in a row. Raises LoginsUnavailable.
 
-    Its owner is who it was sought for, whatever the row says: with another one it does not open.
+    ``owner`` is the requested one, not the row's: with another one, decryption fails.
     """
     return StoredLogin(
         owner=owner,

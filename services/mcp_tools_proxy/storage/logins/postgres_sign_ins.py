@@ -1,4 +1,4 @@
-"""Unfinished sign-ins in PostgreSQL, for replicas: a transaction sees the record that it names."""
+"""Unfinished sign-ins in PostgreSQL for replicas; a transaction sees only the record it names."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,9 +27,10 @@ WHERE kind = $1 AND name = $2 AND ends_at > clock_timestamp() RETURNING content
 
 
 class PostgresSignIns:
-    """A SignInStore over a database, whose clock ends the records; whoever adds one removes those.
+    """A SignInStore in a database, whose clock expires the records; adding one deletes expired
+    ones.
 
-    No transaction names a tenant: an issuer's answer does not say of which tenant it is.
+    Transactions name no tenant, because an issuer's response does not identify it.
     """
 
     is_shared = True
@@ -43,28 +44,28 @@ class PostgresSignIns:
     async def add(
         self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
     ) -> bytes | None:
-        """Return the record of a name, ``content`` where there was none; None if it is full."""
+        """Return the existing record or add ``content``; None if the limit is reached."""
         return await self._content(_ADD, kind, name, content, ttl_s, kind.limit, share)
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
-        """Change a record that is there; its time stays."""
+        """Change an existing record and keep its expiry."""
         await self._content(_REPLACE, kind, name, content)
 
     async def find(self, kind: RecordKind, name: str) -> bytes | None:
-        """Return a record, None if there is none, or its time is over."""
+        """Return a record; None if it is missing or expired."""
         return await self._content(_FIND, kind, name)
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
-        """Remove a record and return it; of several at the same time one gets it."""
+        """Remove and return a record; of concurrent calls, only one receives it."""
         return await self._content(_TAKE, kind, name)
 
     async def aclose(self) -> None:
-        """Leave the database open: it is that of the logins, which closes it."""
+        """Leave the database open: the login store owns and closes it."""
 
     async def _content(
         self, statement: str, kind: RecordKind, name: str, *more: object
     ) -> bytes | None:
-        """Return the content that a statement on one record gives."""
+        """Return the content returned by a statement on one record."""
         key = _key_of(name)
         async with self._transaction(key) as rows:
             row: Any = await rows.fetchrow(statement, kind.value, key, *more)
@@ -81,5 +82,5 @@ class PostgresSignIns:
 
 
 def _key_of(name: str) -> str:
-    """Return the key of a name, which may be of an address that anybody has typed."""
+    """Return the key of a name, which can be of an address typed by anyone."""
     return sha256(encoded(name)).hexdigest()

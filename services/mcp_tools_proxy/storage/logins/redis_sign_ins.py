@@ -1,4 +1,4 @@
-"""Unfinished sign-ins in a Redis that replicas share: a browser comes back to any of them."""
+"""Unfinished sign-ins in Redis, shared by replicas: a browser can return to any of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 MAX_CONNECTIONS = 8
 WAIT_S = 1.0
-"""Longest wait for Redis, and for a connection to it."""
+"""Maximum wait in seconds for Redis, including for a connection."""
 
 _ADD = """
 local time = redis.call('TIME')
@@ -49,9 +49,10 @@ for key = 2, #KEYS do
 end
 return {'added', ARGV[1]}
 """
-"""KEYS: the record, those of its kind and, with a share, those of the share by their end. ARGV:
-content, milliseconds, limit. Who takes a record does not know its share: the names of records that
-are gone leave it once it looks full."""
+"""KEYS: the record, the sorted set of its kind and, if it has a share, that of the share; scores
+are expiry times. ARGV: content, milliseconds, limit. Taking a record leaves its name in the share's
+set, because the share is unknown then; such names are removed when the set looks full.
+"""
 
 _TAKE = """
 redis.call('ZREM', KEYS[2], KEYS[1])
@@ -64,7 +65,9 @@ log = structlog.get_logger()
 
 
 class RedisSignIns:
-    """A SignInStore in Redis. One that may evict keys is refused: a state would be lost."""
+    """A SignInStore in Redis; a Redis that may evict keys is refused, because it could lose a
+    state.
+    """
 
     is_shared = True
 
@@ -82,7 +85,7 @@ class RedisSignIns:
     async def add(
         self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
     ) -> bytes | None:
-        """Return the record of a name, ``content`` where there was none; None if it is full."""
+        """Return the existing record or add ``content``; None if the limit is reached."""
         await self._check_fit()
         arguments: list[bytes | int] = [content, max(1, int(ttl_s * 1000)), kind.limit]
         keys = _keys(kind, name)
@@ -92,18 +95,18 @@ class RedisSignIns:
         return None if answer == b"full" else bytes(found)
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
-        """Change a record that is there; its time stays."""
+        """Change an existing record and keep its expiry."""
         key, _ = _keys(kind, name)
         await self._in_time(lambda: self._redis.set(key, content, xx=True, keepttl=True))
 
     async def find(self, kind: RecordKind, name: str) -> bytes | None:
-        """Return a record, None if there is none, or its time is over."""
+        """Return a record; None if it is missing or expired."""
         key, _ = _keys(kind, name)
         found: object = await self._in_time(lambda: self._redis.get(key))
         return found if isinstance(found, bytes) else None
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
-        """Remove a record and return it; of several at the same time one gets it."""
+        """Remove and return a record; of concurrent calls, only one receives it."""
         found: bytes | None = await self._in_time(lambda: self._take_script(_keys(kind, name), []))
         return found
 
@@ -112,7 +115,7 @@ class RedisSignIns:
         await self._redis.connection_pool.disconnect()
 
     async def _check_fit(self) -> None:
-        """Check once that this Redis keeps what it is given. Raises LoginsUnavailable."""
+        """Check once that this Redis does not evict keys. Raises LoginsUnavailable."""
         if self._is_fit:
             return
         memory = await self._in_time(lambda: self._redis.info("memory"))
@@ -123,9 +126,9 @@ class RedisSignIns:
         self._is_fit = True
 
     async def _in_time(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return what a request returns; it waits for a connection, but not for longer than Redis.
+        """Send a request; the timeout includes the wait for a connection.
 
-        A ninth call at once that lacked a login was refused its address: the pool has no queue.
+        The pool does not queue: a ninth concurrent call without a login was refused its address.
         """
         try:
             async with io_timeout(WAIT_S), self._slots:
@@ -135,6 +138,6 @@ class RedisSignIns:
 
 
 def _keys(kind: RecordKind, name: str) -> list[str]:
-    """Return the keys of a record, and of all of its kind; one node of a cluster has them."""
+    """Return the keys of a record and of its kind; a hash tag keeps them on one cluster node."""
     prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind.value}"
     return [f"{prefix}:{name}", prefix]

@@ -1,4 +1,4 @@
-"""What a store of unfinished sign-ins promises, and how their records are named and sealed."""
+"""Interface of stores for unfinished sign-ins, record encryption, and a store in memory."""
 
 import hmac
 import time
@@ -13,25 +13,25 @@ from mcp_tools_proxy.storage.record_cipher import RecordCipher
 MAX_CONSOLE_SESSIONS = 1_000
 
 MAX_BROWSER_RECORDS = 20_000
-"""Most records of browsers: for each address some steps, their slots, and how it ended."""
+"""Maximum browser records: for each address, its steps, their slots, and its result."""
 
 STEPS_PER_ADDRESS = 8
-"""Steps of browsers that one address has at a time: a sign-in needs one after the other."""
+"""Concurrent browser steps per address: a sign-in needs one after the other."""
 
 
 class RecordKind(StrEnum):
-    """What a record is for; each kind has a number of records that there may be."""
+    """The purpose of a record; each kind has a limit."""
 
     PENDING = "pending"
-    """An address that was offered, one for each server and identity."""
+    """An address offered to a user, one per server and identity."""
     BROWSER = "browser"
-    """A step of one browser, the slot of its address that it uses, or how its sign-in ended."""
+    """A step of one browser, a slot of its address, or the result of its sign-in."""
     CONSOLE = "console"
-    """A session of the console, or what its browser has tried there: each session has both."""
+    """A console session, or its tries: each session has both."""
 
     @property
     def limit(self) -> int:
-        """How many there may be."""
+        """Maximum number of records of this kind."""
         if self is RecordKind.CONSOLE:
             return 2 * MAX_CONSOLE_SESSIONS
         return MAX_PENDING if self is RecordKind.PENDING else MAX_BROWSER_RECORDS
@@ -41,15 +41,15 @@ UNUSABLE = (
     "sign-ins cannot be stored now, because their store is unavailable; try again later, or ask "
     "an operator to check /health/ready"
 )
-"""What users and callers read where the store fails; the reason is for records."""
+"""Message for users and callers if the store fails; the reason is logged."""
 
 
 class SignInStore(Protocol):
-    """Records of unfinished sign-ins. Each method raises LoginsUnavailable if it does not work.
+    """Records of unfinished sign-ins. Methods raise LoginsUnavailable if the store fails.
 
-    A ``share`` is a name that the records of one tenant have in common. A share has at most as many
-    records of a kind as are free: one tenant alone could use all places, and nobody else could sign
-    in. Records without a share are bounded by the kind alone.
+    Records with the same ``share`` belong to one tenant. A share is limited to the number of free
+    records of the kind, otherwise one tenant could use all and prevent the sign-ins of others.
+    Records without a share are limited by the kind only.
     """
 
     @property
@@ -60,44 +60,44 @@ class SignInStore(Protocol):
     async def add(
         self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
     ) -> bytes | None:
-        """Return the record of a name, ``content`` where there was none; None where all are used.
+        """Return the existing record or add ``content``; None if the limit is reached.
 
-        Of several at the same time one adds its content, and the others are given that.
+        Of concurrent calls, one adds its content, and the others return it.
         """
         ...
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
-        """Change a record that is there; its time stays."""
+        """Change an existing record and keep its expiry."""
         ...
 
     async def find(self, kind: RecordKind, name: str) -> bytes | None:
-        """Return a record, None if there is none, or its time is over."""
+        """Return a record; None if it is missing or expired."""
         ...
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
-        """Remove a record and return it; of several at the same time one gets it."""
+        """Remove and return a record; of concurrent calls, only one receives it."""
         ...
 
 
 class RecordSealer:
-    """Names and seals records, so that whoever reads the store learns no nonce and no state."""
+    """Names and encrypts records, so a reader of the store learns no nonce and no state."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._cipher = RecordCipher(keys)
         self._key = keys[0]
 
     def name_of(self, *parts: str) -> str:
-        """Return the name of a record: a digest by our key."""
+        """Return the name of a record, an HMAC of ``parts``."""
         texts = [part.encode("utf-8", "surrogatepass") for part in parts]
         encoded = b"".join(b"%d:%b" % (len(text), text) for text in texts)
         return hmac.digest(self._key, b"sign-in" + encoded, sha256).hex()
 
     def seal(self, content: bytes, name: str) -> bytes:
-        """Return a record sealed for its name."""
+        """Return a record encrypted for its name."""
         return self._cipher.encrypt(content, name.encode())
 
     def open(self, sealed: bytes, name: str) -> bytes | None:
-        """Return the content of a record; None if no key of ours has sealed it."""
+        """Return the content of a record; None if no key decrypts it."""
         return self._cipher.decrypt(sealed, name.encode())
 
 
@@ -125,7 +125,7 @@ class MemorySignIns:
     async def add(
         self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
     ) -> bytes | None:
-        """Return the record of a name, ``content`` where there was none; None if it is full."""
+        """Return the existing record or add ``content``; None if the limit is reached."""
         self._drop_ended()
         known = self._records.get((kind, name))
         if known is not None:
@@ -138,25 +138,25 @@ class MemorySignIns:
         return content
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
-        """Change a record that is there; its time stays."""
+        """Change an existing record and keep its expiry."""
         self._drop_ended()
         if (known := self._records.get((kind, name))) is not None:
             self._records[kind, name] = known._replace(content=content)
 
     async def find(self, kind: RecordKind, name: str) -> bytes | None:
-        """Return a record, None if there is none, or its time is over."""
+        """Return a record; None if it is missing or expired."""
         self._drop_ended()
         known = self._records.get((kind, name))
         return None if known is None else known.content
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
-        """Remove a record and return it."""
+        """Remove and return a record."""
         self._drop_ended()
         known = self._records.pop((kind, name), None)
         return None if known is None else known.content
 
     async def aclose(self) -> None:
-        """Forget everything."""
+        """Delete all records."""
         self._records.clear()
 
     def _drop_ended(self) -> None:
