@@ -1,6 +1,5 @@
-"""The verbs: resolve a name, run one call through every check, reload, report readiness.
+"""Core operations: name resolution, execution of calls with all checks, reload, and readiness.
 
-No web framework and no MCP SDK here. Every entry (the HTTP API, the MCP server, the connector)
-calls components through the one ``Executor`` and lists them from the one registry, so no entry can
-skip a check.
+Contains no web framework and no MCP SDK. All entries (HTTP API, MCP server, connector) use one
+``Executor`` for calls and one registry for lists, so no entry can skip a check.
 """

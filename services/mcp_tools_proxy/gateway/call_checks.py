@@ -1,4 +1,4 @@
-"""The checks of a call that both the executor and the explainer make, in one place."""
+"""Checks shared by the executor and the explainer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
 def check_operator(caller: Caller, spec: ComponentSpec) -> None:
-    """Raise Forbidden for an operator who would read a tenant's documents, and may not."""
+    """Raise Forbidden if an operator reads a tenant's documents without that right."""
     stand_in = caller.stand_in
     if stand_in is None or stand_in.reads_documents:
         return
@@ -28,7 +28,7 @@ def check_operator(caller: Caller, spec: ComponentSpec) -> None:
 
 
 async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, call: Call) -> None:
-    """Raise ContentBlocked if an argument that the caller chose contains a blocked keyword."""
+    """Raise ContentBlocked if an argument chosen by the caller contains a blocked keyword."""
     if blocklist.is_long(call.arguments, call.filled_in):
         blocked = await asyncio.to_thread(blocklist.find, call.arguments, call.filled_in)
     else:
@@ -38,7 +38,7 @@ async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, call: Call)
 
 
 def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
-    """Build the error: its message names the argument; the keyword goes to the log only."""
+    """Build the error; its message names the argument, and the keyword is only logged."""
     if isinstance(spec, ToolSpec):
         schema = spec.input_schema
     else:
@@ -53,10 +53,10 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
 
 
 def recorded_call(spec: ComponentSpec, call: Call, completed: Call) -> Call:
-    """Return a call as its record shows it: with the document that was filled in for it, if any.
+    """Return the call to record: with the document filled in for it, if any.
 
-    Other arguments that are filled in are in no record. An argument that was sent under its alias
-    has the server's name.
+    Other completed arguments are not recorded. Arguments sent under an alias get the server's
+    names.
     """
     if spec.server_id is not None:
         return _with_names(spec, call, completed)
@@ -80,7 +80,7 @@ def _with_names(spec: ComponentSpec, call: Call, completed: Call) -> Call:
 
 
 def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
-    """Return what a call of ``spec``'s component is charged as."""
+    """Return the budgets and document to charge for a call."""
     caller = call.caller
     return ChargedCall(
         caller.tenant_id,
@@ -93,11 +93,11 @@ def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
 
 
 def reads_any_document(spec: ComponentSpec, charged: ChargedCall) -> bool:
-    """Return whether a call is answered from whatever its caller may read or use at that moment.
+    """Return whether a result depends on the caller's current access to documents.
 
-    So are the gateway's own tools that are given no document: lists and searches. Their answers
-    are never repeated under an idempotency key: the rights to what they hold may be gone, and a
-    second such call changes nothing. The right to a document that a call names is always checked.
+    This applies to the gateway's own tools without a document argument: lists and searches. Their
+    results are never replayed for an idempotency key, because access may have changed, and
+    repeating them changes nothing. Access to a document named in a call is always checked.
     """
     return spec.server_id is None and charged.doc_id is None
 
@@ -110,7 +110,9 @@ def _named_document(spec: ComponentSpec, call: Call) -> str | None:
 
 
 def raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:
-    """Raise RateLimitExceeded for the budget that would refuse the call, the tenant's first."""
+    """Raise RateLimitExceeded for the budget that refuses the call; the tenant's take
+    precedence.
+    """
     spent = [it for it in budgets if not it.remaining]
     tenants = [it for it in spent if it.budget.charged_to == "tenant"]
     if spent:

@@ -1,6 +1,6 @@
-"""Checks arguments in processes of their own, which end when a check takes too much CPU.
+"""Checks arguments in separate processes that end if a check uses too much CPU.
 
-On the event loop nothing can interrupt a check, and in a thread it keeps all others from running.
+The event loop cannot interrupt a check, and a thread would block all others.
 """
 
 import asyncio
@@ -20,26 +20,27 @@ from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.gateway.check_worker")
 
 MOST_AT_ONCE = 2
-"""Processes; each makes one check of each tenant at a time, others wait."""
+"""Concurrent processes; each tenant uses at most one."""
 
 MOST_WAITING = 16
-"""Checks of one tenant that may wait: each holds its arguments."""
+"""Waiting checks per tenant; each holds its arguments."""
 
 MOST_WAITING_IN_ALL = 64
-"""Checks of all tenants that may wait: with 1 MiB each 64 MiB. The last quarter is for tenants of
-which none waits yet, so that four tenants cannot lock the others out."""
+"""Waiting checks of all tenants, which hold 64 MiB with 1 MiB each. The last quarter is reserved
+for tenants without waiting checks, so that four tenants cannot lock out the others.
+"""
 
 TIMEOUT_S = 30.0
-"""Seconds for one check; its CPU ends it sooner, unless the machine is busy."""
+"""Seconds for one check; the CPU limit is reached earlier unless the machine is busy."""
 
 _RETRY_S = 1.0
 
 IDLE_S = 60.0
-"""A process takes 25 MB, and ends after that time without a check."""
+"""Seconds until an idle process, which takes 25 MB, ends."""
 
 
 class CheckProcesses:
-    """Makes checks that may take long; for one event loop."""
+    """Runs costly checks for one event loop."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class CheckProcesses:
         self._idle_s = idle_s
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """A lock stays while a check of its tenant runs or waits."""
+        """A lock exists while a check of its tenant runs or waits."""
         self._waiting: Counter[str] = Counter()
         self._idle: dict[WorkerProcess, asyncio.TimerHandle] = {}
 
@@ -61,11 +62,12 @@ class CheckProcesses:
         return f"<CheckProcesses: {len(self._idle)} idle, checks of {len(self._turns)} tenants>"
 
     async def check(self, costly: CostlyCheck, tenant_id: str) -> None:
-        """Check arguments. Raises InvalidArguments, also if it takes too long, and ServerBusy.
+        """Check arguments. Raises InvalidArguments, also if the check takes too long, and
+        ServerBusy.
 
-        One tenant's checks run one after the other, so a tenant takes one process at most.
+        Checks of one tenant run sequentially, so a tenant uses at most one process.
         """
-        await asyncio.sleep(0)  # reading a large request and its estimate took most of this turn
+        await asyncio.sleep(0)  # parsing a large request and its estimate took most of this turn
         async with self._place(tenant_id):
             answer = await self._answer(costly)
         if not answer:
@@ -97,7 +99,7 @@ class CheckProcesses:
                 del self._waiting[tenant_id]
 
     async def _answer(self, costly: CostlyCheck) -> bytes:
-        """Return a process's answer; empty if there is none in time, and then it has ended."""
+        """Return a process's response; empty if the time is over, which ends the process."""
         worker = self._take_idle() or await self._start()
         answer = b""
         try:
@@ -133,7 +135,7 @@ class CheckProcesses:
 
 
 async def _answer_of(worker: WorkerProcess, costly: CostlyCheck) -> bytes:
-    """Send a check; return the answer, empty if the process ended instead."""
+    """Send a check; return the response, empty if the process ended."""
     parts = costly.schema_json, to_json(costly.arguments), to_json(costly.filled_in)
     with suppress(ConnectionError):
         worker.stdin.write(b"%d %d %d\n" % tuple(map(len, parts)) + b"".join(parts))

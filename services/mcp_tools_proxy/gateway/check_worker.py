@@ -1,7 +1,8 @@
-"""Checks arguments in a process of its own, one request after the other.
+"""Worker process that checks arguments, one request after the other.
 
-Started by ``check_processes``. A request is a line with three sizes, then a schema, arguments and
-the paths that are filled in, as JSON. The answer is a line of JSON: null, or the error.
+Started by ``check_processes``. A request is a line with three sizes, followed by a schema,
+arguments and the paths of completed arguments as JSON. The response is a line of JSON: null or the
+error.
 """
 
 import os
@@ -19,10 +20,10 @@ from mcp_tools_proxy.system.confinement import confine_parser
 from mcp_tools_proxy.wire.json_schema.validator import BrokenSchema, compile_json
 
 CPU_S = 1.0
-"""CPU of one check."""
+"""CPU seconds per check."""
 
 REGEX_STEPS = 1_000_000_000
-"""More than the CPU suffices for."""
+"""Higher than the CPU limit allows."""
 
 MEMORY_BYTES = 512 * 1024 * 1024
 """A schema of 1,000 alternatives copied a text of 300 kB for each of them."""
@@ -31,17 +32,17 @@ _NICENESS = 10
 
 
 def main() -> None:
-    """Answer requests until stdin ends."""
+    """Process requests until stdin ends."""
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError):  # the first to be ended where memory runs out
+    with suppress(OSError):  # the kernel's first choice if memory runs out
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    # a schema is of its server, a text of its caller, and the engine of patterns is native code
+    # schemas and texts are untrusted, and the regex engine is native code
     confine_parser(read=(), write=())
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while line := source.readline():
-        # its signal ends the process: no code of Python runs while a pattern is matched
+        # the signal kills the process: Python code cannot run while a pattern is matched
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         answer = _answer(*(_read(source, int(size)) for size in line.split()))
         signal.setitimer(signal.ITIMER_PROF, 0)

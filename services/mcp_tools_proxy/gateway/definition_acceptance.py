@@ -1,4 +1,4 @@
-"""Accepts the present definition of an item, by writing it into the lock."""
+"""Accepts the current definition of an item by adding it to the lock."""
 
 import asyncio
 from dataclasses import replace
@@ -18,18 +18,18 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class DefinitionAcceptance:
-    """Changes the lock one definition at a time, and publishes what that lets through."""
+    """Adds definitions to the lock and publishes the result."""
 
     def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
         self._files = files
         self._publisher = publisher
 
     async def accept(self, key: DefinitionKey, sha256: str) -> None:
-        """Accept an item's present definition if ``sha256`` is its hash.
+        """Accept an item's current definition if ``sha256`` is its hash.
 
-        Every call that begins after the return finds the item. Raises InvalidRequest where no
-        server offers such an item, VersionMismatch where its definition is another one by now,
-        ConfigReadOnly; then nothing has changed.
+        Calls that begin after the return can use the item. Raises InvalidRequest if no server
+        offers the item, VersionMismatch if its definition has changed, or ConfigReadOnly, without
+        changing anything.
         """
         publisher = self._publisher
         async with publisher.lock:
@@ -55,7 +55,7 @@ class DefinitionAcceptance:
         return read_definition(key.kind, descriptor)
 
     def _save(self, key: DefinitionKey, present: PresentDefinition) -> ActiveLock:
-        """Add a definition to the file as it is now, and return what is then in force; blocks."""
+        """Add a definition to the current file, and return the resulting lock; blocks."""
         files = self._files
         before = files.load_lock(self._publisher.config.lock)
         if before.problems:

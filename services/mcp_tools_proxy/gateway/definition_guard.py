@@ -1,4 +1,4 @@
-"""Keeps what is not as locked out of a registry, and reports it to the log and to operators."""
+"""Withholds definitions that differ from the lock, and reports them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 
 MAX_LINES = 20
-"""How many items of one event are logged one by one."""
+"""Items of one event logged individually."""
 
 
 log = structlog.get_logger()
@@ -48,7 +48,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
-    """The last definition of an item that nobody had accepted, and with the one before it."""
+    """The last definition of an unaccepted item, and the pair with the previous one."""
 
     sha256: str | None
     descriptor: JsonObject
@@ -65,10 +65,10 @@ def _with_offered(known: _Offered | None, found: Finding, descriptor: JsonObject
 
 
 class DefinitionGuard:
-    """Compares definitions whenever a registry is built; no call does anything here.
+    """Compares definitions whenever a registry is built, not during calls.
 
-    ``setting`` is the mode of the settings, None for the default; ``local_names`` are the names of
-    the gateway's own tools.
+    ``setting`` is the mode in the settings, None for the default; ``local_names`` are names of the
+    gateway's own tools.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class DefinitionGuard:
         self._offered: dict[DefinitionKey, _Offered] = {}
         self._reported: Collection[Finding] = ()
         self._counted: frozenset[str] = frozenset()
-        """The servers that have series in the metrics."""
+        """Servers with series in the metrics."""
         self.findings = Findings()
-        """What the registry in force shows and leaves out."""
+        """Findings for the current registry."""
 
     @property
     def quarantined(self) -> int:
-        """How many definitions are quarantined."""
+        """The number of quarantined definitions."""
         return len(self.findings.quarantined)
 
     def mode(self, config: ActiveConfig) -> DefinitionsMode:
-        """Return the mode in force with a configuration."""
+        """Return the effective mode for a configuration."""
         return config.lock.mode(self._setting)
 
     def examine(
         self, view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
     ) -> Findings:
-        """Compare what ``view`` shows, and its servers' instructions, with the lock."""
+        """Compare the definitions of ``view``, and its servers' instructions, with the lock."""
         self._reader.begin()
         shown = _shown(view, snapshots, config)
         return self._with_unstable(self.compare(shown, snapshots, config), dict(shown))
@@ -110,10 +110,10 @@ class DefinitionGuard:
     def _with_unstable(
         self, findings: Findings, shown: Mapping[DefinitionKey, JsonObject]
     ) -> Findings:
-        """Mark the definitions that changed again before anybody accepted them.
+        """Mark definitions that changed again before they were accepted.
 
-        One with a date or a port in its text differs at each start of its server, so accepting it
-        has no effect.
+        A definition that contains a date or port differs at each start of its server, so accepting
+        it has no effect.
         """
         known, self._offered = self._offered, {}
         items = []
@@ -133,9 +133,9 @@ class DefinitionGuard:
         *,
         screening: DefinitionScreening | None = None,
     ) -> Findings:
-        """Compare as ``examine`` does, and keep nothing of it; it may be done in a thread.
+        """Compare like ``examine`` without keeping state; can run in a thread.
 
-        What is screened is kept in ``screening``, if it is given.
+        Results of guards are kept in ``screening`` if it is set.
         """
         shown = _shown(view, snapshots, config)
         screening = screening or DefinitionScreening()
@@ -149,7 +149,7 @@ class DefinitionGuard:
         reader: DefinitionReader | None = None,
         screening: DefinitionScreening | None = None,
     ) -> Findings:
-        """Compare definitions with the lock of a configuration, and screen them by its guards."""
+        """Compare definitions with the lock of a configuration, and screen them with its guards."""
         tools = ((key.server_id, key.name) for key, _ in shown if key.kind is DefinitionKind.TOOL)
         findings = compare(
             shown,
@@ -162,7 +162,7 @@ class DefinitionGuard:
         return (screening or self.screening).with_guards(findings, shown, config)
 
     def report(self, findings: Findings, servers: Iterable[str]) -> None:
-        """Remember what is in force, set the metrics of ``servers``, and log what is new."""
+        """Save the findings, set the metrics of ``servers``, and log new findings."""
         self.findings = findings
         self._count(findings.items, servers)
         known = frozenset(self._reported)
@@ -203,13 +203,13 @@ class DefinitionGuard:
 def _shown(
     view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
 ) -> Sequence[tuple[DefinitionKey, JsonObject]]:
-    """Return the definitions that a view shows, and the instructions of the preset's servers."""
+    """Return the definitions of a view and the instructions of the preset's servers."""
     servers = sorted(PresetScope.of(config.preset).servers)
     return (*shown_items(view), *instructions_of(snapshots, servers))
 
 
 def _log(event: str, findings: list[Finding]) -> None:
-    """Log the first findings one by one, and how many more there are."""
+    """Log the first findings individually, and the number of others."""
     for it in findings[:MAX_LINES]:
         log.warning(
             event,
@@ -231,7 +231,7 @@ def _difference(finding: Finding) -> Mapping[str, object]:
 
 
 def reason_of(finding: Finding) -> str:
-    """Return in words what is the matter with a definition."""
+    """Return the problem of a definition as text."""
     if finding.hidden_by is not None:
         kinds = ", ".join(f"{it.guard.value} ({it.kind})" for it in finding.guards)
         return f"a guard hides it: {kinds}"
@@ -252,7 +252,7 @@ def reason_of(finding: Finding) -> str:
 def difference_of(
     finding: Finding, snapshots: Mapping[str, Snapshot], lock: DefinitionsLock | None
 ) -> tuple[FieldDifference, ...]:
-    """Return how a definition differs from the locked one; a new one differs from nothing."""
+    """Return the differences of a definition from the locked one."""
     if finding.status not in (DefinitionStatus.CHANGED, DefinitionStatus.NEW):
         return ()
     key = finding.key
@@ -271,14 +271,14 @@ def definition_facts(
     snapshots: Mapping[str, Snapshot],
     lock: DefinitionsLock | None,
 ) -> list[Mapping[str, object]]:
-    """Return each finding as JSON, with hidden characters escaped. Takes long for long texts."""
+    """Return findings as JSON with hidden characters escaped; slow for long texts."""
     return [finding_facts(it, difference_of(it, snapshots, lock)) for it in findings]
 
 
 def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mapping[str, object]:
-    """Return one finding as JSON, with how its definition differs from the locked one.
+    """Return one finding as JSON with the differences from the locked definition.
 
-    An unstable one also with how it differs from the one before it.
+    An unstable one also has the differences from its previous definition.
     """
     key = finding.key
     shown = printable(key.name)

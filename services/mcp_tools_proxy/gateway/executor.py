@@ -1,6 +1,6 @@
-"""Executes one call, from request to outcome, in one straight line.
+"""Executes one call from request to outcome.
 
-Every check of a call is in ``Executor``, in the order in which it takes place.
+``Executor`` contains all checks of a call in their order.
 """
 
 import time
@@ -53,16 +53,16 @@ log = structlog.get_logger()
 
 
 def _noop(_call: Call, _spec: ComponentSpec) -> None:
-    """Do nothing: the default start callback."""
+    """Do nothing (default for ``on_start``)."""
 
 
 def _no_place() -> bool:
-    """Return False: by default no record needs a place."""
+    """Return False: no place was reserved (default for ``reserve_record``)."""
     return False
 
 
 class _Progress:
-    """What is known of a call so far, for its record, and for what its caller sees of budgets."""
+    """The known facts of a call for its record and for the budgets in its response."""
 
     __slots__ = (
         *("admission", "component", "document_version", "guards", "has_audit_place", "recorded"),
@@ -76,12 +76,12 @@ class _Progress:
         self.admission: Admission | None = None
         self.has_audit_place = False
         self.guards: list[GuardFinding] | None = None
-        """What guards found; None where none is on."""
+        """Findings of guards; None if no guard is active."""
         self.recorded: Call | None = None
-        """The call as its record shows it, where that is not as it was received."""
+        """The call as recorded, if it differs from the received one."""
 
     def budget_of(self, error: ProxyError) -> BudgetStatus | None:
-        """Return the budget that the caller of a call that fails with ``error`` sees."""
+        """Return the budget to report to the caller of a call that fails with ``error``."""
         if isinstance(error, RateLimitExceeded):
             return error.budget
         return None if self.admission is None else self.admission.status_after(0)
@@ -95,12 +95,12 @@ def _completed(component: Component, call: Call, progress: _Progress) -> Call:
 
 
 class Executor:
-    """Executes calls: every entry of the gateway ends here (contract §1, order of checks).
+    """Executes the calls of all entries (contract §1, order of checks).
 
-    ``on_start`` is called for each call to a downstream server, once its component is resolved;
-    ``on_finish`` for every call when it is over, whatever its outcome. ``reserve_record`` reserves
-    a place for the record of a call, and returns whether it did; it may raise AuditUnavailable.
-    ``sign_ins`` has the addresses where users sign in to servers, None where there are no pages.
+    ``on_start`` is called for each call to a downstream server after it is resolved; ``on_finish``
+    after every call, whatever its outcome. ``reserve_record`` reserves a place for the call's
+    record and returns whether it did; it may raise AuditUnavailable. ``sign_ins`` has the addresses
+    of sign-ins to servers, None without sign-in pages.
     """
 
     def __init__(
@@ -135,19 +135,18 @@ class Executor:
     async def execute(self, call: Call) -> Outcome:
         """Execute one call and return its outcome; only a cancellation is raised.
 
-        Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
-        charged nothing, unless the check of its arguments took a process (``_check_apart``). After
-        admission one call is charged, whatever happens, and the result's tokens when the call
-        succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's budgets, but not the
-        document's: see ``_check_document``. A call with an idempotency key is checked like any
-        other, and then made, or answered as before (``IdempotentCalls``). A list or search of
-        documents is always made: see ``reads_any_document``.
+        Every call is recorded. Calls that fail before admission or with RATE_LIMIT_EXCEEDED are not
+        charged, unless a process checked the arguments (``_check_apart``). After admission one call
+        is always charged, and the result's tokens on success. ACCESS_DENIED and DOCUMENT_NOT_FOUND
+        charge the tenant's budgets but not the document's (``_check_document``). Calls with an
+        idempotency key are checked, and then made or replayed (``IdempotentCalls``). Lists and
+        searches of documents are always made (``reads_any_document``).
         """
         with call_span(call):
             return await self._execute(call, Registry.resolve)
 
     async def complete(self, call: Call) -> Outcome:
-        """Complete an argument of the prompt or resource template that ``call`` names.
+        """Complete an argument of the prompt or resource template in ``call``.
 
         ``call.arguments`` is ``{"argument": {"name", "value"}, "context"?: {"arguments"}}``, the
         result ``{"completion": {"values", "total"?, "hasMore"?}}``. A completion is checked,
@@ -201,7 +200,7 @@ class Executor:
         return outcome
 
     async def _with_address(self, error: ProxyError, call: Call) -> ProxyError:
-        """Return the error; of a missing login with the address where its user can sign in."""
+        """Return the error; add the sign-in address to a missing login."""
         if self._sign_ins is None or not isinstance(error, LoginRequired):
             return error
         return await self._sign_ins.with_address(error, call.caller)
@@ -229,14 +228,14 @@ class Executor:
             await self._check_apart(costly, spec, call, progress)
             parsed = costly.arguments
         if self._blocklist.is_on:
-            # of a resource the URI is no argument
+            # the URI of a resource is not an argument
             await check_blocklist(self._blocklist, spec, call)
         charged = await self._check_document(component, parsed, call, progress)
         if call.idempotency_key is None or reads_any_document(spec, charged):
             return await self._admit_and_call(component, parsed, call, charged, progress)
 
         async def check_and_call() -> Ok:
-            # waiting for another call under the key takes any time: rights may be gone since
+            # waiting for another call with the key takes any time; access may have changed
             again = await self._check_document(component, parsed, call, progress)
             return await self._admit_and_call(component, parsed, call, again, progress)
 
@@ -255,9 +254,9 @@ class Executor:
     async def _check_apart(
         self, costly: CostlyCheck, spec: ComponentSpec, call: Call, progress: _Progress
     ) -> None:
-        """Check arguments in a process, within the budgets: a check that fails is charged.
+        """Check arguments in a process, within the budgets; failed checks are charged.
 
-        Otherwise refused calls, which are free, would keep a processor busy. Raises
+        Otherwise refused calls would be free and could keep a processor busy. Raises
         InvalidArguments, RateLimitExceeded, ServerBusy.
         """
         charged = charged_call(spec, call)
@@ -301,11 +300,11 @@ class Executor:
     async def _check_document(
         self, component: Component, parsed: object, call: Call, progress: _Progress
     ) -> ChargedCall:
-        """Return what the call is charged as, with the id of the document that it names, if any.
+        """Return the budgets to charge, including those of the call's document.
 
-        Raises AccessDenied or DocumentNotFound for a document that does not exist for this caller.
-        Such a call is charged to the tenant alone, and refused only after the tenant's budgets
-        admit it (else RateLimitExceeded). So polling for an import does not drain the document's
+        Raises AccessDenied or DocumentNotFound if the document does not exist for this caller. Such
+        a call is charged to the tenant only, and refused only after the tenant's budgets admit it
+        (otherwise RateLimitExceeded). So polling for an import does not use up the document's
         budget, and no response depends on the budget of a document that the caller may not read.
         """
         charged = charged_call(component.spec, call)

@@ -1,6 +1,6 @@
-"""Explains a call without making it: each check with its verdict, and what would be sent where.
+"""Explains a call without making it: the verdict of each check, and the destination.
 
-The checks are those of ``Executor``, in its order. Nothing runs, and nothing is charged.
+The checks and their order are those of ``Executor``. Nothing is executed or charged.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,23 +38,23 @@ from mcp_tools_proxy.wire.json_schema.validator import CostlyCheck
 
 PASS = "pass"  # noqa: S105 - a verdict
 NOT_REACHED = "not_reached"
-"""The verdict on a check behind the one that refuses."""
+"""The verdict of checks after a refusal."""
 NOT_CHECKED = "not_checked"
-"""The verdict on a check that cannot be made without making the call."""
+"""The verdict of checks that require making the call."""
 
 _NOT_OF_A_CALL = (Check.AUTHORIZATION, Check.RESULT, Check.OPERATION, Check.CALLER, Check.GATEWAY)
 
 ORDER = tuple(it for it in Check if it not in _NOT_OF_A_CALL)
-"""The checks in the order in which a call meets them."""
+"""The checks in the order of a call."""
 
 WINDOW_TOOL = "read_chunk_window"
-"""The one tool that asks a Retrieval Service."""
+"""The only tool that uses the retrieval service."""
 
 _CHECKED_APART = "a call checks them in a separate process, because the check may be slow"
 
 
 class _Undecided(Exception):
-    """What a check says is known only when the call is made."""
+    """The result of a check requires making the call."""
 
     def __init__(self, check: Check, message: str, reason: str | None = None) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class _Undecided(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
-    """What one check says: PASS, NOT_REACHED, NOT_CHECKED, or the code of a refusal."""
+    """The result of one check: PASS, NOT_REACHED, NOT_CHECKED, or an error code."""
 
     check: Check
     verdict: str
@@ -75,19 +75,19 @@ class CheckVerdict:
 
 @dataclass(slots=True)
 class Explanation:
-    """What would happen to a call: the verdicts in order, the first refusal, and what is left."""
+    """The expected result of a call: verdicts in order, destination, and remaining budgets."""
 
     verdicts: dict[Check, CheckVerdict] = field(
         default_factory=lambda: {it: CheckVerdict(check=it, verdict=NOT_REACHED) for it in ORDER}
     )
     sends: Mapping[str, object] | None = None
-    """What would be sent where, by name; None where the call is refused before that is known."""
+    """Destination and argument names of the call; None if it is refused earlier."""
     budgets: Sequence[BudgetReading] = ()
     registry: RegistryVersion = NO_REGISTRY
 
     @property
     def checks(self) -> Sequence[CheckVerdict]:
-        """The verdicts, in the order of the checks."""
+        """The verdicts in the order of the checks."""
         return tuple(self.verdicts.values())
 
     def add(
@@ -98,26 +98,26 @@ class Explanation:
         reason: str | None = None,
         rule: RuleSource | None = None,
     ) -> None:
-        """Add what a check says."""
+        """Add the verdict of a check."""
         self.verdicts[check] = CheckVerdict(
             check=check, verdict=verdict, message=message, reason=reason, rule=rule
         )
 
     @property
     def refusal(self) -> CheckVerdict | None:
-        """The check that would refuse the call; None if none is known to."""
+        """The check that would refuse the call, if known."""
         passing = (PASS, NOT_REACHED, NOT_CHECKED)
         return next((it for it in self.checks if it.verdict not in passing), None)
 
     @property
     def undecided(self) -> CheckVerdict | None:
-        """The check that only the call itself can make; the checks behind it are not reached."""
+        """The check that requires making the call; later checks are not reached."""
         open_checks = (it for it in self.checks if it.verdict == NOT_CHECKED)
         return next((it for it in open_checks if it.check is not Check.IDEMPOTENCY), None)
 
     @property
     def decision(self) -> str:
-        """The code of the refusal, NOT_CHECKED where a check is open, else PASS."""
+        """The code of the refusal, NOT_CHECKED if a check is open, otherwise PASS."""
         decisive = self.refusal or self.undecided
         return PASS if decisive is None else decisive.verdict
 
@@ -126,9 +126,9 @@ class Explanation:
 class Destinations:
     """Call targets: servers with their state, and the retrieval service if configured.
 
-    ``check_call`` raises what a call to a server would at once: IdentityRequired,
-    CredentialsMissing, LoginRequired, and ServerUnavailable while there is no connection or the
-    circuit is open. It returns what only the call itself can show, None if there is nothing.
+    ``check_call`` raises the immediate errors of a call to a server: IdentityRequired,
+    CredentialsMissing, LoginRequired, and ServerUnavailable without a connection or with an open
+    circuit. It returns the reason if only a call can decide, otherwise None.
     """
 
     servers: Callable[[], Iterable[ServerStatus]]
@@ -138,7 +138,7 @@ class Destinations:
 
 
 class Explainer:
-    """Explains calls; ``check_audit`` raises AuditUnavailable if no record could be kept."""
+    """Explains calls; ``check_audit`` raises AuditUnavailable if records cannot be kept."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Explainer:
         self._destinations = destinations
 
     async def explain(self, call: Call) -> Explanation:
-        """Return what would happen to a call of this caller. Raises nothing of the checks."""
+        """Return the expected result of a call. Errors of checks are returned, not raised."""
         found = Explanation(registry=self._first_attempts.registry.current.version)
         found.add(Check.AUTHENTICATION)
         found.add(Check.REQUEST)
@@ -172,7 +172,7 @@ class Explainer:
         return found
 
     async def _check(self, call: Call, found: Explanation) -> None:
-        """Run the checks in order, and add those that pass to ``found``. Raises ProxyError."""
+        """Run the checks in order, adding passed ones to ``found``. Raises ProxyError."""
         self._check_audit()
         found.add(Check.AUDIT)
         self._lifecycle.check_serving()
@@ -216,7 +216,7 @@ class Explainer:
         call: Call,
         found: Explanation,
     ) -> None:
-        """Check in the order of the contract: the tenant's budgets come before the document."""
+        """Check in the order of the contract: the tenant's budgets precede the document."""
         charged = charged_call(component.spec, call)
         found.budgets = await self._limiter.peek(charged)
         if charged.doc_id is not None:
@@ -232,7 +232,7 @@ class Explainer:
         found.add(Check.BUDGET)
 
     async def _check_guards(self, spec: ComponentSpec, call: Call) -> None:
-        """Screen the arguments; the result is not known. Raises GuardRefused."""
+        """Screen the arguments; results cannot be screened. Raises GuardRefused."""
         guards = self._first_attempts.registry.current.guards
         own = None if guards is None else guards.for_calls(spec.server_id, call.caller.agent)
         if own is not None:
@@ -254,7 +254,7 @@ class Explainer:
             raise _Undecided(Check.SERVER, undecided, reason)
 
     def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
-        """Return where a call goes, with names and without a value."""
+        """Return the destination of a call with the names of its arguments, without values."""
         spec = component.spec
         names = [name for name in call.arguments if name in spec.argument_names]
         status = self._status_of(spec.server_id)

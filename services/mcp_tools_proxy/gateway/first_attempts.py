@@ -1,7 +1,7 @@
-"""Makes a call wait while its server is being connected to for the first time (contract §6).
+"""Delays calls until the first connection attempt to their server has ended (contract §6).
 
-Until that first attempt is over the server's items are in no registry, so a call for one of them
-would be refused as unknown right after every start.
+Before that, no registry contains the server's items, and calls right after a start would be refused
+as unknown.
 """
 
 import asyncio
@@ -27,36 +27,38 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
 NOT_RESOLVED = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
-"""The errors of a registry for a name that resolves to nothing that the caller may use."""
+"""Registry errors for a name that resolves to no item of the caller."""
 
 T = TypeVar("T", bound=HasSpec)
 Find = Callable[[Registry, Call], T]
-"""Resolves in a registry what a call names. Raises ProxyError."""
+"""Resolves a call in a registry. Raises ProxyError."""
 
 
 class PendingServers(Protocol):
-    """The downstream servers, as far as their first connection attempts are concerned."""
+    """First connection attempts of the downstream servers."""
 
     @property
     def pending(self) -> Collection[str]:
-        """The ids of the servers whose first connection attempt is not over."""
+        """Ids of servers whose first connection attempt is in progress."""
         ...
 
     def undiscovered(self, kind: Kind) -> Mapping[str, ServerUnavailable]:
-        """Return what calls are to servers that were tried and never listed items of this kind."""
+        """Return the errors of calls to servers that were tried but never listed items of this
+        kind.
+        """
         ...
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
-        """Wait, as a call in flight of a tenant, until this server's first attempt is over.
+        """Wait, as a call in flight of a tenant, for the end of the server's first attempt.
 
-        ``waited_s`` is how much of the call's time was used up before. Raises ServerBusy;
-        ServerUnavailable when the attempt failed or the call's time ran out first.
+        ``waited_s`` is the part of the call's time already used. Raises ServerBusy;
+        ServerUnavailable if the attempt fails or the call's time runs out.
         """
         ...
 
 
 class FirstAttempts:
-    """Resolves what calls name; a call that may name an item of a pending server waits for it."""
+    """Resolves calls; a call that can match an item of a pending server waits for this server."""
 
     def __init__(
         self,
@@ -66,19 +68,19 @@ class FirstAttempts:
         *,
         list_wait_s: float = 0.0,
     ) -> None:
-        """Create it; a list over MCP waits for servers for ``list_wait_s`` seconds at most."""
+        """Initialize; lists over MCP wait for servers for at most ``list_wait_s`` seconds."""
         self._list_wait_s = list_wait_s
         self.registry = registry
-        """Has the registry in which the next call is resolved."""
+        """Holder of the current registry."""
         self._servers = servers
         self._clock = clock
 
     def pending_for(
         self, caller: Caller, kind: Kind, registry: Registry | None = None
     ) -> Sequence[str]:
-        """Return the pending servers that may yet have items of this kind for ``caller``.
+        """Return the pending servers that may offer items of this kind to ``caller``.
 
-        In the registry in force, unless another is given. Raises AgentNotFound, AgentRequired.
+        Uses the current registry by default. Raises AgentNotFound, AgentRequired.
         """
         pending = self._servers.pending
         if not pending:
@@ -88,10 +90,10 @@ class FirstAttempts:
         return [it for it in pending if _may_list(registry.offers, it, kind, permissions)]
 
     async def wait_until_listed(self, caller: Caller, kind: Kind) -> None:
-        """Wait until the offers of the servers that a list may have items of are known.
+        """Wait until the offers of pending servers with listable items are known.
 
-        Many clients list once, right after the start. A server that was tried, or whose items of an
-        earlier run are known, is not waited for. Raises AgentNotFound, AgentRequired.
+        Many clients list once, right after the start. Does not wait for servers that were tried or
+        whose items are known from an earlier run. Raises AgentNotFound, AgentRequired.
         """
         if not self._list_wait_s or not self._has_unknown(caller, kind):
             return
@@ -113,15 +115,15 @@ class FirstAttempts:
         return any(server_id not in registry.offers.snapshots for server_id in pending)
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Resolve the call now, or wait for its server: ``find_unless_pending``, then ``wait``."""
+        """Resolve the call, waiting for its server if necessary."""
         found = self.find_unless_pending(call, find)
         return await self.wait(call, find) if found is None else (found, call)
 
     def find_unless_pending(self, call: Call, find: Find[T]) -> T | None:
-        """Return what ``find`` finds for the call, or None if a server has to be waited for.
+        """Return the item that ``find`` finds, or None if the call has to wait for a server.
 
-        Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises, and
-        ServerUnavailable for an item that the preset names of a server that was never discovered.
+        Separate from ``wait`` so that the hot path does not await. Raises the errors of ``find``,
+        and ServerUnavailable for an item named by the preset whose server was never discovered.
         """
         registry = self.registry.current
         try:
@@ -134,10 +136,12 @@ class FirstAttempts:
         return found if found.spec.server_id not in registry.remembered else None
 
     async def wait(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Wait for the servers that may offer what the call names, and resolve the call.
+        """Wait for the servers that may offer the item, and resolve the call.
 
-        Returns what ``find`` finds, and the call with ``waited_s`` set. Raises what ``find``
-        raises; ServerBusy or ServerUnavailable if all those servers' first attempts failed.
+        Each round resolves in the current registry. If that fails, it waits for the first of the
+        candidate servers' attempts to end, and then tries again; a server that failed is not
+        awaited again. Returns the item, and the call with ``waited_s`` set. Raises the errors of
+        ``find``; ServerBusy or ServerUnavailable if all candidates failed.
         """
         started = self._clock()
         failures: dict[str, ProxyError] = {}
@@ -163,8 +167,8 @@ class FirstAttempts:
     def _raise_if_undiscovered(self, call: Call) -> None:
         """Raise ServerUnavailable if the call names an item that its server never listed.
 
-        That may last for days: where a preset names no items of this kind, such a server would be
-        the answer to every unknown name.
+        Only if the preset names items of this kind: otherwise such a server, which can be
+        unavailable for days, would be reported for every unknown name.
         """
         offers = self.registry.current.offers
         if offers.scope.named(call.kind) is None:
@@ -174,9 +178,9 @@ class FirstAttempts:
             raise unavailable.get(server_id) or _invalid(server_id, offers)
 
     def _candidates(self, call: Call, servers: Collection[str]) -> Sequence[str]:
-        """Return those of the undiscovered servers that may offer what the call names.
+        """Return those of the undiscovered servers that may offer the item of the call.
 
-        None for the full name or alias of a present tool: such a name never means another (A-19).
+        Empty for the full name or alias of a present tool, which never means another (A-19).
         """
         registry, kind, name = self.registry.current, call.kind, call.name
         if not servers or (kind is Kind.TOOL and registry.tools.owns(name)):
@@ -189,7 +193,7 @@ class FirstAttempts:
     async def _first_of(
         self, servers: Sequence[str], waited_s: float, tenant_id: str
     ) -> dict[str, ProxyError]:
-        """Wait until the first attempt of any of the servers is over; return failures by server."""
+        """Wait for the end of any of the servers' first attempts; return failures by server."""
         failures: dict[str, ProxyError] = {}
         over = asyncio.Event()
 
@@ -209,10 +213,9 @@ class FirstAttempts:
 
 
 def may_offer(offers: Offers, server_id: str, kind: Kind, name: str, caller: Permissions) -> bool:
-    """Return whether ``name`` may mean an item of an undiscovered server that ``caller`` may use.
+    """Return whether ``name`` can be an item of an undiscovered server visible to ``caller``.
 
-    The items of such a server are in no table yet, so preset, exclusions and profile decide alone
-    (contract §6).
+    Such items are in no table, so preset, exclusions and profile decide alone (contract §6).
     """
     if kind is Kind.RESOURCE and offers.excludes_uri(server_id, name, caller):
         return False
@@ -221,7 +224,7 @@ def may_offer(offers: Offers, server_id: str, kind: Kind, name: str, caller: Per
 
 
 def _may_list(offers: Offers, server_id: str, kind: Kind, caller: Permissions) -> bool:
-    """Return whether the caller's list may have an item of an undiscovered server."""
+    """Return whether an undiscovered server may have items for the caller's list."""
     named = offers.scope.named(kind)
     if named is None:
         return server_id in offers.scope.servers and caller.visibility.may_allow(kind, server_id)
@@ -230,7 +233,7 @@ def _may_list(offers: Offers, server_id: str, kind: Kind, caller: Permissions) -
 
 
 def _bare_names(offers: Offers, server_id: str, kind: Kind, name: str) -> Iterator[str]:
-    """Yield the names that the server may have for the item that a caller calls ``name``."""
+    """Yield the names that the server may use for the item ``name`` of a caller."""
     prefix = qualified_name(server_id, "")
     bare_names = [] if impersonates_server(kind, server_id, name, offers.servers) else [name]
     if name.startswith(prefix):
@@ -251,7 +254,7 @@ def _bare_names(offers: Offers, server_id: str, kind: Kind, name: str) -> Iterat
 
 
 def _invalid(server_id: str, offers: Offers) -> ServerUnavailable:
-    """Return what a call is to a server whose entry is invalid."""
+    """Return the error of a call to a server whose entry is invalid."""
     status = offers.statuses().get(server_id)
     return ServerUnavailable(
         f"{offers.server_reason(server_id).text}; tell an operator",

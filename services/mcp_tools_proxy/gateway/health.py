@@ -1,4 +1,4 @@
-"""Readiness: whether this replica should get traffic, and what is wrong with its dependencies."""
+"""Readiness of this replica and the state of its dependencies."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 CheckResult = Mapping[str, object]
-"""What ``/health/ready`` shows of one dependency: ``{"status": "ok" | "degraded", …}``."""
+"""State of one dependency in ``/health/ready``: ``{"status": "ok" | "degraded", …}``."""
 
 ReadinessCheck = Callable[[], CheckResult]
-"""Reports the last known state of one dependency; it must not contact the dependency."""
+"""Returns the last known state of a dependency without contacting it."""
 
 _HEALTHY = frozenset({ServerState.READY, ServerState.DISABLED})
 
@@ -26,12 +26,12 @@ class Readiness:
 
     @property
     def serving(self) -> bool:
-        """Whether traffic should come here: a degraded replica still serves."""
+        """Whether this replica should receive traffic; degraded replicas do."""
         return self.status in {"ready", "degraded"}
 
     @property
     def brief(self) -> "Readiness":
-        """The same for non-operators: states and numbers, no errors, problems or paths."""
+        """The report for non-operators: states and numbers without errors, problems and paths."""
         checks = {name: _brief(check) for name, check in self.checks.items()}
         return Readiness(self.status, checks)
 
@@ -45,7 +45,7 @@ def _brief(check: CheckResult) -> CheckResult:
 
 
 class Health:
-    """Collects each dependency's last known state (contract §1, /health/ready)."""
+    """Collects the last known state of each dependency (contract §1, /health/ready)."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Health:
         servers: Callable[[], Iterable[ServerStatus]] = tuple,
         started: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create the report; ``started`` returns whether the wait at the start is over."""
+        """Initialize; ``started`` returns whether the startup wait is over."""
         self._lifecycle = lifecycle
         self._checks = checks
         self._servers = servers
         self._started = started
 
     def readiness(self) -> Readiness:
-        """Return whether this replica is ready, from last known states: it contacts nobody."""
+        """Return the readiness of this replica from last known states, without I/O."""
         checks = {name: check() for name, check in self._checks.items()}
         checks |= {f"server:{it.server_id}": _server_check(it) for it in self._servers()}
         if self._lifecycle.phase is not Phase.SERVING:
@@ -75,8 +75,8 @@ class Health:
 def backend_readiness(status: RemoteStatus, problem: str | None = None) -> CheckResult:
     """Build the readiness check of the remote backend.
 
-    A backend that is offline degrades the replica, since other callers are served as before.
-    ``problem`` is why every call of the backend is refused; None when its calls are served.
+    An offline backend degrades the replica, which still serves other callers. ``problem`` is the
+    reason why all calls of the backend are refused, or None.
     """
     check = {
         "status": "ok" if status.state is RemoteState.ONLINE and problem is None else "degraded",

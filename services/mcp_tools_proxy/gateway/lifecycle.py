@@ -1,4 +1,4 @@
-"""The process's phase, the calls in flight, and the wait for servers at the start."""
+"""The process's phase, calls in flight, and the startup wait for servers."""
 
 import asyncio
 import time
@@ -10,9 +10,9 @@ from mcp_tools_proxy.domain.errors import ShuttingDown
 
 
 class StartupWait:
-    """A wait that is over once each server was tried once, or ``wait_s`` seconds after ``begin``.
+    """Ends when each server was tried once, or ``wait_s`` seconds after ``begin``.
 
-    Servers that a reload adds later are not waited for. ``clock`` is monotonic, in seconds.
+    Does not wait for servers added by a reload. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class StartupWait:
         self._all_tried = all_tried
 
     def is_over(self) -> bool:
-        """Return whether the wait is over; once True, always True."""
+        """Return whether the wait is over; it never starts again."""
         if self._all_tried() or self._clock() >= self._until:
             self._all_tried = _always
             return True
@@ -52,8 +52,8 @@ class Phase(Enum):
 class Lifecycle:
     """The process's phase and its calls in flight.
 
-    While stopping, a new call is refused with SHUTTING_DOWN; calls in flight go on until they are
-    done, or until ``cancel_in_flight`` ends them with the same code.
+    While stopping, new calls are refused with SHUTTING_DOWN; calls in flight continue until
+    ``cancel_in_flight`` ends them with the same code.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Lifecycle:
             self._stopping.set()
 
     async def stopping(self) -> None:
-        """Wait until the process starts to stop."""
+        """Wait until the process begins to stop."""
         await self._stopping.wait()
 
     async def idle(self) -> None:
@@ -88,7 +88,7 @@ class Lifecycle:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are in flight now."""
+        """The number of calls in flight."""
         return len(self._running)
 
     async def track(self, work: Awaitable[T]) -> T:
@@ -117,7 +117,7 @@ class Lifecycle:
             raise ShuttingDown("this replica is stopping; send the call again")
 
     def cancel_in_flight(self) -> None:
-        """End every call in flight with SHUTTING_DOWN."""
+        """End all calls in flight with SHUTTING_DOWN."""
         for task in self._running - self._cancelled:
             self._cancelled.add(task)
             task.cancel()

@@ -1,4 +1,4 @@
-"""Lists and previews the presets, and switches from one to another (P-17, P-20)."""
+"""Lists, previews and switches presets (P-17, P-20)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class PresetSwitch:
-    """Activates the preset that a caller chooses; ``active_config.choose_preset`` reads files."""
+    """Activates a preset; ``active_config.choose_preset`` chooses the initial one."""
 
     def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
         self._files = files
         self._publisher = publisher
 
     async def list_presets(self) -> tuple[PresetSummary, ...]:
-        """List the presets that can be chosen, oldest first."""
+        """List the available presets, oldest first."""
         listing = await asyncio.to_thread(self._files.list_presets)
         return listing.presets
 
     async def switch_to(self, preset_id: str, *, persist: bool) -> None:
-        """Activate another preset, and with ``persist`` make it the default of mcp.json.
+        """Activate another preset; with ``persist``, also make it the default in mcp.json.
 
-        Every call that begins after the return uses the preset. Raises PresetPinned,
-        PresetNotFound, ConfigReadOnly; then nothing has changed.
+        Calls that begin after the return use the new preset. Raises PresetPinned, PresetNotFound or
+        ConfigReadOnly without changing anything.
         """
         publisher = self._publisher
         async with publisher.lock:
@@ -84,13 +84,12 @@ def _details(error: InvalidConfig) -> Mapping[str, object]:
 
 
 MAX_PREVIEWS = 2
-"""How many registries are kept, so that two presets can be compared. Each costs as much as the one
-in force."""
+"""Registries kept to compare two presets; each takes as much memory as the active one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetPreview:
-    """The registry of a preset with the servers' offers of now."""
+    """The registry of a preset with the servers' current offers."""
 
     registry: Registry
     state: PresetState
@@ -99,7 +98,7 @@ class PresetPreview:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A registry, and what it was built of."""
+    """A registry with its inputs."""
 
     loaded: LoadedPreset
     config: ActiveConfig
@@ -107,7 +106,7 @@ class _Built:
     built: BuiltRegistry
 
     def is_of(self, config: ActiveConfig, snapshots: Mapping[str, Snapshot]) -> bool:
-        """Return whether configuration and offers are still the same; these are replaced whole."""
+        """Return whether configuration and offers are unchanged; these objects are immutable."""
         return (
             self.config is config
             and list(self.snapshots) == list(snapshots)
@@ -116,7 +115,7 @@ class _Built:
 
 
 class PresetPreviews:
-    """Shows presets as a switch would leave them; publishes, logs and counts nothing."""
+    """Previews presets without publishing, logging or counting."""
 
     def __init__(
         self, switch: PresetSwitch, publisher: RegistryPublisher, holder: RegistryHolder
@@ -128,9 +127,9 @@ class PresetPreviews:
         self._one_at_a_time = asyncio.Lock()
 
     async def preview(self, preset_id: str) -> PresetPreview:
-        """Return the registry of a preset; of the active one that in force, whatever its file says.
+        """Return the registry of a preset; for the active one the current registry.
 
-        Raises PresetNotFound, as a switch would.
+        Raises PresetNotFound like a switch.
         """
         publisher = self._publisher
         if preset_id == publisher.config.preset.preset_id:
@@ -144,7 +143,7 @@ class PresetPreviews:
         return PresetPreview(registry=built.registry, state=state, is_active=False)
 
     async def _build(self, loaded: LoadedPreset) -> tuple[BuiltRegistry, ActiveConfig]:
-        """Build the registry, unless it is one of those that were built last."""
+        """Return the cached registry of a preset, or build it."""
         publisher = self._publisher
         config, snapshots = publisher.config, publisher.snapshots
         wanted = config.with_preset(loaded, persisted=False)

@@ -1,4 +1,4 @@
-"""Builds a registry from a configuration and the servers' offers, and changes nothing."""
+"""Builds registries from a configuration and the servers' offers, without side effects."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,28 +33,28 @@ from mcp_tools_proxy.wire.json_schema.bound_offers import HeldBack, find_held_ba
 
 BuildComponents = Callable[[View, Mapping[str, ServerBindings]], RemoteComponents]
 Examine = Callable[[View, Mapping[str, Snapshot], ActiveConfig], Findings]
-"""Compares what a view shows with the lock."""
+"""Compares the definitions of a view with the lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltRegistry:
-    """A registry, and what was found while it was built."""
+    """A registry with the findings of its construction."""
 
     registry: Registry
     view: View
     findings: Findings
     conflicting: tuple[Tool, ...]
-    """The tools that were left out because their name or alias is taken."""
+    """Tools omitted because their name or alias is taken."""
     held_back: tuple[HeldBack, ...]
-    """The items with an argument that cannot be bound."""
+    """Items with an argument that cannot be bound."""
     bound_agents: BoundAgents
 
 
 class RegistryBuilder:
-    """Builds registries with the gateway's own tools and the present sessions; keeps nothing.
+    """Builds registries of the gateway's own tools and the servers' items; keeps no state.
 
-    ``require_agent`` and ``list_options`` are settings; None for the first means whether there are
-    profiles.
+    ``require_agent`` and ``list_options`` are settings; if the first is None, agents are required
+    when profiles exist.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class RegistryBuilder:
         generation: int,
         statuses: Callable[[], Mapping[str, ServerStatus]],
     ) -> BuiltRegistry:
-        """Build the registry of a configuration; for many tools this takes long.
+        """Build the registry of a configuration; slow with many tools.
 
-        ``statuses`` returns the present status of each server by its id.
+        ``statuses`` returns the current server statuses by id.
         """
         excluded = wanted.configuration.exclude if wanted.configuration else {}
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
@@ -142,9 +142,9 @@ class RegistryBuilder:
         )
 
     def _agent_required(self, wanted: ActiveConfig) -> bool:
-        """Return whether a call must name an agent: the setting, else whether profiles exist.
+        """Return whether calls must name an agent: the setting, otherwise whether profiles exist.
 
-        So no caller gets more than its profile allows by leaving the agent out.
+        So a caller cannot exceed its profile by omitting the agent.
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
 
@@ -152,9 +152,9 @@ class RegistryBuilder:
 def _instructions(
     wanted: ActiveConfig, findings: Findings, snapshots: Mapping[str, Snapshot]
 ) -> InstructionTexts:
-    """Return the instructions of the preset's servers, and what presets say instead.
+    """Return the instructions of the preset's servers and those that presets define instead.
 
-    The text of a server with a quarantined definition, or one that a guard hides, is left out.
+    Omits the text of servers with a quarantined or guarded definition.
     """
     withheld = {key.server_id for key in (*findings.quarantined, *findings.guarded)}
     own = instructions_of(snapshots, PresetScope.of(wanted.preset).servers - withheld)

@@ -1,8 +1,7 @@
-"""Publishes registries: builds each from the active configuration and the servers' offers.
+"""Publishes registries built from the active configuration and the servers' offers.
 
-``RegistryPublisher`` is the only writer of the active configuration and of the registry. A registry
-is built and published without an ``await``, so what is published follows one change after the
-other.
+``RegistryPublisher`` is the only writer of the active configuration and the registry. Building and
+publishing happen without an ``await``, so changes are published one after the other.
 """
 
 import asyncio
@@ -50,55 +49,55 @@ class ServerPool(Protocol):
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """The last good discovery of each enabled server that was ever reached, by server id."""
+        """The last valid discovery by server id, for enabled servers that were reached."""
         ...
 
     @property
     def pending(self) -> Collection[str]:
-        """The ids of the servers whose first connection attempt is not over."""
+        """Ids of servers whose first connection attempt is in progress."""
         ...
 
     @property
     def statuses(self) -> Sequence[ServerStatus]:
-        """The status of every server that ``apply`` was given."""
+        """The statuses of all servers passed to ``apply``."""
         ...
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
-        """Start, stop and replace sessions until they match ``wanted``; returns at once."""
+        """Start, stop and replace sessions to match ``wanted``; returns immediately."""
         ...
 
 
 def untried(pool: ServerPool) -> Collection[str]:
-    """Return the servers of which this run knows nothing yet, neither an offer nor a failure."""
+    """Return the servers without a discovery or failure in this run."""
     discovered = {it for it, found in pool.snapshots.items() if not found.is_remembered}
     return set(pool.pending) - discovered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetState:
-    """A preset with the servers' offers of now."""
+    """A preset combined with the servers' current offers."""
 
     preset: Preset
     missing: tuple[tuple[Missing, Reason], ...]
-    """The items that the preset names and no server offers, and why (P-07).
+    """Items named by the preset that no server offers, with reasons (P-07).
 
-    Items of a server that was not tried yet are not missing yet.
+    Excludes items of servers that were not tried.
     """
     pending: Sequence[str]
-    """The servers of the preset whose first connection attempt is not over."""
+    """Servers of the preset whose first connection attempt is in progress."""
     shadowed: tuple[Shadowed, ...]
-    """The items that are hidden because an earlier server offers the same (P-13)."""
+    """Items hidden by the same item of an earlier server (P-13)."""
     problems: tuple[Problem, ...]
-    """The problems of the files, with this preset as the active one."""
+    """Problems of the files with this preset active."""
 
 
 def merge_statuses(
     running: Iterable[ServerStatus], configuration: Configuration
 ) -> tuple[ServerStatus, ...]:
-    """Return the status of every server, in the file's order.
+    """Return the statuses of all servers in the file's order.
 
-    A server whose entry is invalid runs by its last good entry, or is INVALID if it never had one;
-    either way its status lists the entry's problems.
+    A server with an invalid entry uses its last valid one, or is INVALID without one; its status
+    lists the entry's problems.
     """
     known = {status.server_id: status for status in running}
     if not configuration.invalid:
@@ -118,25 +117,25 @@ def merge_statuses(
 
 
 def _invalid(server_id: str) -> ServerStatus:
-    """Build the status of a server that cannot run; its id may be any string, so it is escaped."""
+    """Build the status of an invalid server; its id can be any text, so it is escaped."""
     shown = printable(server_id[:QUOTE_CHARS])
     return ServerStatus(server_id=shown, state=ServerState.INVALID, transport=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """How the last reload ended: ``ok`` if neither the files nor the registry had a problem."""
+    """Result of the last reload; ``ok`` if neither the files nor the registry had problems."""
 
     ok: bool
     at: datetime
 
 
 class RegistryPublisher:
-    """Publishes the registry of a configuration, and knows what is active.
+    """Publishes registries and holds the active configuration.
 
-    Whoever loads files and publishes what they say holds ``lock`` meanwhile, so that one change of
-    the configuration follows the other. A failure keeps the last good registry and configuration.
-    ``apply_limits`` gets the rules of limits.json, None while they are unknown.
+    Tasks that load and publish files hold ``lock``, so that changes are applied one after the
+    other. Failures keep the last valid registry and configuration. ``apply_limits`` receives the
+    rules of limits.json, None while they are unknown.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class RegistryPublisher:
     ) -> None:
         self.lock = asyncio.Lock()
         self.version = 0
-        """How many registries were published."""
+        """Number of published registries."""
         self._holder = holder
         self._builder = RegistryBuilder(
             local_tools=local_tools,
@@ -173,10 +172,9 @@ class RegistryPublisher:
             local_names=[tool.spec.name for tool in self._builder.local_tools],
             setting=definitions,
         )
-        """What of the servers' definitions is not as locked."""
+        """Differences of the servers' definitions from the lock."""
         self._now = now
         self.config = ActiveConfig()
-        """The active configuration."""
         self._view = View()
         self._unmatched: tuple[Problem, ...] = ()
         self._reporter = ChangeReporter()
@@ -192,27 +190,27 @@ class RegistryPublisher:
 
     @property
     def configuration(self) -> Configuration:
-        """The content of mcp.json, with the last good entry of a server whose entry is invalid."""
+        """The content of mcp.json; invalid entries are replaced by their last valid version."""
         return self.config.configuration or NO_FILE
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """What each server offers now, whatever of it is shown."""
+        """Current offers by server, including hidden items."""
         return self._pool.snapshots
 
     @property
     def preset_state(self) -> PresetState:
-        """The active preset, and what of it callers cannot use."""
+        """The active preset with its unavailable items."""
         return self.state_of(self.config, self._view, self._holder.current)
 
     @property
     def statuses(self) -> Sequence[ServerStatus]:
-        """The status of each server, in the order of mcp.json."""
+        """The statuses of all servers in the order of mcp.json."""
         return merge_statuses(self._pool.statuses, self.configuration)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Harmless oddities of the active files, and exclusions and bindings that match nothing."""
+        """Warnings of the active files, and exclusions and bindings without a match."""
         return self.config.warnings + self._unmatched
 
     @property
@@ -224,11 +222,11 @@ class RegistryPublisher:
 
     @property
     def _is_good(self) -> bool:
-        """Whether the last build succeeded and the files have no problems."""
+        """Whether the last build succeeded and the files are valid."""
         return self.is_built and not self.config.problems
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
-        """Return the state of the preset of ``config``, of which the others were built."""
+        """Return the state of the preset; ``view`` and ``registry`` were built from ``config``."""
         pool, offers = self._pool, registry.offers.now()
         pending, not_tried = pool.pending, untried(pool)
         servers = PresetScope.of(config.preset).servers
@@ -250,7 +248,7 @@ class RegistryPublisher:
     def build_unpublished(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot]
     ) -> BuiltRegistry:
-        """Build the registry that ``publish`` would, to look at; it may be done in a thread."""
+        """Build the registry that ``publish`` would, for previews; can run in a thread."""
         return self._builder.build(
             wanted,
             snapshots,
@@ -262,14 +260,14 @@ class RegistryPublisher:
     async def publish_screened(self, wanted: ActiveConfig | None = None) -> None:
         """Screen new definitions in a thread, then publish ``wanted`` or the active configuration.
 
-        On the event loop the guards of 4,000 tools would hold all calls up. What changes meanwhile
-        is published next: the change is reported to the reloader.
+        On the event loop, guards would delay all calls while they screen 4,000 tools. Changes
+        during the screening are reported to the reloader and published next.
         """
         if guard_set_of(wanted or self.config) is None:
             self.publish(wanted or self.config)
             return
         version = -1
-        while version != self.version:  # a registry that was published meanwhile may be newer
+        while version != self.version:  # another registry may be published
             version, config, snapshots = self.version, wanted or self.config, self._pool.snapshots
             screening = self.definitions.screening.copy()
             build = partial(
@@ -287,10 +285,10 @@ class RegistryPublisher:
     def publish(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot] | None = None
     ) -> None:
-        """Filter, build and replace the registry, without an ``await``: no call sees half (P-16).
+        """Filter, build and replace the registry without an ``await``: calls see no mixture (P-16).
 
-        ``snapshots`` are what the servers offer, by default now. An exception before the
-        replacement leaves the previous registry and configuration active.
+        ``snapshots`` default to the servers' current offers. An exception before the replacement
+        leaves the previous registry and configuration active.
         """
         self.is_built = False
         snapshots = self._pool.snapshots if snapshots is None else snapshots
@@ -335,7 +333,7 @@ class RegistryPublisher:
         self._reporter.report(missing, self._unmatched, access_rules, wanted.preset.preset_id)
 
     def count_reload(self) -> None:
-        """Count a change of the configuration that was loaded, or that failed."""
+        """Count a successful or failed reload of the configuration."""
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
         self._metrics.config_problems.set(len(self.config.problems))
@@ -345,7 +343,7 @@ log = structlog.get_logger()
 
 
 def log_config_changes(found: ActiveConfig, before: ActiveConfig) -> None:
-    """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
+    """Log problems, warnings and the active preset that are new in ``found``."""
     log_new("config.problem", found.problems, before.problems)
     log_new("config.warning", found.warnings, before.warnings)
     if found.preset.preset_id != before.preset.preset_id:
@@ -353,7 +351,7 @@ def log_config_changes(found: ActiveConfig, before: ActiveConfig) -> None:
 
 
 class ChangeReporter:
-    """Logs what a new registry changes; what it logged of the previous one is not logged again."""
+    """Logs the effects of a new registry that the previous one did not have."""
 
     def __init__(self) -> None:
         self._missing: Collection[MissingItems] = ()
@@ -367,7 +365,7 @@ class ChangeReporter:
         access_rules: AccessRules,
         preset_id: str,
     ) -> None:
-        """Log what a registry leaves out, ``unmatched`` entries, and the number of agents."""
+        """Log omitted items, ``unmatched`` entries, and the number of agents."""
         missing = tuple(missing)
         log_missing_items([it for it in missing if it not in self._missing], preset_id=preset_id)
         log_new("config.warning", unmatched, self._unmatched)
@@ -381,7 +379,7 @@ def _agents(access_rules: AccessRules) -> dict[str, object]:
 
 
 def log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
-    """Log the problems that were not there ``before``."""
+    """Log the problems that are not in ``before``."""
     for it in problems:
         if it not in before:
             log.warning(event, file=it.file, path=it.path, reason=it.message)

@@ -1,4 +1,4 @@
-"""Keeps the registry in step with the configuration files and the servers' offers."""
+"""Updates the registry when configuration files or the servers' offers change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection
@@ -19,24 +19,24 @@ log = structlog.get_logger()
 
 
 class ChangeSignal:
-    """Carries changes from any number of tasks to one handler, which handles them in batches.
+    """Collects changes from any number of tasks for one handler, which processes them in batches.
 
-    A batch is all that was reported until the handler takes it. What is reported meanwhile is in
-    the next batch.
+    A batch contains the changes reported before the handler starts it; later ones are in the next
+    batch.
     """
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
         self._handled = asyncio.Event()
-        """Set when what was reported until now is handled; each batch has an event of its own."""
+        """Set when the current batch is handled; each batch has a separate event."""
 
     async def report(self) -> None:
-        """Report a change, and wait until it was handled: for ever if nothing iterates."""
+        """Report a change, and wait until it is handled; forever without a handler."""
         self._changed.set()
         await self._handled.wait()
 
     async def batches(self) -> AsyncGenerator[None, None]:
-        """Yield for each batch of changes, which is handled when the next one is requested."""
+        """Yield once per batch; requesting the next one marks the batch as handled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -48,10 +48,10 @@ class ChangeSignal:
 
 
 class Reloader:
-    """Watches files and offers; loads the files, updates the pool, and publishes the registry.
+    """Watches files and offers, loads the files, updates the pool, and publishes the registry.
 
-    A failure keeps the last good state. Call ``load`` once, then keep ``run`` running; servers
-    report to ``offer_changes`` that their offers changed.
+    Failures keep the last valid state. Call ``load`` once, then keep ``run`` running; servers
+    report changed offers to ``offer_changes``.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Reloader:
         self._publisher = publisher
         self._offer_changes = offer_changes
         self._preset_problems: Collection[Problem] = ()
-        """Those of all preset files, as they were read last."""
+        """Problems of all preset files when last read."""
 
     async def load(self) -> None:
-        """Load the files and publish what they say. Invalid files are logged, never raised."""
+        """Load and publish the files. Invalid files are logged, not raised."""
         async with self._publisher.lock:
             before = self._publisher.config
             found = await asyncio.to_thread(self._files.load_active, before)
@@ -82,18 +82,18 @@ class Reloader:
             await self._log_other_presets(found.problems)
 
     async def _log_other_presets(self, known: Collection[Problem]) -> None:
-        """Log the problems of presets that are not active, so that no switch is needed to see them.
+        """Log the problems of inactive presets, so that they are noticed before a switch.
 
-        They concern no call: they are neither counted nor shown in readiness.
+        They affect no calls, and are neither counted nor shown in readiness.
         """
         listing = await asyncio.to_thread(self._files.list_presets)
         log_new("config.problem", listing.problems, (*self._preset_problems, *known))
         self._preset_problems = listing.problems
 
     async def run(self) -> None:
-        """Publish what changes until cancelled: offers at once, files within a second (P-21).
+        """Publish changes until cancelled: offers immediately, files within a second (P-21).
 
-        Two loops, since a slow disk must not delay what servers offer.
+        Two tasks, so that a slow disk does not delay offers.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._load_changes())
@@ -105,7 +105,7 @@ class Reloader:
             async for _ in batches:
                 try:
                     await self._publisher.publish_screened()
-                except Exception:  # the odd offer of one server must not end the updates of all
+                except Exception:  # one server's malformed list must not stop all updates
                     log.exception("registry.rebuild_crashed")
 
     async def _load_changes(self) -> None:
@@ -113,6 +113,6 @@ class Reloader:
             async for _ in batches:
                 try:
                     await self.load()
-                except Exception:  # the next edit is loaded whatever this one led to
+                except Exception:  # the next edit must be loaded after any failure
                     log.exception("config.reload_crashed")
                     self._publisher.count_reload()

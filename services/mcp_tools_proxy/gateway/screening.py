@@ -1,7 +1,7 @@
-"""Screens calls and definitions by the guards that the configuration turns on (contract §1).
+"""Screens calls and definitions with the configured guards (contract §1).
 
-``screened_call`` is the one place on the path of a call: all entries, all kinds of component. Where
-no guard is on, a call does not come here. Definitions are screened when a registry is built.
+``screened_call`` screens the calls of all entries and components; without active guards it is not
+used. Definitions are screened when a registry is built.
 """
 
 import asyncio
@@ -46,11 +46,11 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.tracing import GUARDS_KEY
 
 SLICE_S = 0.004
-"""How long a value is searched in one turn of the event loop; then other calls have theirs."""
+"""Seconds of screening per turn of the event loop."""
 
 
 async def screen(steps: Steps) -> Screened:
-    """Screen a value; other calls go on meanwhile."""
+    """Screen a value in slices, so that other calls continue."""
     sent: object = None
     until = time.perf_counter() + SLICE_S
     while True:
@@ -72,9 +72,9 @@ async def screen(steps: Steps) -> Screened:
 async def screened_call(
     guards: GuardSet, component: Component, parsed: object, call: Call, found: list[GuardFinding]
 ) -> Result:
-    """Call a component, with arguments and result screened; add to ``found``.
+    """Call a component with screened arguments and result; append to ``found``.
 
-    Raises GuardRefused, and what the component raises: the text of an error is the server's.
+    Raises GuardRefused and the errors of the component, whose texts are screened.
     """
     spec = component.spec
     own = guards.for_calls(spec.server_id, call.caller.agent)
@@ -85,7 +85,7 @@ async def screened_call(
         call = screened
         try:
             parsed = component.parse(call.arguments)
-        except CostlyCheck as costly:  # what the caller sent was checked in a process before
+        except CostlyCheck as costly:  # the caller's arguments were checked in a process before
             parsed = costly.arguments
     hosts = hosts_of_arguments(call.arguments)
     if call.client is not NULL_CLIENT:
@@ -98,11 +98,11 @@ async def screened_call(
 
 
 class _ScreenedClient:
-    """The client of a call, to which what the server sends during the call comes screened.
+    """The client of a call, which receives screened messages of the server.
 
-    Progress and log messages that are refused are dropped; a request to the client (sampling,
-    elicitation, roots) fails at the server. The client's answers are not screened: they are what a
-    person or a model of the client's side says to the server.
+    Refused progress and log messages are dropped; a refused request to the client (sampling,
+    elicitation, roots) fails at the server. The client's responses are not screened, because they
+    are sent by a person or model on the client's side to the server.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class _ScreenedClient:
         self._found = found
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Send a notification as guards leave it; drop one that they refuse."""
+        """Send a screened notification; drop it if a guard refuses it."""
         screened = await self._screen(params)
         if screened.refused_by is None:
             await self._client.notify(method, cast("JsonObject", screened.value))
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Send a request as guards leave it. Raises ClientRequestFailed."""
+        """Send a screened request. Raises ClientRequestFailed."""
         screened = await self._screen(params)
         if screened.refused_by is not None:
             raise ClientRequestFailed(
@@ -142,7 +142,7 @@ class _ScreenedClient:
 async def screened_replay(
     guards: GuardSet, call: Call, outcome: Outcome, found: list[GuardFinding]
 ) -> Outcome:
-    """Screen an outcome that was kept: a guard may have been turned on since.
+    """Screen a stored outcome, because a guard may have been activated since.
 
     Raises GuardRefused.
     """
@@ -153,7 +153,7 @@ async def screened_replay(
         return outcome
     hosts = hosts_of_arguments(call.arguments)
     value = await _screened_result(own, outcome.spec, outcome.result, hosts, found)
-    if value is outcome.result:  # what was found at first is noted in it
+    if value is outcome.result:  # its first findings are already included
         return outcome
     return replace(outcome, result=value, result_json=to_json(value))
 
@@ -161,9 +161,9 @@ async def screened_replay(
 async def screen_arguments(
     own: Screen, spec: ComponentSpec, call: Call, found: list[GuardFinding]
 ) -> Call:
-    """Return the call with its arguments as guards leave them. Raises GuardRefused.
+    """Return the call with screened arguments. Raises GuardRefused.
 
-    What the gateway filled in is an operator's, or an identity: it is not screened.
+    Arguments completed by the gateway are an operator's or an identity, and are not screened.
     """
     without = frozenset(_places(call.arguments, call.filled_in))
     screened = await screen(own.steps(call.arguments, GuardPlace.ARGUMENTS, without=without))
@@ -213,14 +213,14 @@ async def _screened_error(
         if left["message"] != text:
             words = str(left["message"])
             error.message = words if quoted is None else quoted.message_of(words)
-        if left["details"] is not details:  # the message may quote a cut part of what was removed
+        if left["details"] is not details:  # the message may quote a part of the removed text
             error.message = f"{spec.name} failed; a guard removed parts of its answer"
         error.details = with_findings(cast("JsonObject", left["details"]), found)
     return error
 
 
 def with_findings(value: JsonObject, found: Iterable[GuardFinding]) -> JsonObject:
-    """Return a result with what was found of the call in its ``meta``."""
+    """Return a result with the findings of its call in ``meta``."""
     findings = [it.as_json for it in found]
     if not findings:
         return value
@@ -248,7 +248,7 @@ def _refusal(spec: ComponentSpec, screened: Screened) -> GuardRefused:
 def _places(
     arguments: JsonObject, paths: Iterable[tuple[str, ...]]
 ) -> Iterator[tuple[int, str | int]]:
-    """Yield the containers of the values at these paths, with their keys there."""
+    """Yield the containers of the values at these paths, with their keys."""
     for path in paths:
         container: object = arguments
         for step in path[:-1]:
@@ -260,7 +260,7 @@ _MEDIA = ("image", "audio")
 
 
 def _data(value: JsonObject) -> Iterator[tuple[int, str | int]]:
-    """Yield the base64 data of a result: of images and sounds, and of resources."""
+    """Yield the base64 data of images, audio and resources in a result."""
     for block in _blocks(value):
         if block.get("type") in _MEDIA:
             yield id(block), "data"
@@ -287,7 +287,7 @@ def _blocks(value: JsonObject) -> Iterator[JsonObject]:
 
 
 def guard_set_of(config: ActiveConfig) -> GuardSet | None:
-    """Return the guards of a configuration, with the hosts of servers' entries; None for none."""
+    """Return the guards of a configuration with the hosts of server entries, or None."""
     configuration = config.configuration or NO_FILE
     by_server = configuration.guards
     presets = config.agent_policies.presets
@@ -314,7 +314,7 @@ def guard_set_of(config: ActiveConfig) -> GuardSet | None:
 
 
 def with_shown_hosts(guards: GuardSet, view: View) -> GuardSet:
-    """Return the guards with the hosts of shown definitions, which results may link to."""
+    """Return the guards with the hosts in shown definitions, which results may link to."""
     rules = (guards.preset, *guards.by_server.values(), *guards.by_agent.values())
     if not any(name in one for one in rules for name in (GuardName.IMAGES, GuardName.LINKS)):
         return guards
@@ -344,37 +344,38 @@ def _rules(
 
 _PROSE = ("description", "title")
 _PROSE_OF_SERVER = ("instructions",)
-"""Texts for people and models, of an item and of a server as a whole. Another text, such as a name
-or a default, means something else when a part of it is gone, so the item is hidden instead."""
+"""Texts for people and models. Redacting part of another text, such as a name or a default, changes
+its meaning, so the item is hidden instead.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedDefinition:
-    """What guards found in a definition, and what is left of it."""
+    """Findings of guards in a definition, and the redacted definition."""
 
     findings: tuple[GuardFinding, ...] = ()
     hidden_by: RuleSource | None = None
     redacted: JsonObject | None = None
-    """What is shown instead of the server's descriptor."""
+    """Replacement for the server's descriptor."""
 
 
 class DefinitionScreening:
-    """Screens definitions; each descriptor once while the guards are the same.
+    """Screens definitions; each descriptor once per set of guards.
 
-    What a round did not read is forgotten with the next one.
+    Results that one round does not use are dropped after the next.
     """
 
     def __init__(self, known: "_Known | None" = None) -> None:
         self._before: _Known = {}
         self.known: _Known = dict(known or {})
-        """What was screened, by the identity of its descriptor and by the guards."""
+        """Results by the descriptor's identity and the guards."""
 
     def copy(self) -> "DefinitionScreening":
-        """Return another one that knows the same; it may be used in a thread."""
+        """Return a copy for use in a thread."""
         return DefinitionScreening(self.known)
 
     def add(self, other: "DefinitionScreening") -> None:
-        """Add what another one has screened."""
+        """Add the results of another screening."""
         self.known |= other.known
 
     def with_guards(
@@ -383,7 +384,7 @@ class DefinitionScreening:
         shown: Sequence[tuple[DefinitionKey, JsonObject]],
         config: ActiveConfig,
     ) -> Findings:
-        """Add what guards find in the ``shown`` definitions."""
+        """Add the guards' findings in the ``shown`` definitions."""
         guards = guard_set_of(config)
         if guards is None:
             return findings
@@ -418,7 +419,7 @@ class DefinitionScreening:
         replaced = () if overrides is None else tuple(_replaced_fields(overrides))
         key = (id(descriptor), replaced, tuple(screen.rules.items()), screen.hosts)
         found = self.known.get(key) or self._before.get(key)
-        if found is None:  # the descriptor is kept as well, so no other one gets its id
+        if found is None:  # keeping the descriptor prevents reuse of its id
             found = (descriptor, _screen_definition(screen, kind, descriptor, replaced))
         self.known[key] = found
         return found[1]

@@ -1,4 +1,4 @@
-"""Resource subscriptions: only to what the caller may read, and only while it may."""
+"""Resource subscriptions, limited to resources that the caller may read."""
 
 from collections.abc import Callable
 
@@ -10,19 +10,19 @@ from mcp_tools_proxy.registry.registry import Registry
 
 
 class Subscriptions:
-    """Subscribes callers to resource updates. A subscription is no call: nothing is charged."""
+    """Subscribes callers to resource updates, which are not charged."""
 
     def __init__(self, *, first_attempts: FirstAttempts, lifecycle: Lifecycle) -> None:
         self._first_attempts = first_attempts
         self._lifecycle = lifecycle
 
     async def subscribe(self, call: Call, on_update: Callable[[], None]) -> Callable[[], None]:
-        """Call ``on_update`` whenever the resource changes whose URI ``call`` names.
+        """Call ``on_update`` whenever the resource of ``call`` changes.
 
         Returns a function that ends the subscription. Updates are dropped while the caller may not
-        read the resource, since a reload may have taken it away. ``on_update`` must not raise or
-        block. Raises the ProxyError that reading the resource would raise; TOOL_FAILED if its
-        server has no subscriptions.
+        read the resource, for example after a reload. ``on_update`` must not raise or block. Raises
+        the ProxyError of reading the resource; TOOL_FAILED if its server does not support
+        subscriptions.
         """
         self._lifecycle.check_serving()
 

@@ -1,8 +1,8 @@
-"""What the files name and the servers do not offer: items of presets, exclusions, bound arguments.
+"""Items in configuration files without a match: in presets, exclusions and bindings.
 
-An exclusion or a binding that matches nothing (A-15) is most often a typing mistake: what it was
-meant to hide is visible, and what it was meant to bind is the model's choice. An item whose bound
-argument cannot be bound is hidden.
+An exclusion or binding without a match (A-15) is usually a typo: the item to be hidden is visible,
+and the model chooses the argument to be bound. An item whose bound argument cannot be bound is
+hidden.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
 NAMES_SHOWN = 20
-"""How many names one log line has; its ``count`` is the number of all."""
+"""Names per log line; its ``count`` includes all."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingItems:
-    """Items of one kind and server that are not visible for one reason."""
+    """Items of one kind and server that are not visible for the same reason."""
 
     event: str
     server_id: str
@@ -52,10 +52,10 @@ def explain_missing(
     *,
     pending: Container[str] = (),
 ) -> tuple[MissingItems, ...]:
-    """Group what is not visible by server, kind and reason.
+    """Group items that are not visible by server, kind and reason.
 
-    ``conflicting`` are the tools that were left out because their name or alias is taken. Items of
-    ``pending`` servers, which were not tried yet, are not missing yet.
+    ``conflicting`` are tools omitted because their name or alias is taken. Items of ``pending``
+    servers, which were not tried, are skipped.
     """
     offers = offers.now()
     groups: dict[tuple[str, str, Kind, Reason], list[str]] = {}
@@ -79,7 +79,7 @@ def explain_missing(
 
 
 def log_missing_items(groups: Iterable[MissingItems], *, preset_id: str) -> None:
-    """Log each group with the first of its names."""
+    """Log each group with its first names."""
     for items in groups:
         log.warning(
             items.event,
@@ -102,14 +102,14 @@ def find_unmatched_exclusions(
     snapshots: Mapping[str, Snapshot],
     local_tools: Iterable[str],
 ) -> tuple[Problem, ...]:
-    """Return a warning for each entry that matches nothing, at most 100 for each file.
+    """Return warnings for entries that match nothing, at most 100 per file.
 
-    - An agent's entry may match anything that a server of ``snapshots`` offers, visible to the
-      agent or not, and any of ``local_tools``; a server's entry only what this server offers.
-    - A URI with the beginning of a template may be one of the template's URIs (A-20).
-    - A URI of the gateway's own scheme may be that of a document.
-    - An entry is reported once every server that it may be about was discovered. A disabled server
-      never is, so an entry that names one is never reported.
+    - An agent's entry can match any item that a server of ``snapshots`` offers, even if it is not
+      visible to the agent, and any of ``local_tools``; a server's entry only this server's items.
+    - A URI with the prefix of a template counts as a match (A-20).
+    - A URI of the gateway's scheme can be that of a document.
+    - An entry is reported after all servers that it can refer to are discovered. Disabled servers
+      are never discovered, so entries that name them are not reported.
     """
     in_agents = _in_agents(agents, configuration, snapshots, local_tools)
     in_configuration = group_oddities(
@@ -155,7 +155,7 @@ def _in_configuration(
 
 
 def _discovered(snapshots: Mapping[str, Snapshot]) -> Sequence[str]:
-    """Return the servers whose offers are fully known, in configured order."""
+    """Return the servers with completely known offers, in configured order."""
     return [
         server_id
         for server_id, it in snapshots.items()
@@ -166,7 +166,7 @@ def _discovered(snapshots: Mapping[str, Snapshot]) -> Sequence[str]:
 def _unmatched(
     entries: Sequence[Oddity], snapshots: Mapping[str, Snapshot], local_tools: Iterable[str] = ()
 ) -> Iterator[Oddity]:
-    """Yield the entries that match nothing, each with its place."""
+    """Yield entries without a match, each with its place."""
     unknown = {it for _, entry in entries for it in (entry, with_server_id(entry))}
     if unknown:
         unknown.difference_update(_names(snapshots, local_tools))
@@ -178,7 +178,7 @@ def _unmatched(
 
 
 def _names(snapshots: Mapping[str, Snapshot], local_tools: Iterable[str]) -> Iterator[str]:
-    """Yield every spelling of every name that an entry can match, of invalid items too."""
+    """Yield all spellings of all names that entries can match, including invalid items."""
     for name in local_tools:
         yield from name_variants(Kind.TOOL, None, name)
     for server_id, offer in snapshots.items():
@@ -189,9 +189,9 @@ def _names(snapshots: Mapping[str, Snapshot], local_tools: Iterable[str]) -> Ite
 
 
 def _template_prefixes(snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
-    """Yield every spelling of the text before the first variable of each template.
+    """Yield all spellings of the text before the first variable of each template.
 
-    Case is folded, since an excluded URI matches URIs that differ in case.
+    Case is folded, because excluded URIs match regardless of case.
     """
     for server_id, offer in snapshots.items():
         for template in offer.templates:
@@ -200,9 +200,9 @@ def _template_prefixes(snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
 
 
 def _servers_meant(entry: str, known: Collection[str], enabled: frozenset[str]) -> frozenset[str]:
-    """Return the servers that an agent's entry may be about: the one that it names, else all.
+    """Return the servers that an agent's entry can refer to: the named one, otherwise all.
 
-    A URI may be any server's, even if its scheme is the id of one.
+    A URI can belong to any server, even if its scheme is a server id.
     """
     first, _, rest = entry.partition(":")
     if first in _KINDS and first not in known:
@@ -226,7 +226,7 @@ def find_unusable_bindings(
     held_back: Iterable[HeldBack],
     bound_agents: BoundAgents,
 ) -> tuple[Problem, ...]:
-    """Return a warning for each item that is hidden for its bindings, and for each idle binding."""
+    """Return warnings for items hidden by their bindings, and for bindings without effect."""
     return (
         *limit_problems(
             CONFIGURATION_FILE,

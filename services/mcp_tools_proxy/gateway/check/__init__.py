@@ -1,1 +1,1 @@
-"""The report of ``mcp-tools-proxy check``, as data; the package ``cli`` prints it."""
+"""The report of ``mcp-tools-proxy check`` as data; the package ``cli`` prints it."""

@@ -1,6 +1,6 @@
-"""What ``check`` reports about agents: what each of them sees, what is hidden from it, and why.
+"""Items visible to and hidden from agents, for ``check``.
 
-Everything is read from a registry, so a serving gateway would answer the same.
+The data comes from a registry, so it matches a running gateway.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +17,12 @@ from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 Offer = tuple[Kind, str, str]
-"""What a server offers: kind, server id, name or URI."""
+"""An item of a server: kind, server id, and name or URI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """The names that an agent sees; ``tokens`` is the size of its tools' definitions."""
+    """The names visible to an agent; ``tokens`` is the size of its tools' definitions."""
 
     profile: AgentProfile
     tools: tuple[str, ...]
@@ -34,7 +34,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleItem:
-    """One component that an agent sees, under the name that the agent has to use."""
+    """An item visible to an agent, under the name that the agent uses."""
 
     kind: Kind
     name: str
@@ -43,18 +43,18 @@ class VisibleItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenItem:
-    """One component that an agent does not see; ``server_id`` is None for a local tool."""
+    """An item hidden from an agent; ``server_id`` is None for a local tool."""
 
     kind: Kind
     server_id: str | None
     name: str
     hidden_by: str
-    """The key that hides it: of the agent's profile, or ``exclude`` of the server's entry."""
+    """The key that hides it, in the agent's profile or ``exclude`` in the server's entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """Everything that one agent sees, and everything that is hidden from the agent."""
+    """All items visible to and hidden from one agent."""
 
     agent: str
     visible: tuple[VisibleItem, ...]
@@ -62,7 +62,7 @@ class AgentView:
 
 
 def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, ...]:
-    """List what each agent sees, and count the tokens of its tools' definitions."""
+    """List the items visible to each agent, and estimate the tokens of its tools."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
     def report_of(profile: AgentProfile) -> AgentReport:
@@ -83,9 +83,9 @@ def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, .
 
 
 def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] = ()) -> AgentView:
-    """List what an agent sees, and what is hidden from the agent and why.
+    """List the items visible to an agent, and the hidden ones with reasons.
 
-    ``offers`` is everything that the servers offer: what their entries exclude is in no registry.
+    ``offers`` are all items of the servers, because excluded ones are not in the registry.
     """
     caller = _caller(agent)
     permissions, lists = registry.access_rules.permissions_of(caller), registry.listings
@@ -117,7 +117,7 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
 
 
 def _excluded(offers: Iterable[Offer], exclude: Mapping[str, Exclusions]) -> Iterator[HiddenItem]:
-    """Yield what the entries of the servers in mcp.json exclude, for every agent."""
+    """Yield items excluded for all agents by the servers' entries in mcp.json."""
     for kind, server_id, name in offers:
         if exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
             yield HiddenItem(kind=kind, server_id=server_id, name=name, hidden_by="exclude")
@@ -135,7 +135,7 @@ def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[Visib
 
 
 def _names(listed: Iterable[JsonObject], key: str) -> tuple[str, ...]:
-    """Return the names of MCP descriptors, by ``key``; a resource may have no URI (P-12)."""
+    """Return the names of MCP descriptors, by ``key``; a resource can lack a URI (P-12)."""
     return tuple(str(descriptor.get(key, descriptor["name"])) for descriptor in listed)
 
 

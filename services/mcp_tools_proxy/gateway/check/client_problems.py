@@ -1,7 +1,7 @@
-"""Tools that common MCP clients reject, and the option that helps.
+"""Tools rejected by common MCP clients, with the option that helps.
 
-Measured with autogen, mcpo and clients that pass tools on to OpenAI and Anthropic: one such tool
-costs many of them the whole list, or each request to the model.
+Measured with autogen, mcpo and clients that forward tools to OpenAI and Anthropic: for many of
+them, one such tool makes the whole list or every model request fail.
 """
 
 import re
@@ -25,7 +25,7 @@ _DEFINITIONS = (DEFINITION, "#/definitions/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProblem:
-    """A property of a tool that some clients reject, and the option that removes it."""
+    """A property of a tool that some clients reject, and the option that avoids it."""
 
     tool: str
     problem: str
@@ -35,7 +35,7 @@ class ClientProblem:
 def find_client_problems(
     specs: Iterable[ToolSpec], styles: NameStyles
 ) -> tuple[ClientProblem, ...]:
-    """Return the problems of tools as ``/mcp`` lists them to a client that requests nothing."""
+    """Return the problems of tools as ``/mcp`` lists them by default."""
     shape = styles.over_mcp(ALIASES, None)
     return tuple(
         ClientProblem(tool=spec.listed_name, problem=problem, remedy=remedy)
@@ -56,7 +56,7 @@ def _name_problems(spec: ToolSpec, style: ToolNameStyle) -> Iterator[tuple[str, 
 
 
 def _schema_problems(spec: ToolSpec) -> Iterator[tuple[str, str]]:
-    """Yield each kind of problem of the schemas once, with its first place."""
+    """Yield each kind of schema problem once, with its first place."""
     found: dict[str, str] = {}
     _add_root_problems(spec.input_schema, found)
     for node in nodes_of(spec.input_schema):

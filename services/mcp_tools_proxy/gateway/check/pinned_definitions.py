@@ -1,4 +1,4 @@
-"""The definitions that the presets of a folder show, compared with its lock, for ``check``."""
+"""Comparison of the presets' definitions with the lock, for ``check``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ Shown = Mapping[DefinitionKey, JsonObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionsReport:
-    """What was found of the definitions that any preset shows; ``locked`` says there is a lock."""
+    """Findings about the definitions of all presets; ``locked`` is None without a lock."""
 
     findings: Findings = field(default_factory=Findings)
     locked: DefinitionsLock | None = None
@@ -48,7 +48,7 @@ class DefinitionsReport:
 
     @property
     def quarantined(self) -> int:
-        """How many definitions are quarantined."""
+        """The number of quarantined definitions."""
         return len(self.findings.quarantined)
 
 
@@ -60,7 +60,7 @@ def shown_by_presets(
     snapshots: Mapping[str, Snapshot],
     exclude: Mapping[str, Exclusions],
 ) -> Shown:
-    """Return every item that a preset shows, and the instructions of the servers it names."""
+    """Return all items of the presets, and the instructions of their servers."""
     shown: dict[DefinitionKey, JsonObject] = {}
     servers: set[str] = set()
     for preset in presets:
@@ -76,7 +76,7 @@ def examine_definitions(
     config: ActiveConfig,
     guard: DefinitionGuard,
 ) -> DefinitionsReport:
-    """Compare what presets show with the lock."""
+    """Compare the presets' definitions with the lock."""
     findings = guard.compare(tuple(shown.items()), snapshots, config)
     lock = config.lock.lock
     return DefinitionsReport(
@@ -90,7 +90,7 @@ def examine_definitions(
 
 
 def with_unstable(report: DefinitionsReport, before: Shown, present: Shown) -> DefinitionsReport:
-    """Mark what was another definition at the start before."""
+    """Mark definitions that differ between two starts of their server as unstable."""
 
     def marked(it: Finding) -> Finding:
         if it.key not in before or it.key not in present:
@@ -103,7 +103,7 @@ def with_unstable(report: DefinitionsReport, before: Shown, present: Shown) -> D
 
 
 def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
-    """Yield a warning for what is flagged, and for what is not as locked and shown all the same."""
+    """Yield warnings for flagged definitions, and for changed ones that are still shown."""
     findings = report.findings
     for it in findings.remarkable:
         if it.flags:

@@ -1,6 +1,6 @@
-"""The report of ``check``: the files, the servers they name, and what presets and agents get.
+"""The report of ``check``: files, servers, presets and agents.
 
-What agents see is read from the registry that a gateway would build from the same files.
+Data about agents comes from the registry that a gateway would build from the same files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,12 +51,12 @@ from mcp_tools_proxy.wire.text import estimate_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """The content of a configuration folder; ``active`` is the preset that a start would choose."""
+    """The content of a configuration folder; ``active`` is the preset chosen at a start."""
 
     configuration: Configuration
     agents: Agents
     agents_are_known: bool
-    """False when agents.json is there and cannot be used."""
+    """False if agents.json exists but is invalid."""
     presets: tuple[Preset, ...]
     active: str
     problems: tuple[Problem, ...]
@@ -65,29 +65,28 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetReport:
-    """What a preset makes visible; ``refused_names``: names that model APIs refuse → aliases."""
+    """The items of a preset; ``refused_names`` maps names that model APIs refuse to aliases."""
 
     preset: Preset
     active: bool
     view: View
     missing: tuple[MissingItems, ...]
-    """The view's missing items, grouped by reason; offline without those of servers to be tried."""
+    """Missing items grouped by reason; offline, without those of servers that were not tried."""
     refused_names: Mapping[str, str]
     tokens: int
-    """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
+    """Size of the tools' definitions in tokens: bytes of JSON // 4."""
 
     @property
     def missing_count(self) -> int:
-        """How many items are missing."""
+        """The number of missing items."""
         return sum(len(items.names) for items in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server id.
+    """All findings; ``dropped`` and ``ignored`` contain items with their server ids.
 
-    ``offers`` is everything that the servers offer, whatever the presets allow: kind, server id,
-    name or URI.
+    ``offers`` are all items of the servers regardless of presets: kind, server id, and name or URI.
     """
 
     servers: tuple[ServerStatus, ...]
@@ -99,31 +98,33 @@ class CheckReport:
     warnings: tuple[Problem, ...]
     agents: tuple[AgentReport, ...] = ()
     agent_view: AgentView | None = None
-    """What the agent of ``--agent`` sees; None without that option."""
+    """Items of the agent in ``--agent``; None without that option."""
     schema_relaxations: tuple[tuple[str, str, str], ...] = ()
-    """What schemas for model APIs leave out of the active preset's tools: format, tool, warning."""
+    """Parts of the active preset's tools that schemas for model APIs omit: format, tool,
+    warning.
+    """
     client_problems: tuple[ClientProblem, ...] = ()
-    """What common MCP clients reject of the active preset's tools, as ``/mcp`` lists them."""
+    """Problems of common MCP clients with the active preset's tools, as listed by ``/mcp``."""
     without_agent: str | None = None
-    """Whether calls that name no agent are accepted, and why; None if there are no agents."""
+    """Whether calls without an agent are accepted, and why; None without agents."""
     offline: bool = False
-    """Whether no server was tried: what depends on their offers is not known."""
+    """Whether servers were not tried, so that their offers are unknown."""
     failed_dependencies: int = 0
-    """How many dependencies of the settings do not work."""
+    """The number of failed dependencies of the settings."""
     definitions: DefinitionsReport = NO_DEFINITIONS
-    """What of the definitions that presets show is not as locked; nothing where it is offline."""
+    """Differences of the presets' definitions from the lock; empty if offline."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
-        """The enabled servers that were not reached or whose discovery was incomplete.
+        """Enabled servers that were not reached or incompletely discovered.
 
-        Offline those whose entry is invalid.
+        If offline, servers with an invalid entry.
         """
         return tuple(server for server in self.servers if not self._is_healthy(server))
 
     @property
     def faults(self) -> Mapping[str, int]:
-        """How many faults of each kind there are; warnings are no faults."""
+        """The number of faults by kind, without warnings."""
         return {
             "server": len(self.unhealthy_servers),
             "dependency": self.failed_dependencies,
@@ -135,7 +136,7 @@ class CheckReport:
 
     @property
     def good(self) -> bool:
-        """Whether there are no faults."""
+        """Whether the report contains no faults."""
         return not any(self.faults.values())
 
     def _is_healthy(self, server: ServerStatus) -> bool:
@@ -147,7 +148,7 @@ class CheckReport:
 
 
 def read_files(folder: ConfigFolder) -> Files:
-    """Read a configuration folder as a start would, without raising for invalid files. Blocks."""
+    """Read a configuration folder like a start, without raising for invalid files. Blocks."""
     found = folder.load_active(ActiveConfig())
     listing = folder.list_presets()
     loaded = [folder.load_preset(summary.preset_id) for summary in listing.presets]
@@ -179,9 +180,9 @@ def build_report(
 ) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
-    ``require_agent`` is the setting. ``agent``, a name that the files have, limits the ``agents``
-    of the report to this one and adds its ``agent_view``. ``offline`` says that no server was
-    tried, so that there are no offers. ``definitions`` are compared with the lock.
+    ``require_agent`` is the setting. ``agent``, a name in the files, limits ``agents`` to this one
+    and adds ``agent_view``. With ``offline``, no server was tried and offers are unknown.
+    ``definitions`` are the results of the comparison with the lock.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     servers = tuple(servers)
@@ -275,7 +276,7 @@ def _unmatched(
 
 
 def _without_tools(snapshots: Mapping[str, Snapshot]) -> Iterator[Problem]:
-    """Yield a warning for each server that has no tools, which few are meant to."""
+    """Yield a warning for each server without tools, which is rarely intended."""
     for server_id, snapshot in snapshots.items():
         dropped = any(item.kind is Kind.TOOL for item in snapshot.dropped)
         if not (snapshot.tools or dropped or snapshot.lacks_list(Kind.TOOL)):
