@@ -1,4 +1,4 @@
-"""The serving process: uvicorn with bounds on each connection, and the stdio server.
+"""The serving process: uvicorn with connection limits, and the stdio server.
 
-``http_protocol`` has the bounds; the small modules beside it are parts of it.
+``http_protocol`` enforces the limits; the smaller modules are its parts.
 """

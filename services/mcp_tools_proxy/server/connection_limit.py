@@ -1,4 +1,4 @@
-"""Bounds the connections of the process, since files and servers need descriptors too."""
+"""Limits the process's connections, because files and servers also need file descriptors."""
 
 import asyncio
 import resource
@@ -14,18 +14,18 @@ LOG_INTERVAL_S = 10.0
 """Seconds between two log lines about refused connections."""
 
 MAX_DESCRIPTORS = 65_536
-"""The soft limit that the process sets itself at most: what it may open, when all is well."""
+"""Maximum soft limit that the process sets."""
 
 MACOS_DESCRIPTORS = 10_240
-"""More is refused on macOS, whose hard limit is infinite, when the system allows fewer."""
+"""macOS reports an infinite hard limit, but can refuse higher values."""
 
 log = structlog.get_logger()
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of descriptors to the hard one, within MAX_DESCRIPTORS; log the result.
+    """Raise the soft limit of descriptors to the hard one, up to MAX_DESCRIPTORS; log the result.
 
-    Systems give a shell 1,024 (macOS 256) so that old programs work: 768 connections, or 192.
+    Shells have 1,024 by default (macOS: 256), which allow 768 connections (192).
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -43,15 +43,15 @@ def raise_descriptor_limit() -> None:
 class ConnectionLimit:
     """Reserves a quarter of the process's descriptors for files, servers, Redis and Retrieval.
 
-    Without the limit, a client that opened enough connections kept the gateway from reading a
-    changed tokens file and from connecting to a server.
+    Otherwise, a client with many connections prevented the gateway from reading a changed tokens
+    file and from connecting to a server.
     """
 
     def __init__(self) -> None:
         self._logged_at: float | None = None
 
     def allows(self, connections: int) -> bool:
-        """Return whether the process may hold so many connections; log if it may not."""
+        """Return whether this number of connections is allowed; log refusals."""
         limit = _limit()
         if limit is None or connections <= limit:
             return True
@@ -73,7 +73,7 @@ def _limit() -> int | None:
 
 
 class LimitedProtocol(BoundedProtocol):
-    """Closes connections that ``limit`` does not allow, before it reads from them."""
+    """Closes connections above ``limit`` before reading from them."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LimitedProtocol(BoundedProtocol):
         self._limit = limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or close it at once."""
+        """Accept the connection, or close it immediately."""
         super().connection_made(transport)
         if not self._limit.allows(len(self.connections)):
             transport.abort()

@@ -1,20 +1,21 @@
-"""Keeps the pauses of Python's garbage collector short."""
+"""Reduces the pauses of Python's garbage collector."""
 
 import gc
 
 THRESHOLDS = (20_000, 3, 25)
-"""Net new objects before the young generation is scanned, its scans before the middle one is
-scanned, and the scans of that before the old one.
+"""Net new objects before a scan of the young generation, its scans per scan of the middle one, and
+those per scan of the old one.
 
-With 10 scans, the middle generation had 170,000 lists of one request and its answer: 40 ms at once.
+With 10, the middle generation contained 170,000 lists of one request and its response: 40 ms per
+scan.
 """
 
 
 def tune_garbage_collector() -> None:
-    """Exclude objects that live as long as the process from garbage collection, and enable it.
+    """Exclude objects of the process's lifetime from garbage collection, and enable it.
 
-    Modules, models and routes are half a million objects. Scanning them took 110 ms each time,
-    about every thousand calls: a quarter of a call's CPU, and the whole delay of the slowest calls.
+    Modules, models and routes are half a million objects. Scanning them took 110 ms about every
+    thousand calls: a quarter of a call's CPU, and the whole delay of the slowest calls.
     """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol with the bounds that neither uvicorn nor httptools has.
+"""uvicorn's HTTP protocol with limits that uvicorn and httptools lack.
 
-Without them a client can hold memory and connections for ever: by heads and chunk lines of any
-size, by requests that never end, by responses that it does not read, by pipelining.
+Without them a client can hold memory and connections forever: by heads and chunk lines of any size,
+requests that never end, unread responses, and pipelining.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class _BehindHead:
-    """The callbacks of ``protocol``, silent for the first head: the protocol had that already."""
+    """Forwards parser callbacks to ``protocol``, except those of the first head."""
 
     def __init__(self, protocol: object) -> None:
         self._protocol: Any = protocol
@@ -41,7 +41,7 @@ class _BehindHead:
         return call
 
     def on_headers_complete(self) -> None:
-        """Forward every callback from now on."""
+        """Forward all callbacks after the first head."""
         if self._is_behind:
             self._protocol.on_headers_complete()
         self._is_behind = True
@@ -52,15 +52,15 @@ def parser_behind_head(
     headers: Iterable[tuple[bytes, bytes]],
     head_parser: httptools.HttpRequestParser,
 ) -> tuple[httptools.HttpRequestParser, bytes]:
-    """Return a parser for what follows the head of ``headers``, and the bytes to feed to it first.
+    """Return a parser for the data after the head in ``headers``, and the bytes to feed it first.
 
-    ``head_parser``, which parsed that head, takes the body for the new protocol, and the bytes of
-    the next read for a new request. So a body would become a request of its own, with headers that
-    no proxy in front has seen (request smuggling). Java's HTTP client offers h2c with each first
-    POST, so such requests cannot be refused either.
+    ``head_parser`` treats the body as that of an upgraded protocol, and the next read as a new
+    request. A body would become a request with headers that no proxy has seen (request smuggling).
+    Refusing such requests is not possible, because Java's HTTP client offers h2c with each first
+    POST.
     """
     parser = httptools.HttpRequestParser(_BehindHead(protocol))
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # like uvicorn's
     keeps_alive = head_parser.should_keep_alive()
     lines = [b"POST / HTTP/%b" % head_parser.get_http_version().encode()]
     lines += [b"%b: %b" % (name, value) for name, value in headers if name in _FRAMING]
@@ -71,29 +71,30 @@ def parser_behind_head(
 log = structlog.get_logger()
 
 ARRIVAL_TIMEOUT_S = 30.0
-"""Seconds for a request to arrive with its body, from its first byte or the connection's start."""
+"""Seconds for a complete request, from its first byte or the connection's start."""
 
 UPLOAD_TIMEOUT_S = 120.0
-"""Seconds for an upload to arrive after its head: 64 MB in the time of an office's connection."""
+"""Seconds for an upload after its head: 64 MB on an office connection."""
 
 STALL_TIMEOUT_S = 60.0
-"""Seconds in which a client has to read some of the data that waits for it."""
+"""Seconds until a client that reads none of its pending data is dropped."""
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Largest request line with its headers; also the limit of a chunk's size line and of trailers."""
+"""Maximum bytes of a request line with headers, of a chunk's size line, and of trailers."""
 
 MAX_HEADERS = 256
-"""Headers of one request, and as many trailers: 64 KiB of the shortest ones took 0.7 MB."""
+"""Maximum headers, and trailers, of a request: 64 KiB of the shortest ones took 0.7 MB."""
 
 POLL_S = 1.0
-"""Seconds between two checks whether a client is still connected while it is not read from."""
+"""Seconds between two checks whether a client is still connected while reading is paused."""
 
 MAX_PENDING_REQUESTS = 8
-"""Pending requests of one connection (HTTP pipelining)."""
+"""Pending requests per connection (HTTP pipelining)."""
 
 READ_BYTES = 32 * 1024
-"""Bytes that are parsed in one go: uvloop passes up to 256 kB, which is 40,000 one-byte chunks, and
-parsing them at once would block the event loop."""
+"""Bytes parsed per turn: uvloop passes up to 256 kB, which can be 40,000 one-byte chunks, and
+parsing these blocks the event loop.
+"""
 
 _SCHEME_END = b"://"
 _PATH_OR_QUERY = re.compile(rb"[/?#]")
@@ -104,25 +105,25 @@ _TOO_MANY = "it sends requests ahead without waiting for answers"
 
 
 class _Refused(Exception):
-    """Raised in a callback to stop the parser: the bytes that follow are not parsed."""
+    """Raised in a callback to stop the parser."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Bounds what one connection may send ahead and leave unread, and how long a request may take.
+    """Limits a connection's pipelined requests and unread data, and the duration of a request.
 
-    The connection is closed for a request that does not arrive in time, for a head, a chunk's size
-    line or trailers over MAX_HEAD_BYTES or MAX_HEADERS, and for a client that reads nothing. A
-    request beyond MAX_PENDING_REQUESTS closes it after the pending ones are answered. Trailers are
-    dropped: httptools would append them to the headers, where they could name another tenant than
-    the one that was checked.
+    The connection is closed if a request does not arrive in time, if a head, chunk size line or
+    trailers exceed MAX_HEAD_BYTES or MAX_HEADERS, and if the client does not read. A request beyond
+    MAX_PENDING_REQUESTS closes it after the pending ones are answered. Trailers are dropped,
+    because httptools would append them to the headers, where they could change the tenant after its
+    check.
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
     upload_timeout_s = UPLOAD_TIMEOUT_S
     uploads: Collection[tuple[str, str]] = ()
-    """Method and path of requests whose body has ``upload_timeout_s`` to arrive."""
+    """Method and path of requests with ``upload_timeout_s``."""
     is_stopping: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether each further response closes its connection."""
+    """Whether further responses close their connection."""
     stall_timeout_s = STALL_TIMEOUT_S
     poll_s = POLL_S
 
@@ -130,21 +131,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._arrival = ArrivalTimer(self.loop, self.arrival_timeout_s, self._on_arrival_timeout)
         self._running: RequestResponseCycle | None = None
-        """The request that is being served, while ``cycle`` is the last one that was read."""
+        """The request being served; ``cycle`` is the last one read."""
         self._unparsed = b""
-        """Bytes that were read and are not parsed yet."""
+        """Received bytes that are not parsed."""
         self._ignores_input = False
         """Whether further bytes of this connection are ignored."""
         self._data = self._tail = b""
-        """The bytes that are being parsed, and the last three bytes before them."""
+        """The bytes being parsed, and the three bytes before them."""
         self._offset = 0
-        """Offset in ``_data`` up to which parsing is known to have come."""
+        """Known minimum offset of the parser in ``_data``."""
         self._block_bytes = 0
-        """Bytes of an unfinished head, chunk size line or trailers that came before ``_data``."""
+        """Bytes before ``_data`` of an unfinished head, chunk size line or trailers."""
         self._in_message = self._in_body = self._in_chunk = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self.flow: PausableFlow = PausableFlow(
             transport, on_disconnect=self._close_after_flush, poll_s=self.poll_s
@@ -153,7 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._arrival.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timers, and tell the running request that its client has disconnected."""
+        """Stop all timers, and notify the running request of the disconnect."""
         self._unparsed = b""
         self._arrival.close()
         self._unread.stop()
@@ -164,11 +165,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the received bytes, at most READ_BYTES in one go."""
+        """Parse received bytes, at most READ_BYTES per turn."""
         if self._ignores_input:
             return
         if self.timeout_keep_alive_task is not None:
-            self._arrival.start()  # line ends alone begin no message, and would never time out
+            self._arrival.start()  # blank lines begin no message, and would never time out
             self._unset_keepalive_if_required()
         if len(data) > READ_BYTES:
             data, self._unparsed = data[:READ_BYTES], data[READ_BYTES:]
@@ -190,7 +191,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._data = b""
 
     def _ignore_upgrade(self, end: int) -> None:
-        """Parse the bytes behind ``end``, the end of a head, as HTTP."""
+        """Parse the bytes after ``end``, the end of a head, as HTTP."""
         data, self._data = self._data, self._data[:end]
         self._count_unfinished_block()
         self.parser, head = parser_behind_head(self, self.scope["headers"], self.parser)
@@ -207,7 +208,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.data_received(data)
 
     def _count_unfinished_block(self) -> None:
-        """Count the bytes so far of an unfinished head, chunk size line or trailers."""
+        """Count the bytes of an unfinished head, chunk size line or trailers."""
         data = self._data
         self._block_bytes += len(data) - self._offset
         self._tail = data[-3:] if len(data) >= 3 else (self._tail + data)[-3:]
@@ -215,18 +216,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_Refused(_TOO_LARGE))
 
     def on_message_begin(self) -> None:
-        """Start to wait for the rest of a request. Raises _Refused for one too many."""
-        # the request that is being served is not in the pipeline
+        """Start the timer for a request. Raises _Refused above the pipeline limit."""
+        # the request being served is not in the pipeline
         if len(self.pipeline) >= MAX_PENDING_REQUESTS - 1:
             raise _Refused(_TOO_MANY)
         self._in_message, self._block_bytes = True, 0
-        while self._data[self._offset] < _SPACE:  # a blank line before the request, to be skipped
+        while self._data[self._offset] < _SPACE:  # skip blank lines before the request
             self._offset += 1
         super().on_message_begin()
         self._arrival.start()
 
     def on_headers_complete(self) -> None:
-        """Handle a complete head. Raises _Refused for one that is too large."""
+        """Handle a complete head. Raises _Refused if it is too large."""
         if self._block_bytes:
             self._finish_block(self._end_of_lines())
         else:
@@ -236,7 +237,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if _SCHEME_END in self.url:
             self._use_host_of_target()
         super().on_headers_complete()
-        self.headers = []  # the parser adds trailers here: no request has this list
+        self.headers = []  # the parser appends trailers to this new list, which no request uses
         if self.uploads and (self.scope["method"], self.scope["path"]) in self.uploads:
             self._arrival.extend(self.upload_timeout_s)
         self._in_body = True
@@ -248,12 +249,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
-        """Handle a chunk's size line. Raises _Refused for one that is too large."""
+        """Handle a chunk's size line. Raises _Refused if it is too large."""
         self._finish_block(self._end_of_line())
         self._in_chunk = False
 
     def on_chunk_complete(self) -> None:
-        """Handle the end of a chunk; of the last one, which is empty, the trailers."""
+        """Handle the end of a chunk; after the last, empty one, handle the trailers."""
         if self._in_chunk:
             self._finish_block(self._end_of_line())
         else:
@@ -267,24 +268,24 @@ class BoundedProtocol(HttpToolsProtocol):
         self._arrival.stop()
         super().on_message_complete()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
-            # answered before its body had arrived: uvicorn would keep the connection for ever
+            # answered before its body arrived: uvicorn would keep the connection forever
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
     def on_response_complete(self) -> None:
-        """Start what waits behind a response; the rest of a refused upload has less time."""
+        """Start the next request; the rest of a refused upload gets less time."""
         super().on_response_complete()
         if self._in_body and self.cycle.response_complete:
             self._arrival.shorten(self.arrival_timeout_s)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that was idle for too long."""
+        """Close an idle connection."""
         super().timeout_keep_alive_handler()
         self._unread.start()
 
     def pause_writing(self) -> None:
-        """Pause writing until the client reads, at most for the stall time-out."""
+        """Pause writing until the client reads, at most for the stall timeout."""
         super().pause_writing()
         self._unread.start()
 
@@ -294,17 +295,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def close_after_response(self) -> None:
-        """Close the connection after the response that it waits for, if it waits for one.
+        """Close the connection after its current response, if there is one.
 
-        A response whose head is built said that the connection stays open: closed behind it, the
-        client's next request is lost.
+        A response whose head is already built announced keep-alive. Closing after it would lose the
+        client's next request.
         """
         if self._running is None or self.pipeline or self._running.response_started:
             return
         self._running.keep_alive = False
 
     def _use_host_of_target(self) -> None:
-        """Replace ``Host`` by the host of an absolute target, which counts (RFC 9112 §3.2.2).
+        """Replace ``Host`` with the host of an absolute target, which takes precedence (RFC 9112
+        §3.2.2).
 
         ``GET http://evil.example/`` with an allowed ``Host`` passed MCP_PROXY_ALLOWED_HOSTS.
         """
@@ -325,9 +327,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._data.index(b"\n", self._offset) + 1
 
     def _end_of_lines(self, *, line_before: bool = False) -> int:
-        """Return the offset behind the blank line of a head, or of trailers with ``line_before``.
+        """Return the offset after the blank line of a head, or of trailers with ``line_before``.
 
-        Its four bytes may have come in several reads.
+        Its four bytes can be split across reads.
         """
         known = len(self._tail)
         begin = 0 if self._block_bytes else max(0, known + self._offset - 2)
@@ -335,13 +337,13 @@ class BoundedProtocol(HttpToolsProtocol):
         return found + len(_BLANK_LINE) - known
 
     def _finish_block(self, end: int) -> None:
-        """Move behind a head, chunk size line or trailers. Raises _Refused for too large ones."""
+        """Move past a head, chunk size line or trailers. Raises _Refused if these are too large."""
         if self._block_bytes + end - self._offset > MAX_HEAD_BYTES:
             raise _Refused(_TOO_LARGE)
         self._block_bytes, self._offset = 0, end
 
     def _refuse(self, cause: BaseException | None) -> None:
-        """Refuse the request at which the parser stopped; requests before it are still answered."""
+        """Refuse the request that stopped the parser; earlier requests are still answered."""
         is_ours = isinstance(cause, _Refused)
         reason = str(cause) if is_ours else "it is not HTTP"
         is_waited_for = bool(self.pipeline) or self._is_serving_another
@@ -360,13 +362,13 @@ class BoundedProtocol(HttpToolsProtocol):
         return not self.cycle.response_complete
 
     def _on_arrival_timeout(self) -> None:
-        if self.flow.read_paused:  # reading is paused by us: not the client's fault
+        if self.flow.read_paused:  # paused by us, not the client's fault
             self._arrival.start()
         else:
             self._drop_connection("it did not arrive in time")
 
     def _close_after_last_response(self, reason: str) -> None:
-        """Stop reading, and close when the last request that was read is answered."""
+        """Stop reading, and close after the last request is answered."""
         log.warning("request.dropped", reason=reason)
         self._ignores_input = True
         self._arrival.stop()
@@ -384,7 +386,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close_after_flush()
 
     def _close_after_flush(self) -> None:
-        """Close the connection once the client has read all data, or after the stall time-out."""
+        """Close the connection after the client has read all data, or after the stall timeout."""
         self._ignores_input = True
         if not self.transport.is_closing():
             self.transport.close()

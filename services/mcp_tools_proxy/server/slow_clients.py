@@ -1,4 +1,4 @@
-"""Bounds clients that are slow to send a request or to read a response: pauses, then closes."""
+"""Limits for clients that send requests or read responses slowly: pauses, then closes."""
 
 import asyncio
 import select
@@ -11,14 +11,14 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 _SENDS_NO_MORE = getattr(select, "POLLRDHUP", 0)
-"""The poll event of a client that closed its side; without it (not Linux) only resets are seen."""
+"""Poll event of a client that closed its side; without it (not Linux), only resets are detected."""
 
 
 class PausableFlow(FlowControl):
     """uvicorn's flow control with a hold: until ``release``, uvicorn cannot resume reading.
 
-    While a connection is not read, asyncio does not report that the client has closed it. So the
-    socket is polled every ``poll_s`` seconds; ``on_disconnect`` is called once.
+    asyncio does not report a client's disconnect while reading is paused. Therefore the socket is
+    polled every ``poll_s`` seconds; ``on_disconnect`` is called once.
     """
 
     def __init__(
@@ -42,20 +42,20 @@ class PausableFlow(FlowControl):
         self._poll_later()
 
     def release(self) -> None:
-        """Resume reading, unless uvicorn has paused it meanwhile."""
+        """Resume reading unless uvicorn has also paused it."""
         self.held = False
         if not self.read_paused:
             self._transport.resume_reading()
 
     def resume_reading(self) -> None:
-        """Resume reading now, or on ``release`` while held."""
+        """Resume reading now, or on ``release`` if held."""
         if self.held:
             self.read_paused = False
-        elif self.read_paused:  # rarely true, though uvicorn calls this after each response
+        elif self.read_paused:  # rarely true, although uvicorn calls this after each response
             super().resume_reading()
 
     def stop_polling(self) -> None:
-        """Stop polling: the connection is closed."""
+        """Stop polling when the connection is closed."""
         if self._poll_timer is not None:
             self._poll_timer.cancel()
 
@@ -80,14 +80,15 @@ class PausableFlow(FlowControl):
 
 
 JOINED_BYTES = 64 * 1024
-"""Longest body that is copied behind its head."""
+"""Maximum body size copied to join it with its head."""
 
 
 class JoinedWrites:
-    """Stands for the transport of one response to ``cycle``, which writes head and body apart.
+    """Transport wrapper for the response to ``cycle`` that joins its head and body into one write.
 
-    Two writes are two system calls and two packets, a tenth of a short call. A head waits only
-    where it says a length, and so nothing can be done with it alone: that of a stream does not.
+    Two writes are two system calls and two packets, a tenth of a short call. Only a head with a
+    content length waits for its body, because a client can do nothing with such a head alone. The
+    head of a stream is written immediately.
     """
 
     __slots__ = ("_cycle", "_head", "_transport")
@@ -98,10 +99,10 @@ class JoinedWrites:
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Write a head, or a part of a body with the head that waits for it."""
+        """Write a head, or a part of a body with its pending head."""
         cycle = self._cycle
         if cycle is not None and cycle.response_started:
-            self._cycle = None  # they hold each other: only the garbage collector would free them
+            self._cycle = None  # breaks a reference cycle, which delays freeing
             if cycle.chunked_encoding is False and cycle.scope["method"] != "HEAD":
                 self._head = data
                 return
@@ -113,7 +114,7 @@ class JoinedWrites:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close the connection, once what waits is written."""
+        """Write the pending head, and close the connection."""
         if self._head:
             self._transport.write(self._head)
         self._transport.close()
@@ -126,8 +127,8 @@ class JoinedWrites:
 class ArrivalTimer:
     """Calls ``on_late`` unless it is stopped within ``timeout_s`` after its start.
 
-    It is started and stopped for every request. So it keeps one timer of the event loop, and
-    compares the clock when that fires: a timer for each request would cost 2 us.
+    It is started and stopped for each request. It keeps one timer of the event loop and compares
+    the clock when that fires, because a timer per request would cost 2 us.
     """
 
     def __init__(
@@ -140,33 +141,33 @@ class ArrivalTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to wait; no effect while started."""
+        """Start the timer; no effect while started."""
         if self._due_at is None:
             self._due_at = self._loop.time() + self._timeout_s
             if self._timer is None:
                 self._timer = self._loop.call_at(self._due_at, self._check)
 
     def extend(self, timeout_s: float) -> None:
-        """Wait ``timeout_s`` from now on, if started."""
+        """Set the deadline to ``timeout_s`` from now, if started."""
         if self._due_at is not None:
             self._due_at = self._loop.time() + timeout_s
 
     def shorten(self, timeout_s: float) -> None:
-        """Wait at most ``timeout_s`` from now on, if started."""
+        """Limit the deadline to ``timeout_s`` from now, if started."""
         due_at = self._loop.time() + timeout_s
         if self._due_at is None or self._due_at <= due_at:
             return
         self._due_at = due_at
         if self._timer is not None:
-            self._timer.cancel()  # it may be due later: an upload has a longer time
+            self._timer.cancel()  # an upload's timer can be due later
         self._timer = self._loop.call_at(due_at, self._check)
 
     def stop(self) -> None:
-        """Stop waiting until the next start."""
+        """Stop the timer until the next start."""
         self._due_at = None
 
     def close(self) -> None:
-        """Stop for good."""
+        """Stop permanently."""
         self._due_at = None
         if self._timer is not None:
             self._timer.cancel()
@@ -196,7 +197,7 @@ class UnreadWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to watch; no effect while watching, or without unread data."""
+        """Start watching; no effect while watching or without unread data."""
         waiting_bytes = self._transport.get_write_buffer_size()
         if self._timer is None and waiting_bytes:
             loop = asyncio.get_running_loop()
@@ -218,7 +219,7 @@ class UnreadWatch:
 
 
 def _drop(transport: asyncio.Transport) -> None:
-    """Reset a connection and discard unsent data: the system would resend it for minutes."""
+    """Reset a connection and discard unsent data; the system would resend it for minutes."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
     transport.abort()

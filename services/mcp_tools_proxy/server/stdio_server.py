@@ -1,4 +1,4 @@
-"""Runs the gateway as an MCP server on stdin and stdout, for one local client."""
+"""Runs the gateway as an MCP server on stdin and stdout for one local client."""
 
 import asyncio
 import signal
@@ -15,11 +15,11 @@ from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
 from mcp_tools_proxy.settings.settings import Settings
 
 LEFTOVER_GRACE_S = 1.0
-"""Seconds for the responses of cancelled calls to be sent."""
+"""Seconds to send the responses of cancelled calls."""
 
 
 def run_stdio(settings: Settings, asserted: AssertedIdentity) -> None:
-    """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
+    """Serve one client until its input ends, SIGTERM or Ctrl+C. Raises ValueError."""
     asyncio.run(_serve(settings, asserted))
 
 
@@ -31,7 +31,7 @@ async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, one_tenant=True)
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:
-        # many clients list only once, so wait for the servers that connect now
+        # many clients list only once, so wait for connecting servers
         await gateway.pool.wait_first_attempts(settings.startup_wait_s)
         tune_garbage_collector()
         serving = tasks.create_task(serve_stdio(server, caller, gateway.lifecycle, limits))
@@ -44,7 +44,7 @@ async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
 def _stop(
     gateway: Gateway, serving: asyncio.Task[None], tasks: asyncio.TaskGroup, grace_s: float
 ) -> None:
-    """Stop once the calls in flight have finished, within the grace; a second signal cancels."""
+    """Stop after the calls in flight, within the grace; a second signal cancels."""
     if gateway.lifecycle.phase is Phase.STOPPING:
         serving.cancel()
         return

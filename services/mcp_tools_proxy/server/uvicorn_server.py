@@ -1,6 +1,6 @@
-"""Runs the service under uvicorn, on copies of its sockets, and stops it gracefully.
+"""Runs the service with uvicorn on duplicated sockets, and stops it gracefully.
 
-Copies of a listening socket accept more connections per turn; they are drained before the end.
+Duplicates of the listening socket accept more connections per turn; they are drained at the end.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _WHO = {"user_id": "me", "tenant_id": "tenant_1"}
 
 
 def greeting(settings: Settings, host: str, port: int) -> str:
-    """Return the lines; ``host`` and ``port`` are those that are listened on."""
+    """Return the startup message; ``host`` and ``port`` are the listening address."""
     url = f"http://{_dialled(host)}:{port}"
     lines = [f"Ready on {url}"]
     if settings.console:
@@ -54,7 +54,7 @@ def greeting(settings: Settings, host: str, port: int) -> str:
 
 
 def _command(settings: Settings, url: str) -> str:
-    """Return a command that lists the tools; with authentication it needs a token."""
+    """Return a command that lists the tools; it includes a token if required."""
     body: dict[str, object] = {"tool_name": "list_available_tools", "user": _WHO}
     header = ""
     if settings.auth_mode != "none":
@@ -64,7 +64,7 @@ def _command(settings: Settings, url: str) -> str:
 
 
 def _dialled(host: str) -> str:
-    """Return the host by which this machine reaches a listener on ``host``."""
+    """Return the host to reach a listener on ``host`` from this machine."""
     address = ip_address(host)
     if address.is_unspecified:
         return "127.0.0.1" if address.version == 4 else "[::1]"
@@ -74,17 +74,17 @@ def _dialled(host: str) -> str:
 log = structlog.get_logger()
 
 TICK_S = 0.02
-"""Seconds between two checks whether the last connection is closed."""
+"""Seconds between two checks whether all connections are closed."""
 
 LEFTOVER_GRACE_S = 1
-"""Seconds for responses that are still being sent when all calls have finished."""
+"""Seconds to finish sending responses after all calls have ended."""
 
 
 class GracefulServer(uvicorn.Server):
-    """On the first signal refuses new calls and waits for those in flight, within the grace.
+    """On the first signal, refuses new calls and waits for calls in flight, within the grace.
 
-    The listener stays open meanwhile, so that a new call gets SHUTTING_DOWN instead of a refused
-    connection. From then on each response closes its connection. A second signal stops at once.
+    The listener stays open, so that new calls receive SHUTTING_DOWN instead of a refused
+    connection. Each further response closes its connection. A second signal stops immediately.
     uvicorn calls ``on_tick`` ten times a second.
     """
 
@@ -98,17 +98,17 @@ class GracefulServer(uvicorn.Server):
         audit: AuditTrail | None = None,
         announce: Callable[[str, int], None] | None = None,
     ) -> None:
-        """``announce`` is called with host and port once the address is listened on."""
+        """Initialize; ``announce`` is called with host and port when the server listens."""
         super().__init__(config)
         self._announce = announce
         self.audit = AuditTrail() if audit is None else audit
-        """To be opened before the address is listened on: a start without it is refused."""
+        """Opened before listening, so that a start without it fails."""
         self._lifecycle = lifecycle
         self._grace_s = grace_s
         self._drain_s = drain_s
         self._stop_by: float | None = None
         self._copies: list[socket.socket] = []
-        """Copies of the listeners, see ``copies_of``."""
+        """Duplicates of the listeners, see ``copies_of``."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application and log the address."""
@@ -123,9 +123,9 @@ class GracefulServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Write the last log lines before uvicorn ends the process by the signal that stopped it.
+        """Write the last log lines before uvicorn raises the captured signal again.
 
-        uvicorn raises that signal again when all is done: then no ``finally`` runs, no ``atexit``.
+        That signal ends the process without running ``finally`` blocks or ``atexit``.
         """
         with super().capture_signals():
             try:
@@ -134,7 +134,7 @@ class GracefulServer(uvicorn.Server):
                 flush_logs()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start to stop; uvicorn installs this for SIGINT and SIGTERM."""
+        """Begin to stop; uvicorn installs this for SIGINT and SIGTERM."""
         if self._stop_by is not None or not self.started:
             self._drain_s = 0
             super().handle_exit(sig, frame)
@@ -149,7 +149,7 @@ class GracefulServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Return whether uvicorn should exit: no call is in flight, or the grace is over."""
         if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
-            self.should_exit = True  # the gateway's background work failed: better a restart
+            self.should_exit = True  # background work of the gateway failed; a restart helps
         if self._stop_by is not None:
             if time.monotonic() >= self._stop_by:
                 self._lifecycle.cancel_in_flight()
@@ -159,10 +159,10 @@ class GracefulServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listener, then the connections, so that no request is lost on its way.
+        """Close the listener, then the connections, without losing requests.
 
-        Closed at once, idle connections lost what was just sent over them, and the listener what
-        it had not accepted: six requests in six replacements under 40 callers.
+        Closing them immediately lost requests sent over idle connections and connections not yet
+        accepted: six requests in six replacements with 40 callers.
         """
         begun = time.monotonic()
         if self.server_state.connections:
@@ -176,7 +176,7 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _answer_last_requests(self, begun: float) -> None:
-        """Wait until each connection is closed by a response, or the time for that is over."""
+        """Wait until responses have closed all connections, at most for the drain time."""
         while self.server_state.connections:
             if time.monotonic() >= begun + self._drain_s:
                 return
@@ -184,9 +184,9 @@ class GracefulServer(uvicorn.Server):
 
 
 def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
-    """Build the service and the server around it. Raises ValueError for an unusable setting.
+    """Build the service and its server. Raises ValueError for an invalid setting.
 
-    One that ``greets`` prints, once it listens, what people can open and try.
+    With ``greets``, it prints the addresses and an example command when it listens.
     """
     settings.check_listener()
     app = create_app(settings)
@@ -196,7 +196,7 @@ def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
         app,
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # http/request_headers.py reads them, of trusted proxies only
+        proxy_headers=False,  # http/request_headers.py reads them, from trusted proxies only
         ws="none",
         http=partial(  # type: ignore[arg-type]
             LimitedProtocol,
@@ -205,7 +205,7 @@ def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
             uploads=UPLOADS if app.state.console is None else (*UPLOADS, CONSOLE_UPLOAD),
         ),
         server_header=False,
-        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
+        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type] # floats are accepted
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
     return GracefulServer(
@@ -220,14 +220,14 @@ def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
 
 def _announce(greeted: Settings | None, console: "Console | None", host: str, port: int) -> None:
     if greeted is not None:
-        flush_logs()  # the greeting is the last that a start prints
+        flush_logs()  # print the greeting after all log lines
         sys.stdout.write(greeting(greeted, host, port))
         sys.stdout.flush()
     _print_address(console, host, port)
 
 
 def _print_address(console: "Console | None", host: str, port: int) -> None:
-    """Print where to sign in to the console by a one-time address: on a terminal alone."""
+    """Print the console's one-time sign-in address, only on a terminal."""
     address = None if console is None else console.open_address(host, port)
     if address is not None and sys.stderr.isatty():
         sys.stderr.write(f"Sign in to the console, within ten minutes: {address}\n")
@@ -235,10 +235,10 @@ def _print_address(console: "Console | None", host: str, port: int) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind a socket. Raises OSError when the address is unknown or in use."""
+    """Bind a socket. Raises OSError if the address is unknown or in use."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except UnicodeError:  # a name that DNS cannot carry
+    except UnicodeError:  # a name invalid in DNS
         raise OSError(errno.EADDRNOTAVAIL, "not a host name") from None
     family, kind, proto, _, address = found[0]
     listener = socket.socket(family, kind, proto)
@@ -252,14 +252,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 MAX_LISTENERS = 16
-"""Sockets of one address, and so connections that are accepted in one turn."""
+"""Sockets per address, and so connections accepted per turn."""
 
 DESCRIPTORS_PER_LISTENER = 64
-"""A process that may open few descriptors gets fewer copies: 256 descriptors allow 4 sockets."""
+"""Fewer copies with few descriptors: 256 allow 4 sockets."""
 
 
 def copies_of(listener: socket.socket) -> list[socket.socket]:
-    """Duplicate a listener; the copies share its queue of connections and its socket options."""
+    """Duplicate a listener; the copies share its connection queue and socket options."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     listeners = MAX_LISTENERS
     if descriptors != resource.RLIM_INFINITY:
@@ -268,10 +268,10 @@ def copies_of(listener: socket.socket) -> list[socket.socket]:
 
 
 ACCEPT_S = 0.05
-"""Seconds for handshakes that have begun to be completed."""
+"""Seconds to complete started handshakes."""
 
 MAX_BACKLOG = 4096
-"""Connections that are waited for at most, where further ones cannot be kept out."""
+"""Maximum connections to wait for if further ones cannot be kept out."""
 
 _SO_ATTACH_FILTER = 26
 _LOAD_BYTE, _JUMP_IF_SET, _RETURN = 0x30, 0x45, 0x06
@@ -282,16 +282,15 @@ _NO_SYN = (
     (_RETURN, 0, 0, 0),
     (_RETURN, 0, 0, 0xFFFFFFFF),
 )
-"""A program of classic BPF, run on a TCP header and what follows: drops a segment with SYN."""
+"""Classic BPF program, run on the TCP header and payload, that drops segments with SYN."""
 
 
 async def drain_listener(listener: socket.socket) -> None:
-    """Wait until the event loop has accepted all connections that clients take for open.
+    """Wait until the event loop has accepted all established connections.
 
-    A listener that is closed resets those that were not accepted, and their clients cannot know
-    whether a request was read. Where the system allows it, new ones are kept out meanwhile: their
-    first segment is dropped, the client's system sends it again after a second, and is then
-    refused before anything was sent.
+    Closing a listener resets connections that are not accepted, and their clients cannot know
+    whether a request was read. If the system allows it, new ones are kept out: their SYN is
+    dropped, the client's system repeats it after a second, and is then refused before sending data.
     """
     drop_new_connections(listener)
     await asyncio.sleep(ACCEPT_S)
@@ -300,11 +299,11 @@ async def drain_listener(listener: socket.socket) -> None:
     for _ in range(MAX_BACKLOG):
         if not backlog.poll(0):
             return
-        await asyncio.sleep(0)  # the loop accepts at least one in each turn
+        await asyncio.sleep(0)  # the loop accepts at least one per turn
 
 
 def drop_new_connections(listener: socket.socket) -> bool:
-    """Attach the filter; return whether the system allows it: Linux may ask for CAP_NET_ADMIN."""
+    """Attach the filter; return whether the system allows it: Linux may require CAP_NET_ADMIN."""
     if sys.platform != "linux":
         return False
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *it) for it in _NO_SYN))

@@ -1,9 +1,8 @@
-"""Processes and sockets: confined worker processes, and what clients of other services share.
+"""Confinement of processes, worker processes, and connections shared by clients of other services.
 
-On Linux a process confines itself, and cannot undo it: an import process before it reads the file,
-and the guard of a stdio server between fork and exec. Both have one thread then. ``preexec_fn`` is
-not used, because it runs Python in a fork of the gateway, whose other threads may hold locks. The
-system is called by ctypes: the packages on PyPI are development releases, or need libseccomp on the
-machine. There only the standard library is imported, so that the guard can use it without
-site-packages.
+On Linux a process confines itself irreversibly: an import process before it reads the file, and the
+guard of a stdio server between fork and exec, each while it has one thread. ``preexec_fn`` is not
+used, because it runs Python in a fork of the gateway, whose other threads may hold locks. System
+calls use ctypes, because the packages on PyPI are development releases or require libseccomp. These
+modules import only the standard library, so that the guard runs without site-packages.
 """

@@ -1,4 +1,4 @@
-"""Exponential back-off with jitter: pauses between attempts, also to open a stream again."""
+"""Exponential backoff with jitter for retries and for reopening streams."""
 
 import asyncio
 import random
@@ -12,8 +12,8 @@ _MAX_DOUBLINGS = 16
 class Backoff:
     """Pauses that double from ``first_s`` up to ``longest_s``.
 
-    Jitter keeps many gateways from coming back in step: a pause is a random part of its time, at
-    least ``least_share`` of it and at least ``shortest_s``.
+    Jitter prevents many gateways from retrying simultaneously: a pause is a random part of its
+    duration, at least ``least_share`` of it and at least ``shortest_s``.
     """
 
     first_s: float
@@ -22,7 +22,7 @@ class Backoff:
     shortest_s: float = 0.0
 
     def pause_s(self, failures: int, jitter: Callable[[], float] = random.random) -> float:
-        """Return the pause after one more failure than ``failures``; ``jitter`` returns 0 … 1."""
+        """Return the pause after ``failures`` earlier failures; ``jitter`` returns 0 … 1."""
         whole_s = min(self.longest_s, self.first_s * float(1 << min(failures, _MAX_DOUBLINGS)))
         least_s = max(self.shortest_s, self.least_share * whole_s)
         return least_s + (whole_s - least_s) * jitter()
@@ -30,13 +30,12 @@ class Backoff:
 
 LONGEST_DELAY_S = 30.0
 _BACKOFF = Backoff(first_s=0.5, longest_s=LONGEST_DELAY_S)
-_STEADY_S = 30.0  # a stream that stayed open this long resets the back-off
+_STEADY_S = 30.0  # a stream open for longer resets the backoff
 
 ReadStream = Callable[[Callable[[], None]], Awaitable[bool]]
 """Opens a stream and consumes it until it ends.
 
-Calls its argument once the stream is open. Returns False when the stream must never be opened
-again.
+Calls its argument when the stream is open. Returns False if the stream must not be opened again.
 """
 
 
@@ -46,12 +45,11 @@ async def keep_stream_open(
     on_gap: Callable[[], None],
     least_delay_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
-    """Run ``read_stream`` again and again until it returns False.
+    """Run ``read_stream`` repeatedly until it returns False.
 
-    ``on_gap`` is called each time the stream is open again, since events may have been missed
-    between the two streams. ``least_delay_s`` returns the pause that the server requests, which is
-    honoured up to LONGEST_DELAY_S. A stream that stayed open longer than _STEADY_S resets the
-    back-off.
+    ``on_gap`` is called each time the stream is reopened, because events may have been missed.
+    ``least_delay_s`` returns the pause requested by the server, which is limited to
+    LONGEST_DELAY_S. A stream open for longer than _STEADY_S resets the backoff.
     """
     clock = asyncio.get_running_loop().time
     failures = attempts = 0

@@ -1,4 +1,4 @@
-"""Confines the process that calls it, for good."""
+"""Confines the calling process irreversibly."""
 
 import os
 import resource
@@ -12,29 +12,29 @@ SYSTEM_PATHS = (
     *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/os-release"),
     *("/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf", "/etc/services"),
     *("/etc/protocols", "/etc/mime.types", "/etc/fonts", "/run/systemd/resolve"),
-    # not the whole of /etc/ssl and /etc/pki, where private keys are
+    # /etc/ssl and /etc/pki also contain private keys
     *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/ca-certificates"),
     *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust"),
-    # of other processes only what is about the whole machine
+    # only information about the whole machine, not about other processes
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/version"),
     *("/proc/filesystems", "/proc/loadavg", "/proc/uptime"),
     *("/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage"),
 )
-"""Programs, libraries and facts of the machine, which nearly every program reads."""
+"""Programs, libraries and machine information that nearly every program reads."""
 
 LIBRARY_PATHS = (
     *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib32", "/lib64"),
     *("/usr/share/zoneinfo", "/usr/share/fonts", "/etc/fonts", "/etc/localtime"),
     *("/etc/ld.so.cache", "/dev/null", "/dev/random", "/dev/urandom", "/sys/devices/system/cpu"),
-    "/proc/cpuinfo",  # onnxruntime, which markitdown loads, aborts without it
+    "/proc/cpuinfo",  # onnxruntime, loaded by markitdown, aborts without it
 )
-"""What a process reads that runs libraries only."""
+"""Files read by processes that only run libraries."""
 
 
 def missing_for(*, read: bool = False, write: bool = False, calls: bool = False) -> str | None:
-    """Return what this machine lacks to restrict reading, writing, system calls; None for nothing.
+    """Return what this machine lacks to restrict reading, writing or system calls; otherwise None.
 
-    Restricting processors and memory needs system calls restricted as well.
+    Restricting processors and memory also requires restricted system calls.
     """
     if sys.platform != "linux":
         return "Linux"
@@ -62,10 +62,9 @@ def confine_server(
     memory: int | None = None,
     cpu: int | None = None,
 ) -> None:
-    """Confine this process before it becomes ``command``; None restricts nothing. Raises OSError.
+    """Confine this process before it becomes ``command``; None is unrestricted. Raises OSError.
 
-    With ``read`` the program of the command, the system's libraries and what may be written can be
-    read as well.
+    With ``read``, the command's program, system libraries and writable paths are also readable.
     """
     lack = missing_for(
         read=read is not None, write=write is not None, calls=not network or cpu is not None
@@ -90,11 +89,11 @@ def confine_server(
 
 
 def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
-    """Confine a process that works on untrusted data: no network, and nothing started.
+    """Confine a process that handles untrusted data: no network and no new processes.
 
-    No other process of its user can read its memory, and it can send signals to itself only.
-    It can read libraries of the system and of Python, ``read`` and ``write``. The function does
-    what this machine can do; ``missing_for`` says what it cannot. Raises OSError.
+    Other processes of its user cannot read its memory, and it can send signals only to itself. It
+    can read system libraries, Python, ``read`` and ``write``. Unsupported restrictions are skipped;
+    see ``missing_for``. Raises OSError.
     """
     if sys.platform != "linux":
         return
@@ -125,7 +124,7 @@ def _close_files(
 
 
 def _limit(memory: int | None, cpu: int | None) -> None:
-    """Limit memory, and the processors to ``cpu`` neighbours, others for each process id."""
+    """Limit memory, and the processors to ``cpu`` adjacent ones that depend on the process id."""
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     if cpu is not None:
@@ -135,7 +134,7 @@ def _limit(memory: int | None, cpu: int | None) -> None:
 
 
 def _program(command: str) -> Sequence[str]:
-    """Return the file of a command, as exec finds it; none if there is none."""
+    """Return the file of a command as found by exec; empty if it is missing."""
     if "/" in command:
         return [command]
     paths = (os.path.join(folder, command) for folder in os.get_exec_path())

@@ -1,8 +1,8 @@
-"""Outgoing connections: which addresses they may have, their TCP options, and proxies.
+"""Outgoing connections: address checks, TCP options and proxies.
 
-Without a proxy an address is checked as it is dialled (``checked_sockets``). Through one, the proxy
-resolves the name, so the target is checked before each request: a proxy would otherwise reach what
-the gateway may not dial.
+Without a proxy, addresses are checked when dialled (``checked_sockets``). A proxy resolves names,
+so the target is checked before each request. Otherwise the proxy could reach addresses that the
+gateway may not dial.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mcp_tools_proxy.domain.networks import is_this_machine, literal_address
 SocketFactory = Callable[[AddrInfoType], socket.socket]
 
 LONGEST_MS = 2**31 - 1
-"""Largest value of TCP_USER_TIMEOUT, in milliseconds."""
+"""Maximum TCP_USER_TIMEOUT in milliseconds."""
 
 # seconds, seconds, probes
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -36,7 +36,7 @@ NOT_DIALLED = "has an address that is not allowed"
 def checked_sockets(allows: Callable[[str], bool], open_socket: SocketFactory) -> SocketFactory:
     """Return a factory that raises OSError for addresses that ``allows`` refuses.
 
-    It is asked for each connection, after DNS: a name may lead elsewhere than the time before.
+    It is called for each connection after DNS, because names can resolve differently each time.
     """
 
     def open_checked(address: AddrInfoType) -> socket.socket:
@@ -53,25 +53,25 @@ def plain_socket(address: AddrInfoType) -> socket.socket:
 
 
 def keepalive_sockets() -> SocketFactory:
-    """Return a factory of sockets with TCP keep-alive, for connections that may be silent.
+    """Return a factory of sockets with TCP keep-alive.
 
-    An event stream may be silent for hours; without keep-alive a vanished peer is never noticed.
+    Event streams can be silent for hours; without keep-alive, a lost peer is never detected.
     """
     return _sockets_with({"SO_KEEPALIVE": 1, **_KEEP_ALIVE})
 
 
 def timeout_sockets(unconfirmed_s: float) -> SocketFactory:
-    """Return a factory of sockets that fail when sent data stays unconfirmed for so long.
+    """Return a factory of sockets that fail if sent data is unconfirmed for this time.
 
-    Otherwise the system would resend for many minutes to a peer that has disappeared. Linux only.
+    Otherwise the system resends for minutes to a lost peer. Linux only.
     """
     return _sockets_with({"TCP_USER_TIMEOUT": min(int(unconfirmed_s * 1000), LONGEST_MS)})
 
 
 def _sockets_with(options: Mapping[str, int]) -> SocketFactory:
-    """Return a factory of sockets with options, by name; unknown ones are left out.
+    """Return a factory of sockets with options by name.
 
-    Which options there are depends on the platform.
+    Options that the platform lacks are omitted.
     """
 
     def open_socket(address: AddrInfoType) -> socket.socket:
@@ -87,23 +87,23 @@ def _sockets_with(options: Mapping[str, int]) -> SocketFactory:
 
 
 CONNECT_S = 15.0
-"""Seconds for the connection to a proxy, its answer to CONNECT, and the TLS handshake."""
+"""Seconds for the connection to a proxy, its response to CONNECT, and the TLS handshake."""
 
 _RESOLVE_S = 5.0
 _CHECKED_S = 60.0
 _MAX_CHECKED = 1_000
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "metadata.goog"})
-"""Names of metadata services that only a machine of the cloud can resolve."""
+"""Metadata services' names that resolve only within the cloud."""
 
 Allows = Callable[[str], bool]
 
 
 def session_options(proxy: str, allows: Allows, *, allows_unresolved: bool) -> dict[str, Any]:
-    """Return the arguments of a ClientSession whose requests all go through a proxy.
+    """Return ClientSession arguments that send all requests through a proxy.
 
-    Each request raises OSError with NOT_DIALLED if its target has an address that ``allows``
-    refuses. A name that cannot be resolved here needs ``allows_unresolved``: in many networks only
-    the proxy resolves names.
+    A request raises OSError with NOT_DIALLED if its target has an address that ``allows`` refuses.
+    Names that cannot be resolved here require ``allows_unresolved``, because in many networks only
+    the proxy can resolve names.
     """
     url = URL(proxy)
     auth = None if url.user is None else aiohttp.BasicAuth(url.user, url.password or "")
@@ -114,7 +114,7 @@ def session_options(proxy: str, allows: Allows, *, allows_unresolved: bool) -> d
 
 
 class _Targets:
-    """The hosts that were checked, each with the time until which the check applies."""
+    """Checked hosts with the expiry times of the checks."""
 
     def __init__(self, allows: Allows, *, allows_unresolved: bool) -> None:
         self._allows = allows
@@ -147,7 +147,7 @@ class _Targets:
 
 
 async def _resolve(host: str) -> list[str]:
-    """Return the addresses of a name; none if it cannot be resolved here."""
+    """Return the addresses of a name; empty if it cannot be resolved here."""
     try:
         async with asyncio.timeout(_RESOLVE_S):
             found = await asyncio.get_running_loop().getaddrinfo(host, None)

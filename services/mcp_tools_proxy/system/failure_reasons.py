@@ -1,4 +1,4 @@
-"""Why a connection failed, in the operating system's words and without an address."""
+"""Reasons of connection failures in the operating system's words, without addresses."""
 
 import os
 import re
@@ -7,11 +7,11 @@ import ssl
 from collections.abc import Iterator
 
 _NUMBER = re.compile(r"\[?Err(?:no|or) (\d{1,3})[\] ]")
-"""What libraries leave of several failed attempts, or write into a text of their own."""
+"""The error number in the texts of libraries, such as for several failed attempts."""
 
 
 def connection_reason(error: BaseException) -> str | None:
-    """Return why a connection failed, such as "connection refused"; None if that is not known."""
+    """Return why a connection failed, such as "connection refused"; None if unknown."""
     for found in _causes(error):
         reason = _reason_of(found)
         if reason is not None:
@@ -20,9 +20,9 @@ def connection_reason(error: BaseException) -> str | None:
 
 
 def redis_reason(error: BaseException) -> str:
-    """Return why Redis does not do what it is sent, without its address and credentials.
+    """Return why a request to Redis failed, without address and credentials.
 
-    Its exceptions are known by their names: to import redis-py takes long.
+    Exceptions are matched by name, because importing redis-py is slow.
     """
     name, text = type(error).__name__, str(error)
     if name == "AuthenticationError" or any(it in text for it in _NOT_AUTHENTICATED):
@@ -54,7 +54,7 @@ def _reason_of(error: BaseException) -> str | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield what led to an error, the first cause first."""
+    """Yield the causes of an error, the first cause first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)

@@ -1,4 +1,4 @@
-"""Restricts which files a process may read and write, by Landlock."""
+"""Restricts a process's access to files with Landlock."""
 
 import ctypes
 import errno
@@ -12,7 +12,7 @@ from mcp_tools_proxy.system.system_calls import failure, libc
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _OPENAT2 = 437
-"""The same numbers on every architecture."""
+"""Equal on all architectures."""
 
 _CURRENT_FOLDER = -100
 _NO_LINKS = 0x04
@@ -34,18 +34,18 @@ _CHANGE_ENTRIES = (1 << 13) - (1 << 4)
 _WRITE = _WRITE_FILE | _CHANGE_ENTRIES | _REFER | _TRUNCATE | _IOCTL_DEV
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _DEVICES = _MAKE_CHAR | _MAKE_BLOCK
-"""Never allowed: with a device of its own root reads the whole disk."""
+"""Never allowed: root could create a device and read the whole disk."""
 
 _SINCE = {_REFER: 2, _TRUNCATE: 3, _IOCTL_DEV: 5}
 _SCOPE_ABI = 6
 _NET_ABI = 4
 
 WRITE_ABI = 3
-"""The least version that restricts writing: before it a file could be truncated anywhere."""
+"""First version that restricts writing; before it, any file could be truncated."""
 
 
 def abi() -> int:
-    """Return the version of Landlock in this kernel; 0 if it has none, or it is off."""
+    """Return the Landlock version of the kernel; 0 if it is missing or off."""
     version: int = libc().syscall(
         ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG)
     )
@@ -59,15 +59,14 @@ def restrict_files(
     optional: Sequence[str] = (),
     programs: Sequence[str] = (),
 ) -> None:
-    """Allow reading below ``read`` and writing below ``write`` only; None restricts nothing.
+    """Allow reading only below ``read`` and writing only below ``write``; None is unrestricted.
 
-    What may be written may be read. No path may lead through a symbolic link: a process that may
-    write there could have left it, to read all files at its next start. ``optional`` are further
-    paths to read, through links as well, of which missing ones are skipped. ``programs`` are read
-    through links, too, but only where these lead to a file that can be executed. Where the kernel
-    can do it, signals and abstract sockets reach no process outside. No process outside can be
-    traced, and so neither its memory nor its environment be read. Needs ``forbid_new_privileges``.
-    Raises OSError.
+    Writable paths are readable. No path may contain a symbolic link, because a process that writes
+    there could have created it to read all files at its next start. ``optional`` are further
+    readable paths, through links as well; missing ones are skipped. ``programs`` are read through
+    links only if these resolve to an executable file. If the kernel supports it, signals and
+    abstract sockets cannot reach other processes. Other processes cannot be traced, and their
+    memory and environment cannot be read. Needs ``forbid_new_privileges``. Raises OSError.
     """
     version = abi()
     known = ~sum(right for right, since in _SINCE.items() if version < since)
@@ -95,11 +94,11 @@ def restrict_files(
 
 
 def _create(handled: int, version: int) -> int:
-    """Return the descriptor of a set of rules."""
+    """Create a ruleset and return its descriptor."""
     scopes = _SCOPES if version >= _SCOPE_ABI else 0
     size = 24 if version >= _SCOPE_ABI else 16 if version >= _NET_ABI else 8
     if not handled and not scopes:
-        handled = _MAKE_BLOCK  # a set may not be empty
+        handled = _MAKE_BLOCK  # a ruleset must not be empty
     attributes = struct.pack("QQQ", handled, 0, scopes)
     ruleset = _call(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     if ruleset == -1:
@@ -108,8 +107,8 @@ def _create(handled: int, version: int) -> int:
 
 
 def _opened_without_links(path: str) -> int:
-    """Open a path that leads through no symbolic link. Raises OSError with the path."""
-    if "\0" in path:  # the system would read it up to there
+    """Open a path without symbolic links. Raises OSError with the path."""
+    if "\0" in path:  # the system would ignore the rest
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
     how = struct.pack("QQQ", _AS_PATH, 0, _NO_LINKS)
     name = ctypes.c_char_p(os.fsencode(path))
@@ -124,7 +123,7 @@ def _opened_without_links(path: str) -> int:
 
 
 def _allow_program(ruleset: int, opened: int, rights: int) -> None:
-    """Allow reading a program; a link in its place could lead to any folder, or to a secret."""
+    """Allow reading a program; other targets of a link, such as folders or secrets, are refused."""
     mode = os.fstat(opened).st_mode
     if stat.S_ISREG(mode) and mode & 0o111:
         _allow(ruleset, opened, rights)
@@ -133,7 +132,7 @@ def _allow_program(ruleset: int, opened: int, rights: int) -> None:
 
 
 def _allow(ruleset: int, opened: int, rights: int) -> None:
-    """Allow something below what is opened, and close it. Raises OSError."""
+    """Allow access below an opened path, and close it. Raises OSError."""
     try:
         if not stat.S_ISDIR(os.fstat(opened).st_mode):
             rights &= _OF_FILES

@@ -1,4 +1,4 @@
-"""System calls of Linux that the standard library lacks, by ctypes; a seccomp filter of calls."""
+"""Linux system calls missing from the standard library, by ctypes, including a seccomp filter."""
 
 import ctypes
 import errno
@@ -18,7 +18,7 @@ _UNDOING = (
     *(21, 22, 23, 24, 25, 27),  # sys_admin, sys_boot, sys_nice, sys_resource, sys_time, mknod
     *(32, 33, 34, 38, 39, 40),  # mac_override, mac_admin, syslog, perfmon, bpf, checkpoint_restore
 )
-"""Capabilities with which root could undo its confinement."""
+"""Capabilities that let root undo the confinement."""
 
 
 @cache
@@ -28,7 +28,7 @@ def libc() -> ctypes.CDLL:
 
 
 def failure() -> OSError:
-    """Build the error of the last system call that failed."""
+    """Build the OSError of the last failed system call."""
     number = ctypes.get_errno()
     return OSError(number, os.strerror(number))
 
@@ -41,22 +41,22 @@ def prctl(option: int, value: int, pointer: object = None) -> None:
 
 
 def hide_memory() -> None:
-    """Close /proc/PID/environ, mem and fd of this process to others of its user.
+    """Close /proc/PID/environ, mem and fd of this process to other processes of its user.
 
-    Only root can read them, and attach a debugger. The system writes no core dump. A program that
-    this one starts is dumpable again. Other systems than Linux do nothing.
+    Only root can read them and attach a debugger. No core dumps are written. Programs started by
+    this process are dumpable again. No effect except on Linux.
     """
     if sys.platform == "linux":
         prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forbid_new_privileges() -> None:
-    """Forbid setuid programs to gain privileges that this process lacks."""
+    """Prevent setuid programs from gaining privileges."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Drop the capabilities of root with which a process could undo its confinement."""
+    """Drop root's capabilities that could undo the confinement."""
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
     current = ctypes.create_string_buffer(24)
     if libc().capget(header, current) == -1:
@@ -146,7 +146,7 @@ _ARCH_OFFSET, _ARGUMENTS_OFFSET = 4, 16
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _X32 = 0x40000000
-"""Set in the numbers of a second table of calls, which x86-64 kernels may have."""
+"""Set in the numbers of a second system call table that x86-64 kernels can have."""
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _CLONE_THREAD = 0x00010000
@@ -155,7 +155,7 @@ _SOCK_STREAM = 1
 _AF_UNIX = 1
 
 Rule = tuple[str, int, tuple[int, int, int] | None]
-"""A call, its error, and the argument with which it is allowed: index, mask, value."""
+"""A call, its error, and the allowed argument, if any: index, mask, value."""
 
 
 def _denied(*calls: str) -> tuple[Rule, ...]:
@@ -167,9 +167,9 @@ OTHER_PROCESSES: Sequence[Rule] = (
     *_denied("pidfd_getfd", "perf_event_open", "bpf", "userfaultfd", "open_by_handle_at"),
     *_denied("add_key", "request_key", "keyctl"),
     *_denied("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
-    # io_uring opens sockets without the call socket; ENOSYS makes libraries do without it
+    # io_uring opens sockets without the call socket; with ENOSYS, libraries do not use it
     *((f"io_uring_{call}", errno.ENOSYS, None) for call in ("setup", "enter", "register")),
-    # a process may change its own only: 0 is the caller, and its group for the last two
+    # only for the process itself: 0 is the caller, and its group for the last two
     *(
         (call, errno.EPERM, (0, 0xFFFFFFFF, 0))
         for call in (
@@ -181,8 +181,9 @@ OTHER_PROCESSES: Sequence[Rule] = (
     ("setpriority", errno.EPERM, (0, 2, 0)),  # 2 is all processes of the user
     ("ioprio_set", errno.EPERM, (0, 3, 1)),  # 1 is a process, 3 all of the user
 )
-"""Memory, descriptors, keys, limits and priorities of other processes, and ways around the
-filter."""
+"""Memory, descriptors, keys, limits and priorities of other processes, and bypasses of the
+filter.
+"""
 
 FILE_ATTRIBUTES: Sequence[Rule] = (
     *_denied("chmod", "fchmod", "fchmodat", "fchmodat2", "file_setattr"),
@@ -191,14 +192,14 @@ FILE_ATTRIBUTES: Sequence[Rule] = (
     *_denied("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *_denied("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
 )
-"""Mode, owner, times and attributes of a file, which Landlock does not restrict."""
+"""Mode, owner, times and attributes of files, which Landlock does not restrict."""
 
 NETWORK: Sequence[Rule] = (
-    # sockets of the machine as well: Docker's and D-Bus start programs outside of the sandbox
+    # also local sockets: Docker and D-Bus start programs outside of the sandbox
     ("socket", errno.EACCES, None),
-    # a pair of another type can send to any socket with a path
+    # pairs of another type can send to any socket with a path
     ("socketpair", errno.EACCES, (1, _TYPE_OF_SOCKET, _SOCK_STREAM)),
-    ("socketpair", errno.EACCES, (0, 0xFFFFFFFF, _AF_UNIX)),  # others load modules of the kernel
+    ("socketpair", errno.EACCES, (0, 0xFFFFFFFF, _AF_UNIX)),  # other families load kernel modules
 )
 
 AFFINITY: Sequence[Rule] = _denied("sched_setaffinity")
@@ -206,14 +207,14 @@ AFFINITY: Sequence[Rule] = _denied("sched_setaffinity")
 NEW_PROCESSES: Sequence[Rule] = (
     *_denied("fork", "vfork", "execve", "execveat"),
     ("clone", errno.EPERM, (0, _CLONE_THREAD, _CLONE_THREAD)),
-    ("clone3", errno.ENOSYS, None),  # libraries use clone then, whose flags can be read here
+    ("clone3", errno.ENOSYS, None),  # libraries fall back to clone, whose flags are visible here
 )
 
 
 def signals_of(pid: int) -> Sequence[Rule]:
-    """Return the rules by which a process of one thread group sends signals to itself only.
+    """Return rules that allow a process with one thread group to send signals only to itself.
 
-    Landlock does the same, but only since Linux 6.12.
+    Landlock supports this since Linux 6.12.
     """
     calls = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
     own = tuple((call, errno.EPERM, (0, 0xFFFFFFFF, pid)) for call in calls)
@@ -221,19 +222,19 @@ def signals_of(pid: int) -> Sequence[Rule]:
 
 
 def is_supported() -> bool:
-    """Return whether filters for this architecture are known here."""
+    """Return whether filters for this architecture are supported."""
     return (
         sys.platform == "linux"
         and os.uname().machine in _ARCHITECTURES
-        and sys.maxsize > 2**32  # a 32-bit program on a 64-bit kernel makes other calls
+        and sys.maxsize > 2**32  # 32-bit programs on a 64-bit kernel make other calls
         and os.path.exists("/proc/sys/kernel/seccomp/actions_avail")
     )
 
 
 def deny_calls(rules: Sequence[Rule]) -> None:
-    """Deny system calls to this process and to all that it starts. Raises OSError.
+    """Deny system calls to this process and its descendants. Raises OSError.
 
-    Needs ``forbid_new_privileges``. A call by the numbers of another architecture ends the process.
+    Needs ``forbid_new_privileges``. A call of another architecture ends the process.
     """
     program = b"".join(_program(rules))
     code = ctypes.create_string_buffer(program, len(program))
@@ -260,7 +261,7 @@ def _program(rules: Sequence[Rule]) -> list[bytes]:
 
 
 def _steps(number: int, deny: bytes, allowed: tuple[int, int, int] | None) -> list[bytes]:
-    """Return the instructions of one rule; each begins and ends with the call's number loaded."""
+    """Return the instructions of one rule; the call's number is loaded before and after."""
     if allowed is None:
         return [_step(_EQUAL, number, when_false=1), deny]
     index, mask, value = allowed

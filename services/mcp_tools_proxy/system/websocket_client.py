@@ -1,4 +1,4 @@
-"""Opens WebSockets by aiohttp: without cookies, and no handshake follows a redirect."""
+"""WebSocket connections with aiohttp, without cookies and redirects."""
 
 import asyncio
 import ssl
@@ -13,13 +13,13 @@ from yarl import URL
 SUBPROTOCOL = "mcp"
 
 CLOSE_S = 1.0
-"""Seconds for the other side to confirm that a WebSocket is closed."""
+"""Seconds for the peer to confirm that a WebSocket is closed."""
 
 FRAMES_PER_TURN = 8
-"""Frames that are received in one turn of the event loop.
+"""Frames received per turn of the event loop.
 
-Frames that have arrived are received without waiting: 256 kB of pings or of small requests at once
-kept all other callers waiting for 250 ms and more.
+Frames that have arrived are received without waiting: 256 kB of pings or small requests delayed all
+other callers by 250 ms and more.
 """
 
 
@@ -31,12 +31,12 @@ def websocket_client(
     owns_connector: bool = True,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> aiohttp.ClientSession:
-    """Build the client that ``connect_websocket`` takes.
+    """Build the client for ``connect_websocket``.
 
-    A handshake's headers hold secrets, which are for one address: instead of following a redirect
-    the client raises what ``redirect_error`` converts the redirecting response to. With
-    ``owns_connector`` closing the client closes ``connector``, too. ``options`` are those of
-    ``session_options``, for a proxy.
+    Handshake headers contain secrets for one address. Therefore the client does not follow
+    redirects, but raises the error that ``redirect_error`` builds from the response. With
+    ``owns_connector``, closing the client also closes ``connector``. ``options`` are the
+    ``session_options`` of a proxy.
     """
 
     async def refuse(
@@ -66,11 +66,11 @@ async def connect_websocket(
     heartbeat_s: float,
     trust: ssl.SSLContext | None = None,
 ) -> aiohttp.ClientWebSocketResponse[bool]:
-    """Open a WebSocket of the subprotocol ``mcp``. Raises aiohttp's errors, OSError, ValueError.
+    """Open a WebSocket with the subprotocol ``mcp``. Raises aiohttp's errors, OSError, ValueError.
 
-    A message of ``max_msg_size`` bytes or more ends it, and so does a ping that gets no answer;
-    there is one each ``heartbeat_s``. ``trust`` replaces the certificates that are trusted. Read it
-    by ``receive_frames``, which answers the other side's pings.
+    A message of ``max_msg_size`` bytes or more ends the connection, as does an unanswered ping;
+    pings are sent every ``heartbeat_s``. ``trust`` replaces the trusted certificates. Read it with
+    ``receive_frames``, which answers the peer's pings.
     """
     return await http.ws_connect(
         url,
@@ -90,8 +90,8 @@ async def receive_frames(
 ) -> AsyncGenerator[tuple[bytes, bool] | None, None]:
     """Yield each frame's bytes and whether it is text, until either side closes.
 
-    None is the last one if what arrived is not WebSocket; the socket is closed then. Yields to the
-    event loop between the frames of a flood.
+    Invalid WebSocket data yields None at the end; the socket is then closed. Yields to the event
+    loop between the frames of a flood.
     """
     received = 0
     async for frame in websocket:
@@ -102,7 +102,7 @@ async def receive_frames(
             case aiohttp.WSMsgType.TEXT | aiohttp.WSMsgType.BINARY:
                 yield frame.data, frame.type is aiohttp.WSMsgType.TEXT
             case aiohttp.WSMsgType.PING:
-                # it may be closed already, and the close code is still to be read
+                # even if it is already closed, the close code must be read
                 with suppress(aiohttp.ClientError, OSError, ValueError):
                     await websocket.pong(frame.data)
             case aiohttp.WSMsgType.PONG:

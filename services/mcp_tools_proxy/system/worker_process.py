@@ -1,4 +1,4 @@
-"""A process of our own, for work that may take too long or go wrong: it can be killed."""
+"""Killable worker processes for work that can take too long or fail."""
 
 import asyncio
 import os
@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Self
 
 _LINE_BYTES = 256 * 1024
-"""Longest line of its output."""
+"""Maximum line length of the output."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class WorkerProcess:
-    """A process with pipes for its input and output, in a session of its own."""
+    """A process with pipes for input and output, in a separate session."""
 
     def __init__(
         self, transport: asyncio.SubprocessTransport, protocol: SubprocessStreamProtocol
@@ -36,9 +36,9 @@ class WorkerProcess:
         folder: str = "/",
         environment: Mapping[str, str] = _NOTHING,
     ) -> Self:
-        """Start a process in a folder, with nothing of this one's environment. Raises OSError."""
+        """Start a process in a folder with only ``environment``. Raises OSError."""
         loop = asyncio.get_running_loop()
-        # not create_subprocess_exec, which hands out no way to close the pipes
+        # create_subprocess_exec provides no way to close the pipes
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
             *command,
@@ -53,23 +53,23 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended, so that it can do no more work."""
+        """Whether the process has ended."""
         return self._process.returncode is not None
 
     async def wait(self) -> int:
-        """Wait until it has ended; return its exit code."""
+        """Wait for the process's end; return its exit code."""
         return await self._process.wait()
 
     async def end(self) -> None:
-        """Kill it, and wait until it has ended."""
+        """Kill the process, and wait for its end."""
         self.kill()
         await asyncio.shield(self._process.wait())
 
     def kill(self) -> None:
-        """Kill it, and what it started, and close its pipes.
+        """Kill the process group, and close the pipes.
 
-        ``wait`` waits for the pipes, too: one full of what nobody reads, or held open by what left
-        the group, kept the place of an import for ever.
+        ``wait`` also waits for the pipes. A pipe with unread data, or held open by a process that
+        left the group, blocked an import slot forever.
         """
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
