@@ -1,4 +1,4 @@
-"""The command line: one module or package for each command or group, and their output.
+"""The command line: one module or package per command or group, and their output.
 
-The docstrings of functions with ``@app.command`` are users' texts: ``--help`` prints them.
+Docstrings of functions with ``@app.command`` are help texts for users.
 """

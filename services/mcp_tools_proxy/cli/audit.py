@@ -1,7 +1,7 @@
-"""The ``audit`` commands: follow records, find records, check that none was changed.
+"""The ``audit`` commands: follow, find and verify records.
 
-They read the files of the audit, while the gateway writes them or afterwards. Records go to stdout,
-one line of JSON each; what is wrong goes to stderr.
+They read the audit files, also while the gateway writes them. Records go to stdout as lines of
+JSON, errors to stderr.
 """
 
 import time
@@ -30,12 +30,12 @@ from mcp_tools_proxy.wire.identifiers import server_id_of
 Load = Callable[[], AuditSettings]
 
 FOLLOW_S = 0.2
-"""Seconds between two looks at a file that is followed."""
+"""Seconds between two reads of a followed file."""
 
 _MAX_SEQ = 10**18
 
 FOLLOWED = 20
-"""Records that are read of it at a time: usually few are new."""
+"""Records read per page while following; usually few are new."""
 
 _File = Annotated[
     Path | None,
@@ -65,7 +65,7 @@ _KeyFile = Annotated[
 
 
 def audit_app(load: Load) -> typer.Typer:
-    """Build the commands; ``load`` reads the settings that they need."""
+    """Build the commands; ``load`` reads their settings."""
     app = typer.Typer(help="Search, follow and verify the audit log.", rich_markup_mode=None)
     _add_tail(app, load)
     _add_find(app, load)
@@ -174,7 +174,7 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         good = found.good
         if found.unauthenticated_file is not None:
             companion = path.with_name(found.unauthenticated_file)
-            # its numbers are others; without a key no record of it was signed
+            # its numbers are separate; without a key, no record of it is signed
             unsigned = _MAX_SEQ if unsigned_until else 0
             good = _verify_companion(companion, key, unsigned, is_signed=is_signed) and good
         if not good:
@@ -195,7 +195,7 @@ def _path(file: Path | None, load: Load) -> Path:
 
 
 def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[Mapping[str, object]]:
-    """Return the newest records that match, the newest first."""
+    """Return the newest matching records, newest first."""
     found: list[Mapping[str, object]] = []
     cursor: int | None = None
     while len(found) < limit:
@@ -222,7 +222,7 @@ def _verified(
 def _verify_companion(
     path: Path, key: bytes | None, unsigned_until: int, *, is_signed: bool
 ) -> bool:
-    """Check the audit of unauthenticated requests; return whether it is as it was written."""
+    """Verify the audit of unauthenticated requests; return whether it is intact."""
     try:
         found = verify(path, key, unsigned_until=unsigned_until)
     except FileNotFoundError:
@@ -252,7 +252,7 @@ def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool
 
 
 def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
-    """Yield the records behind ``last_seq``, also behind a rotation, until interrupted."""
+    """Yield the records after ``last_seq``, across rotations, until interrupted."""
     while True:
         time.sleep(FOLLOW_S)
         new: list[Mapping[str, object]] = []

@@ -1,7 +1,7 @@
-"""The commands ``call`` and ``explain``: run one tool, or see what would happen, and why.
+"""The commands ``call`` and ``explain``: run a tool, or explain the expected result.
 
-They speak to a running gateway. The result goes to stdout; an error is one line on stderr, with
-exit code 1, and 2 where no gateway answers.
+They use a running gateway. The result goes to stdout. Errors are one line on stderr, with exit code
+1, or 2 if the gateway is unreachable.
 """
 
 import json
@@ -35,7 +35,7 @@ EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
 
 COMPLETION_S = 2.0
-"""Longest wait, in seconds, for the names of tools while a shell completes a word."""
+"""Maximum seconds to request tool names for shell completion."""
 
 _Arg = Annotated[
     list[str] | None,
@@ -47,7 +47,7 @@ _Arg = Annotated[
 
 
 def add_call_commands(app: typer.Typer, load: LoadSettings) -> None:
-    """Add the commands; ``load`` reads the settings that they need."""
+    """Add the commands; ``load`` reads their settings."""
 
     def complete(incomplete: str) -> list[str]:
         return tool_names(GatewayClient.of(load(), None, timeout_s=COMPLETION_S), incomplete)
@@ -121,9 +121,7 @@ def _send(
 
 
 def print_explanation(answer: Mapping[str, object]) -> None:
-    """Print the verdict, the checks of a call, what would be sent where, and what is left of
-    budgets.
-    """
+    """Print the verdict, checks, destination and remaining budgets of a call."""
     echo(_verdict_of(answer) + "\n")
     rows = [
         [_text(it, "check"), _text(it, "verdict"), _text(it, "message"), _rule_of(it)]
@@ -177,7 +175,7 @@ def build_request(
 ) -> Mapping[str, object]:
     """Return the body of an execute request. Raises BadParameter, GatewayUnreachable.
 
-    ``stands_in`` is whether the token is an operator's, who may list the tools of any caller.
+    ``stands_in`` is True for operators' tokens, which can list tools for any caller.
     """
     user: dict[str, object] = {"user_id": caller.user}
     if caller.tenant is not None:
@@ -193,7 +191,7 @@ def build_request(
 
 
 def tool_names(client: GatewayClient, beginning: str) -> list[str]:
-    """Return the names of tools that begin so; none where no gateway answers."""
+    """Return the tool names with a prefix; empty if the gateway is unreachable."""
     try:
         listed = client.get(TOOLS, {}).get("tools")
     except GatewayUnreachable:
@@ -206,9 +204,9 @@ def tool_names(client: GatewayClient, beginning: str) -> list[str]:
 def _properties(
     client: GatewayClient, tool: str, caller: CallerOptions, *, stands_in: bool
 ) -> Mapping[str, object]:
-    """Return the properties of a tool's input schema, none where the tool is not listed.
+    """Return the properties of a tool's input schema; empty if the tool is not listed.
 
-    An operator lists tools by a preview: as a caller's list it was FORBIDDEN, with a record.
+    Operators list tools by a preview, because a caller's list was FORBIDDEN and recorded.
     """
     query = {"names": tool, "tenant_id": caller.tenant, "agent": caller.agent}
     if stands_in and client.has_token:
@@ -225,7 +223,7 @@ def _properties(
 
 
 def _argument(given: str, properties: Mapping[str, object]) -> tuple[str, object]:
-    """Read NAME=VALUE; the value is text if the schema says so, or if it is no JSON."""
+    """Parse NAME=VALUE; the value is text if the schema requires it or it is not JSON."""
     try:
         given.encode()
     except UnicodeEncodeError:
@@ -243,5 +241,5 @@ def _argument(given: str, properties: Mapping[str, object]) -> tuple[str, object
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    """Refuse NaN and infinities, which are no JSON. Raises ValueError."""
+    """Refuse NaN and infinities, which are not JSON. Raises ValueError."""
     raise ValueError(name)

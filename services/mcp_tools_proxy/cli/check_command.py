@@ -58,19 +58,19 @@ class UpgradeNote:
 
 
 NOTES: Sequence[UpgradeNote] = ()
-"""Empty until a second version exists: there is no upgrade to 0.1.0."""
+"""Empty until a second version exists."""
 
 
 def upgrade_notes(
     settings: Settings, servers: Servers, notes: Sequence[UpgradeNote] = NOTES
 ) -> list[str]:
-    """Return the texts of the notes that concern these settings and the servers of ``mcp.json``."""
+    """Return the texts of the notes that affect these settings and servers of ``mcp.json``."""
     return [note.text for note in notes if note.concerns(settings, servers)]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """The tokens of ``auth_mode`` token, and what is wrong with their file."""
+    """The tokens with ``auth_mode`` token, and problems of their file."""
 
     entries: Sequence[TokenEntry] = ()
     problems: Sequence[Problem] = ()
@@ -78,7 +78,7 @@ class TokenReport:
 
 
 def check_tokens(settings: Settings, agents: Container[str]) -> TokenReport:
-    """Check the tokens file; a token whose calls all name a missing profile is a warning."""
+    """Check the tokens file; warn about tokens for agents without a profile."""
     path = settings.tokens_file
     if settings.auth_mode != "token" or path is None:
         return TokenReport()
@@ -109,20 +109,20 @@ def check_tokens(settings: Settings, agents: Container[str]) -> TokenReport:
 
 
 PLAIN_WIDTH = 200
-"""Width of the output, in columns, when it is no terminal."""
+"""Width of the output in columns if it is not a terminal."""
 
 EXTRA_S = 5.0
-"""Seconds after the time-outs of all servers until one counts as not connecting."""
+"""Seconds after the timeouts of all servers until one counts as failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What is checked, and how it is shown.
+    """Scope and output of a check.
 
-    ``offers`` adds the names of all items of the servers, ``agent`` the view of this agent,
-    ``verbose`` the log, which includes servers' stderr, and ``upgrade`` the changes of this version
-    that concern the configuration. ``offline`` reads files only: no server, no database. ``lock``
-    accepts the definitions that presets show, by writing definitions.lock.json.
+    ``offers`` lists all items of the servers, ``agent`` adds the view of this agent, ``verbose``
+    the log with the servers' stderr, and ``upgrade`` the changes of this version that affect the
+    configuration. ``offline`` only reads files. ``lock`` accepts the presets' definitions by
+    writing definitions.lock.json.
     """
 
     offers: bool
@@ -135,10 +135,10 @@ class CheckOptions:
 
 
 def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
-    """Check a configuration folder and print the report; return whether there are no faults.
+    """Check a configuration folder and print the report; return whether it is free of faults.
 
-    Raises BadParameter when no profile is named ``options.agent``, SettingsError when a setting is
-    invalid, ConfigReadOnly when the lock cannot be written.
+    Raises BadParameter if the profile ``options.agent`` does not exist, SettingsError for an
+    invalid setting, ConfigReadOnly if the lock cannot be written.
     """
     configure_logging(settings.log_level if options.verbose else "error", sys.stderr)
     try:
@@ -152,7 +152,7 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
         report, dependencies = asyncio.run(_inspect_all(settings, gateway, files, options))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
-    flush_logs()  # so that no log line appears inside a table
+    flush_logs()  # prevents log lines inside tables
     tokens = check_tokens(settings, files.agents.profiles)
     report = replace(
         report,
@@ -187,7 +187,7 @@ def _process_warnings() -> list[Problem]:
 async def _inspect_all(
     settings: Settings, gateway: Gateway, files: Files, options: CheckOptions
 ) -> tuple[CheckReport, Sequence[DependencyCheck]]:
-    """Connect to all servers and, unless it is offline, to all dependencies, at once."""
+    """Connect to all servers and, unless offline, to all dependencies concurrently."""
     inspecting = _inspect(gateway, files, settings.require_agent, options)
     if options.offline:
         return await inspecting, ()
@@ -211,7 +211,7 @@ def _print(
     options: CheckOptions,
     dependencies: Sequence[DependencyCheck],
 ) -> None:
-    """Print the report as tables, with the notes on an upgrade unless they are None."""
+    """Print the report as tables, with upgrade notes unless they are None."""
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
     if notes is not None:
@@ -227,7 +227,7 @@ def _print(
 
 
 def _check_agent(name: str, files: Files) -> None:
-    """Raise BadParameter unless agents.json has a profile of that name."""
+    """Raise BadParameter if agents.json lacks a profile with this name."""
     profiles = files.agents.profiles
     if name in profiles:
         return
@@ -241,9 +241,9 @@ def _check_agent(name: str, files: Files) -> None:
 async def _inspect(
     gateway: Gateway, files: Files, require_agent: bool | None, options: CheckOptions
 ) -> CheckReport:
-    """Connect to all servers at once, each within its own time-out; all are closed at the end.
+    """Connect to all servers concurrently, each with its timeout; close them at the end.
 
-    Of the gateway only the reloader, the pool and the dialer are run; offline the reloader alone.
+    Runs only the reloader, pool and dialer of the gateway; offline, only the reloader.
     """
     task = asyncio.current_task()
     if task is not None:
@@ -275,15 +275,15 @@ async def _inspect(
         )
         for task in running:
             task.cancel()
-    if refusal is not None:  # raised in the group, it would be a group of errors
+    if refusal is not None:  # raised in the group, it would become an exception group
         raise refusal
     return report
 
 
 async def _write_lock(gateway: Gateway, files: Files) -> ConfigReadOnly | None:
-    """Accept what presets show now; return why that is not possible, None when it is done.
+    """Accept the presets' current definitions; return an error if this fails, otherwise None.
 
-    What a server that was not reached in full offers stays as it is locked.
+    Locked definitions of servers that were not completely read are kept.
     """
     before = gateway.publisher.config.lock
     if before.problems:
@@ -308,9 +308,9 @@ async def _write_lock(gateway: Gateway, files: Files) -> ConfigReadOnly | None:
 
 
 async def _restart_differing(gateway: Gateway, files: Files) -> Shown:
-    """Start the servers again of which a definition differs from the lock: it may differ always.
+    """Restart servers whose definitions differ from the lock, to detect unstable definitions.
 
-    Returns what they offered at first; nothing without such a server.
+    Returns their first offers; empty without such servers.
     """
     publisher = gateway.publisher
     report = _definitions(gateway, files)
@@ -341,7 +341,7 @@ async def _wait_for_servers(gateway: Gateway, files: Files) -> None:
     enabled = [it for it in files.configuration.servers.values() if it.enabled]
     longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
     for server in enabled:
-        if server.transport is Transport.STDIO:  # in the worst case all start one after another
+        if server.transport is Transport.STDIO:  # at worst, they start one after the other
             longest_s += server.start_timeout_s + server.connect_timeout_s
     with _progress(len(enabled)):
         await gateway.pool.wait_first_attempts(longest_s + EXTRA_S)

@@ -1,6 +1,6 @@
-"""Shows the report of ``check``: as tables, with texts escaped, or as JSON (contract §8).
+"""Formats the report of ``check`` as tables with escaped texts, or as JSON (contract §8).
 
-Every key of the JSON is always there, null for unknown.
+All JSON keys are always present, null for unknown values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
@@ -26,23 +26,23 @@ from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import printable, quote
 
 NAMES_SHOWN = 5
-"""Names listed in one cell of a table."""
+"""Names per table cell."""
 
 CLIENT_PROBLEMS_SHOWN = 20
-"""Problems of clients in one table."""
+"""Client problems per table."""
 
 NOT_CHECKED_OFFLINE = (
     "whether servers can be reached, and what they offer",
     "what presets and agents see, and whether excluded names match an item",
     "dependencies: PostgreSQL, Redis, the Retrieval Service, the keys of an issuer",
 )
-"""What ``check --offline`` leaves out."""
+"""Checks omitted by ``check --offline``."""
 
 
 def print_report(
     report: CheckReport, console: Console, *, offers: bool, locked: bool = False
 ) -> None:
-    """Print the report: tables first, the verdict last; ``locked`` if the lock was written."""
+    """Print the report, with the verdict at the end; ``locked`` if the lock was written."""
     servers = [_server_row(server, state_of(server, report)) for server in report.servers]
     _table(console, "Servers", _SERVER_COLUMNS, servers)
     if offers:
@@ -123,7 +123,7 @@ def print_report(
 
 
 def _show_client_problems(report: CheckReport, console: Console) -> None:
-    """Print what clients reject, by remedy; a style of names may concern every tool."""
+    """Print client problems by remedy; a name style can affect every tool."""
     for remedy in dict.fromkeys(it.remedy for it in report.client_problems):
         found = [it for it in report.client_problems if it.remedy == remedy]
         _table(
@@ -237,7 +237,7 @@ def _why_unhealthy(server: ServerStatus) -> str:
 
 
 def state_of(server: ServerStatus, report: CheckReport) -> str:
-    """Return the state of a server in one word or two: what a check knows of it."""
+    """Return the state of a server for the report."""
     if server.state in _SETTLED:
         return server.state.value
     return "not tried" if report.offline else "failed"
@@ -255,7 +255,7 @@ def _server_row(server: ServerStatus, state: str) -> tuple[str, ...]:
 
 
 def _offers(counts: Mapping[str, int]) -> str:
-    """Return the numbers of a server's items: ``3 tools, 1 prompt``."""
+    """Return the numbers of a server's items, such as ``3 tools, 1 prompt``."""
     offered = [
         counted(counts.get(f"{noun}s", 0), noun.replace("_", " "))
         for noun in ("tool", "prompt", "resource", "resource_template")
@@ -290,7 +290,7 @@ def _agent_row(found: AgentReport, *, offline: bool) -> tuple[str, ...]:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Join the first of several names, and append how many more there are."""
+    """Join the first names, and append the number of others."""
     return join_first(names, limit=NAMES_SHOWN, separator=", ", more=" and {} more")
 
 
@@ -310,7 +310,7 @@ def _table(
 
 
 def lines(console: Console, title: str, texts: Iterable[str]) -> None:
-    """Print lines under a title, escaped; print nothing without lines."""
+    """Print escaped lines under a title; print nothing without lines."""
     shown = [printable(text) for text in texts]
     if shown:
         console.print(Text(title, style="bold"))
@@ -320,7 +320,7 @@ def lines(console: Console, title: str, texts: Iterable[str]) -> None:
 
 
 def _show_lock(report: CheckReport, console: Console) -> None:
-    """Print what ``check --lock`` has written, and of which servers nothing could be locked."""
+    """Print the result of ``check --lock``, and servers that could not be locked."""
     items = report.definitions.locked.items if report.definitions.locked else {}
     console.print(Text(f"{LOCK_FILE} was written: {counted(len(items), 'definition')}."))
     known = {key.server_id for key in items}
@@ -343,7 +343,7 @@ Facts = dict[str, object]
 def report_facts(
     report: CheckReport, *, tokens: Sequence[TokenEntry], notes: Sequence[str]
 ) -> Facts:
-    """Return the whole report; ``notes`` are the changes of this version that concern it."""
+    """Return the report as JSON; ``notes`` are changes of this version that affect it."""
     return {
         "good": report.good,
         "faults": {plural(noun).replace(" ", "_"): count for noun, count in report.faults.items()},

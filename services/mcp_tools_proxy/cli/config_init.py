@@ -1,4 +1,4 @@
-"""The ``config init`` command: writes a configuration folder to start from."""
+"""The ``config init`` command: creates a configuration folder."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.storage.files import write_atomically
 
 SCHEMAS = "schemas"
-"""Folder of the JSON Schemas, beside the files that name them: for editors only."""
+"""Folder of the JSON Schemas named in the files, for editors only."""
 
 FILES: Mapping[str, Mapping[str, object]] = {
     "mcp.json": {
@@ -36,7 +36,7 @@ FILES: Mapping[str, Mapping[str, object]] = {
     },
     "agents.json": {"$schema": f"{SCHEMAS}/agents.schema.json", "agents": []},
 }
-"""A folder that changes nothing: no server is connected to, and no agent has to be named."""
+"""A folder without effect: it connects no servers and requires no agents."""
 
 _Folder = Annotated[
     Path | None,
@@ -79,8 +79,8 @@ def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
 
 
 def _texts() -> Mapping[str, str]:
-    """Return the text of each file by its path in the folder."""
-    # a hundred models, which take 0.2 s to import
+    """Return the texts of the files by path in the folder."""
+    # imports a hundred models in 0.2 s
     from mcp_tools_proxy.config.schema import PUBLISHED, published  # noqa: PLC0415
 
     files = {
@@ -91,7 +91,7 @@ def _texts() -> Mapping[str, str]:
 
 
 def _write(root: Path, texts: Mapping[str, str]) -> None:
-    """Write the files, and print each; one that another process wrote meanwhile is kept."""
+    """Write and print the files; files created concurrently by others are kept."""
     (root / SCHEMAS).mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_atomically(root / name, text.encode(), overwrite=False)

@@ -1,4 +1,4 @@
-"""Sends requests of the command line to a running gateway: client, options, errors."""
+"""HTTP client for commands that use a running gateway, with their options and errors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,20 +25,20 @@ PRESETS = "/internal/mcp/presets"
 ACTIVE = f"{PRESETS}/active"
 
 LoadSettings = Callable[[], ClientSettings]
-"""Reads the settings of the commands that speak to a gateway."""
+"""Reads the settings of commands that use a gateway."""
 
 CALL_S = 300.0
-"""Longest wait for an answer, in seconds: more than any usual time-out of a server."""
+"""Maximum seconds for a response, longer than usual server timeouts."""
 
 CONNECT_S = 5.0
 
 
 class GatewayUnreachable(Exception):
-    """No gateway answers at the URL, or what answers is none; the text says why."""
+    """The URL is not reachable or not a gateway; the text has the reason."""
 
 
 class GatewayClient:
-    """Speaks to the gateway at ``url``, with ``token`` if there is one."""
+    """Client of the gateway at ``url``, with ``token`` if set."""
 
     def __init__(self, url: str, token: str | None, *, timeout_s: float = CALL_S) -> None:
         self._url = url.rstrip("/")
@@ -49,7 +49,7 @@ class GatewayClient:
     def of(
         cls, settings: ClientSettings, url: str | None, *, timeout_s: float = CALL_S
     ) -> "GatewayClient":
-        """Build the client of the settings; ``url`` wins over theirs."""
+        """Build the client from the settings; ``url`` takes precedence."""
         return cls(
             url or settings.client_url or f"http://127.0.0.1:{settings.port}",
             secret_text(settings.client_token),
@@ -62,25 +62,25 @@ class GatewayClient:
         return bool(self._headers)
 
     def post(self, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
-        """Send a body and return the JSON that is answered. Raises GatewayUnreachable."""
+        """POST a body and return the JSON response. Raises GatewayUnreachable."""
         return self._send("POST", path, json=dict(body))
 
     def put(self, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
-        """Send a body by PUT, as ``post`` does. Raises GatewayUnreachable."""
+        """PUT a body and return the JSON response. Raises GatewayUnreachable."""
         return self._send("PUT", path, json=dict(body))
 
     def get(self, path: str, query: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the JSON of a route. Raises GatewayUnreachable."""
+        """Return the JSON response of a route. Raises GatewayUnreachable."""
         return self._send("GET", path, params=dict(query))
 
     def _send(self, method: str, path: str, **content: object) -> Mapping[str, object]:
-        # httpx is slow to import, and completion of other commands needs none
+        # httpx is slow to import and unnecessary for completion of other commands
         import httpx  # noqa: PLC0415
 
         timeout = httpx.Timeout(self._timeout_s, connect=min(CONNECT_S, self._timeout_s))
         try:
             with httpx.Client(headers=self._headers, timeout=timeout, trust_env=False) as client:
-                answer = client.request(method, self._url + path, **content)  # type: ignore[arg-type]  # json or params
+                answer = client.request(method, self._url + path, **content)  # type: ignore[arg-type] # json or params
         except httpx.TimeoutException:
             raise GatewayUnreachable(f"{self._place} did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -93,7 +93,7 @@ class GatewayClient:
 
     @property
     def _place(self) -> str:
-        """The host and port, without what else a URL may hold."""
+        """The URL with scheme, host and port only."""
         try:
             parts = urlsplit(self._url)
             port = f":{parts.port}" if parts.port else ""
@@ -116,7 +116,7 @@ def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:
 
 
 USER = "command-line"
-"""The user of calls where no option names one."""
+"""The default user of calls."""
 
 TenantOption = Annotated[
     str | None, typer.Option("--tenant", callback=identifier, help="The tenant of the call.")
@@ -146,7 +146,7 @@ AnswerAsJson = Annotated[bool, typer.Option("--json", help="Print the whole answ
 
 
 class CallerOptions(NamedTuple):
-    """The caller whom the options name."""
+    """The caller in the options."""
 
     tenant: str | None
     user: str
@@ -155,13 +155,13 @@ class CallerOptions(NamedTuple):
 
     @property
     def query(self) -> Mapping[str, object]:
-        """The caller as the query of a list."""
+        """The caller as query parameters of a list."""
         named = {"tenant_id": self.tenant, "user_id": self.user, "agent": self.agent}
         return without_none(named) | ({"roles": list(self.roles)} if self.roles else {})
 
 
 def fetch(client: GatewayClient, path: str, query: Mapping[str, object]) -> Mapping[str, object]:
-    """Return what a route answers; print an error, and exit, where it refuses or none answers."""
+    """Return the response of a route; on an error, print it and exit."""
     with failing_if_unreachable():
         answer = client.get(path, query)
     return succeeded(answer)
@@ -169,7 +169,7 @@ def fetch(client: GatewayClient, path: str, query: Mapping[str, object]) -> Mapp
 
 @contextmanager
 def failing_if_unreachable() -> Iterator[None]:
-    """Print an error, and exit with 2, where no gateway answers."""
+    """Print an error and exit with 2 if the gateway is unreachable."""
     try:
         yield
     except GatewayUnreachable as error:
@@ -177,14 +177,14 @@ def failing_if_unreachable() -> Iterator[None]:
 
 
 def succeeded(answer: Mapping[str, object]) -> Mapping[str, object]:
-    """Return an answer that is not an error; else print the error, and exit."""
+    """Return a successful response; otherwise print its error and exit."""
     if "error" in answer:
         fail(error_text(answer), 1)
     return answer
 
 
 def objects_of(answer: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
-    """Return the objects of a list in an answer."""
+    """Return the objects of a list in a response."""
     found = answer.get(key)
     return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else []
 
@@ -196,7 +196,7 @@ def text_of(row: Mapping[str, object], key: str, default: str = "-") -> str:
 
 
 def error_text(envelope: Mapping[str, object]) -> str:
-    """Return the error of an envelope in one line."""
+    """Return the error of an envelope as one line."""
     error = envelope.get("error")
     if not isinstance(error, Mapping):
         return "the gateway's answer has neither result nor error"

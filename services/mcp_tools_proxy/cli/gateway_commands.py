@@ -51,7 +51,7 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
 
 
 def _address(settings: Settings, port: int) -> str:
-    """Return the address; print an error, and exit, where there is none."""
+    """Return the console's address; print an error and exit if it is unavailable."""
     if not settings.console:
         fail(
             "the console is off in the settings of this command; use those of the gateway, or "
@@ -80,7 +80,7 @@ def _address(settings: Settings, port: int) -> str:
 
 
 def _shown_host(host: str) -> str:
-    """Return a host for an address; one that stands for every address is this machine's."""
+    """Return a host for a URL; unspecified addresses become localhost."""
     name = "localhost" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
     return f"[{name}]" if ":" in name else name
 
@@ -99,7 +99,7 @@ _NoPersist = Annotated[
 
 
 def add_gateway_commands(app: typer.Typer, load: LoadSettings) -> None:
-    """Add the commands; ``load`` reads the settings that they need."""
+    """Add the commands; ``load`` reads their settings."""
     app.add_typer(_tools_app(load), name="tools")
     _add_servers(app, load)
     app.add_typer(_presets_app(load), name="presets")
@@ -175,7 +175,7 @@ def _offers(counts: object) -> str:
 
 
 def _attempts(server: Mapping[str, object]) -> str:
-    """Return how often a server that is not connected was tried, and when it is tried again."""
+    """Return the number of attempts, and the time of the next one, of a disconnected server."""
     if not server.get("attempts"):
         return "-"
     found = str(server["attempts"])

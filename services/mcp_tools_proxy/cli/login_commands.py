@@ -1,6 +1,6 @@
 """The commands login, logins and logout.
 
-A sign-in waits on this machine for the browser that comes back (RFC 8252 §7.3).
+A sign-in waits on this machine for the browser's redirect (RFC 8252 §7.3).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 WAIT_S = 600.0
-"""Seconds that a person has to sign in."""
+"""Seconds that a user has to sign in."""
 
 _MINUTES = f"{WAIT_S / 60:g}"
 
@@ -220,7 +220,7 @@ def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
 
 
 def _key_of(login: LoginFacts) -> str | None:
-    """Return by which of the keys a login is sealed; None for none of them."""
+    """Return which key encrypts a login; None if no key decrypts it."""
     if login.signed_in_at is None:
         return None
     return "first" if login.is_of_first_key else "older"
@@ -234,7 +234,7 @@ def _cells(login: LoginFacts) -> tuple[str, ...]:
 
 
 def _run(command: Coroutine[Any, Any, Any]) -> Any:
-    """Run a command; what it cannot do is one line on stderr."""
+    """Run a command; print failures as one line on stderr."""
     from mcp_tools_proxy.app.open_sign_in import FAILURES, NoSignIn  # noqa: PLC0415 - slow libraries
 
     try:
@@ -269,7 +269,7 @@ _HEADERS = (
 
 
 class LoopbackRedirect:
-    """Listens for the answer of a sign-in; ``uri`` is where the browser is sent."""
+    """Receives the redirect of a sign-in at ``uri``."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -279,16 +279,16 @@ class LoopbackRedirect:
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     def expect(self, state: str) -> None:
-        """Accept the answer with this state, and no other: before the browser is opened."""
+        """Accept only a response with this state; call it before opening the browser."""
         self._state = state
 
     async def wait(self, timeout_s: float) -> Mapping[str, str]:
-        """Return the answer. Raises TimeoutError."""
+        """Return the query of the redirect. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             return await self._answer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser."""
+        """Serve one request of a browser."""
         self._open[writer] = asyncio.current_task()
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -304,7 +304,7 @@ class LoopbackRedirect:
             writer.close()
 
     async def end(self) -> None:
-        """End every connection: browsers open some that they do not use."""
+        """Close all connections; browsers open some without using them."""
         serving = [task for task in self._open.values() if task is not None]
         for writer in self._open:
             writer.transport.abort()
@@ -312,7 +312,7 @@ class LoopbackRedirect:
             await asyncio.wait(serving)
 
     def _take(self, request_line: str) -> tuple[str, str]:
-        """Keep the answer of a request, and return the status and the text of the response."""
+        """Save the query of a request, and return the status and text of the response."""
         method, _, rest = request_line.partition(" ")
         try:
             target = urlsplit(rest.partition(" ")[0])
@@ -329,7 +329,7 @@ class LoopbackRedirect:
 
 @asynccontextmanager
 async def listening(uri: str | None) -> AsyncIterator[LoopbackRedirect]:
-    """Yield a redirect that is listened for, at ``uri`` or on a free port.
+    """Yield a redirect that listens at ``uri`` or on a free port.
 
     Raises OSError if the port is in use.
     """

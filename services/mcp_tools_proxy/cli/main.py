@@ -1,6 +1,6 @@
 """The ``mcp-tools-proxy`` command and its sub-commands (contract §8).
 
-The help of each has examples and names of values besides its own words.
+Examples and value names are added to each command's help.
 """
 
 import gc
@@ -294,8 +294,8 @@ def _load(kind: type[S]) -> S:
 
 
 def main() -> None:
-    """Run the command line; every error is one line on stderr."""
-    hide_memory()  # before a secret is read from .env
+    """Run the command line; errors are one line on stderr."""
+    hide_memory()  # before secrets are read from .env
     try:
         command = get_command(app)
         complete_help(command)
@@ -363,7 +363,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "documents copy": ("documents copy --from documents --to postgresql://db/docs",),
     "documents migrate": ("documents migrate",),
 }
-"""Command lines, without the program's name, by the command."""
+"""Example command lines, without the program's name, by command."""
 
 METAVARS: Mapping[str, str] = {
     **dict.fromkeys(("config_dir", "documents_path"), "FOLDER"),
@@ -374,11 +374,11 @@ METAVARS: Mapping[str, str] = {
     **dict.fromkeys(("trace", "token"), "ID"),
     "may": "RIGHT",
 }
-"""Names of values that are not those of their option."""
+"""Value names that differ from their option's name."""
 
 
 def complete_help(command: object, path: str = "") -> None:
-    """Add examples to the help of a command and of those below it, and name all values alike."""
+    """Add examples and value names to the help of a command and its sub-commands."""
     if not isinstance(command, TyperCommand | TyperGroup):
         return
     for parameter in command.params:
@@ -396,7 +396,7 @@ def complete_help(command: object, path: str = "") -> None:
 
 
 def _no_type(ctx: object) -> None:
-    """Show no type behind the name of an argument."""
+    """Hide the type after the name of an argument."""
 
 
 def _metavar(option: TyperOption) -> str:

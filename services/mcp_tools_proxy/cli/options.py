@@ -1,7 +1,6 @@
-"""Checks of options that several commands have, and the values that a shell completes.
+"""Validation of shared options, and values for shell completion.
 
-A completion never fails and never prints: where the files cannot be read there is nothing to offer.
-Only files are read, no server is asked.
+Completion never fails or prints. It only reads files, and returns nothing if they are unreadable.
 """
 
 import re
@@ -22,21 +21,21 @@ from mcp_tools_proxy.wire.identifiers import document_ids, is_identifier
 
 
 def identifier(value: str | None) -> str | None:
-    """Check a name of a tenant, user, agent or document (contract §1). Raises BadParameter."""
+    """Check a tenant, user, agent or document name (contract §1). Raises BadParameter."""
     if value is not None and not is_identifier(value):
         raise typer.BadParameter("it must be 1-256 characters without control characters")
     return value
 
 
 def identifiers(values: list[str] | None) -> list[str] | None:
-    """Check an option that may be repeated, as ``identifier`` does."""
+    """Check the values of a repeatable option like ``identifier``."""
     for value in values or ():
         identifier(value)
     return values
 
 
 def document_list(values: list[str] | None) -> list[str] | None:
-    """Check an option that lists documents. Raises BadParameter."""
+    """Check a list of documents. Raises BadParameter."""
     try:
         document_ids(values or ())
     except ValueError as error:
@@ -45,7 +44,7 @@ def document_list(values: list[str] | None) -> list[str] | None:
 
 
 def ocr_languages(value: str | None) -> str | None:
-    """Check the languages of an option. Raises BadParameter."""
+    """Check OCR languages. Raises BadParameter."""
     if value is not None:
         try:
             check_languages(parse_languages(value))
@@ -55,16 +54,16 @@ def ocr_languages(value: str | None) -> str | None:
 
 
 def parse_languages(value: str) -> tuple[str, ...]:
-    """Return the languages that an option lists; none in an empty one, which turns OCR off."""
+    """Return the listed languages; empty turns OCR off."""
     return tuple(it.strip() for it in value.split(",") if it.strip())
 
 
 _PLAIN = re.compile(r"[\w.@/+-]+")
-"""Names that need no quotes in a shell: scripts of shells evaluate what is completed."""
+"""Names that need no shell quotes: completion scripts evaluate them."""
 
 
 def agent_names(context: typer.Context) -> list[str]:
-    """Return the agents of the configuration folder that the command names, or the settings."""
+    """Return the agents of the configuration folder in the option or settings."""
     from mcp_tools_proxy.config.agents import load_agents  # noqa: PLC0415 - slow to import
 
     with suppress(SettingsError, InvalidConfig, OSError):
@@ -74,7 +73,7 @@ def agent_names(context: typer.Context) -> list[str]:
 
 
 def token_ids(context: typer.Context) -> list[tuple[str, str]]:
-    """Return the ids of the tokens file, each with the note of the token."""
+    """Return the ids of the tokens file with their notes."""
     with suppress(SettingsError, OSError):
         path = context.params.get("tokens_file") or load(TokensFileSettings).tokens_file
         if path is not None:
@@ -89,7 +88,7 @@ def operator_rights() -> list[str]:
 
 
 def document_files(incomplete: str) -> list[str]:
-    """Return the folders, and the files that can be imported, whose path begins like this."""
+    """Return folders and importable files whose path begins with ``incomplete``."""
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") or not incomplete else start.parent
     with suppress(OSError):

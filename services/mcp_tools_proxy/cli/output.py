@@ -1,7 +1,7 @@
-"""Prints what a command found: as a table on a terminal, as lines with tabs in a pipe, or as JSON.
+"""Prints results as a table on a terminal, as tab-separated lines in a pipe, or as JSON.
 
-Texts are from files, servers and callers: whatever a terminal would interpret or not display is
-escaped, here and nowhere else. Also counts things in words.
+Texts come from files, servers and callers. Characters that a terminal would interpret or not
+display are escaped only here. Also formats counts.
 """
 
 import json
@@ -19,19 +19,19 @@ from mcp_tools_proxy.wire.text import HIDDEN, printable
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 USAGE_ERROR = 2
-"""Exit code where a command cannot work with its options or settings."""
+"""Exit code for unusable options or settings."""
 
 LEAST_WIDTH = 6
-"""Least width of a folded column, unless its cells are shorter."""
+"""Minimum width of a folded column, unless its cells are shorter."""
 
 
 def whole(header: str, *, right: bool = False) -> Column:
-    """Create a column whose cells stay on one line, for ids and times, which people copy."""
+    """Create a column without wrapping, for ids and times that users copy."""
     return Column(header, no_wrap=True, justify="right" if right else "left")
 
 
 def folded(header: str) -> Column:
-    """Create a column whose cells wrap to the next line."""
+    """Create a column whose cells wrap."""
     return Column(header, overflow="fold")
 
 
@@ -51,10 +51,10 @@ def is_terminal() -> bool:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows to stdout; cells are never cut, however narrow the terminal is.
+    """Print the rows to stdout without truncating cells.
 
-    A table that is too wide even when folded is printed wider, and the terminal breaks its lines.
-    Without a terminal there is no header.
+    A table that is too wide even when folded is printed wider, and the terminal wraps its lines.
+    Without a terminal, the header is omitted.
     """
     console = Console()
     rows = [[printable(cell) for cell in row] for row in rows]
@@ -70,30 +70,30 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a text to stdout or stderr; its line feeds and tabs stay."""
+    """Print a text to stdout or stderr; line feeds and tabs are kept."""
     lines = ("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
-    typer.echo("\n".join(lines), err=err)  # noqa: TID251 - what is printed is escaped
+    typer.echo("\n".join(lines), err=err)  # noqa: TID251 - the text is escaped
 
 
 def fail(message: str, exit_code: int = USAGE_ERROR) -> NoReturn:
-    """Print an error in one line, and exit."""
+    """Print an error as one line, and exit."""
     echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(exit_code)
 
 
 def print_json(value: object, *, indent: int | None = None) -> None:
-    """Print JSON to stdout, without ``indent`` as one line."""
+    """Print JSON to stdout; without ``indent``, on one line."""
     print_json_text(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def print_json_text(text: str) -> None:
-    """Print a text that is JSON to stdout, and pass it on at once."""
+    """Print a JSON text to stdout and flush it."""
     text = HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
     if not text.isprintable():
         text = "".join(
             it if it.isprintable() or it == "\n" else json.dumps(it)[1:-1] for it in text
         )
-    typer.echo(text)  # noqa: TID251 - what is printed is escaped
+    typer.echo(text)  # noqa: TID251 - the text is escaped
 
 
 def _least_width(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:

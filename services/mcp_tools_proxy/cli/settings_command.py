@@ -1,4 +1,4 @@
-"""The ``settings`` command: the effective value of each setting, and where it is from."""
+"""The ``settings`` command: effective values and sources of all settings."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 HIDDEN = "***"
-"""Shown for a secret, and for what a URL has in front of its host."""
+"""Replaces secrets and the user info of URLs."""
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -42,7 +42,7 @@ def add_settings_command(app: typer.Typer, load: Callable[[], Settings]) -> None
 
 
 def _sources(kind: type[Settings]) -> Mapping[str, tuple[str, str]]:
-    """Return the variable and the source of each field."""
+    """Return the variable and source of each field."""
     environment = EnvSettingsSource(kind).env_vars
     file = DotEnvSettingsSource(kind).env_vars
     found = {}
@@ -57,7 +57,7 @@ def _sources(kind: type[Settings]) -> Mapping[str, tuple[str, str]]:
 
 
 def _shown(value: object) -> object:
-    """Return a value as JSON without its secrets; null for one that is not set."""
+    """Return a value as JSON without secrets; null if it is not set."""
     match value:
         case SecretStr():
             return HIDDEN

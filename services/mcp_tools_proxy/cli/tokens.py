@@ -1,7 +1,7 @@
-"""The ``tokens`` commands: create bearer tokens, list them, revoke them.
+"""The ``tokens`` commands: create, list and revoke bearer tokens.
 
-A token is printed once, on stdout, when it is created; the file has its hash. Failures are one line
-on stderr, with exit code 1.
+A token is printed to stdout once, when it is created; the file contains its hash. Failures are one
+line on stderr, with exit code 1.
 """
 
 import shutil
@@ -60,7 +60,7 @@ def _roles(values: list[str] | None) -> list[str] | None:
 
 
 def _rights(values: list[str] | None) -> list[str] | None:
-    """Check an option that lists operator rights. Raises BadParameter naming those there are."""
+    """Parse operator rights. Raises BadParameter that lists the valid ones."""
     words = [word.strip() for value in values or () for word in value.split(",")]
     for word in words:
         if word not in {*OperatorRight}:
@@ -148,8 +148,8 @@ _Id = Annotated[
 def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     """Build the ``tokens`` sub-command.
 
-    ``default_path`` returns the file for a command without ``--tokens-file``; it is called only
-    when a command runs, and may raise ``typer.Exit``.
+    ``default_path`` returns the default for ``--tokens-file``; it is called when a command runs,
+    and may raise ``typer.Exit``.
     """
     app = typer.Typer(
         name="tokens", help="Create, list and revoke bearer tokens.", rich_markup_mode=None
@@ -224,7 +224,7 @@ def _path(option: Path | None, default_path: Callable[[], Path | None]) -> Path:
 
 
 def _read(path: Path) -> ParsedTokens:
-    """Read the tokens file; that there is none yet is a line on stderr, and no tokens."""
+    """Read the tokens file; if it is missing, print a line to stderr and return no tokens."""
     with _failures():
         try:
             return read_lines(path.read_bytes())
@@ -234,7 +234,7 @@ def _read(path: Path) -> ParsedTokens:
 
 
 def _check_together(principal: Principal) -> None:
-    """Check options that concern each other. Raises BadParameter."""
+    """Check contradicting options. Raises BadParameter."""
     match contradiction_of(principal):
         case "tenant":
             raise typer.BadParameter("--tenant is required, except for operators (--may)")
@@ -259,7 +259,7 @@ def _failures() -> Iterator[None]:
 
 
 def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
-    """Parse ``--expires``. Raises BadParameter for an invalid time or one in the past."""
+    """Parse ``--expires``. Raises BadParameter if it is invalid or in the past."""
     try:
         return None if text is None else parse_expiry(text, now)
     except ValueError as error:
@@ -267,7 +267,7 @@ def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
 
 
 def print_new_token(token: str, entry: TokenEntry, *, as_json: bool) -> None:
-    """Print a token that was made, this once."""
+    """Print a new token; it cannot be shown again."""
     if as_json:
         print_json({"token": token, **token_facts(entry)})
         return
@@ -288,7 +288,7 @@ def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
 
 
 def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
-    """Print the tokens: a line each, or on a terminal a paragraph with what they have."""
+    """Print a line per token; on a terminal, a paragraph with the values that are set."""
     if not on_terminal:
         print_table(_COLUMNS, [_row(entry, _seconds) for entry in entries])
         return
@@ -305,7 +305,7 @@ def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
 
 
 def _paragraph(token_id: str, parts: Sequence[str], width: int) -> str:
-    """Return the parts behind the id, in lines of at most ``width`` where they can be broken."""
+    """Return the id and the parts, wrapped at ``width``."""
     indent = " " * (len(token_id) + 2)
     lines = [token_id]
     for part in parts:
@@ -368,5 +368,5 @@ def _seconds(moment: datetime) -> str:
 
 
 def _minutes(moment: datetime) -> str:
-    """Format a time for a person."""
+    """Format a time for a terminal."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

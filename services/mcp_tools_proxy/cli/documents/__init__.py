@@ -1,1 +1,1 @@
-"""The ``documents`` commands, a module for each verb or a few of them."""
+"""The ``documents`` commands."""

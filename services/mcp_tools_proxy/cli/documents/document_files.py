@@ -26,7 +26,7 @@ from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.wire.text import quote
 
 PAGE = 500
-"""Documents that are listed with one request."""
+"""Documents per list request."""
 
 _Owner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
@@ -219,7 +219,7 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
 
 
 async def all_heads(writer: DocumentWriter, tenant_id: str | None) -> list[DocumentHead]:
-    """Return the heads of all documents, or of one tenant's, in the order of their ids."""
+    """Return the heads of all or one tenant's documents, ordered by id."""
     heads: list[DocumentHead] = []
     while page := await writer.list_heads(
         tenant_id,
@@ -231,11 +231,11 @@ async def all_heads(writer: DocumentWriter, tenant_id: str | None) -> list[Docum
 
 
 def _ignore(_doc_id: str, _path: Path) -> None:
-    """Print nothing: the result is JSON."""
+    """Print nothing, because the result is JSON."""
 
 
 async def _usable(writer: DocumentWriter, key: tuple[str, str]) -> Document | None:
-    """Return a whole document; None, and the reason printed, if there is none to be read."""
+    """Return a document; print the reason and return None if it is missing or unreadable."""
     if await writer.problems_of(key):
         await print_unusable(writer, key)
         return None
@@ -246,7 +246,7 @@ async def _usable(writer: DocumentWriter, key: tuple[str, str]) -> Document | No
 
 
 async def _those_there(writer: DocumentWriter, tenant: str, doc_ids: list[str]) -> list[str]:
-    """Return the documents that there are, broken or not; print which are missing."""
+    """Return the existing documents, including invalid ones; print the missing ones."""
     there = []
     for doc_id in doc_ids:
         key = (tenant, doc_id)
@@ -260,7 +260,7 @@ async def _those_there(writer: DocumentWriter, tenant: str, doc_ids: list[str]) 
 async def _remove(writer: DocumentWriter, key: tuple[str, str], *, as_json: bool) -> None:
     try:
         await writer.remove(key, expected=Expected.ANYTHING)
-    except NoSuchDocument:  # another process was first
+    except NoSuchDocument:  # removed by another process
         return
     if not as_json and writer.place(key) == "postgresql":
         echo(f"{key[1]}  removed  from {writer.name}")
@@ -328,7 +328,7 @@ def _facts(document: Document, place: str, older_versions: Sequence[str]) -> dic
 
 
 def _spell_ocr(document: Document) -> str:
-    """Return the pages that were read by OCR, and how sure it was."""
+    """Return the pages read by OCR, and its confidence."""
     sure = {page: it for page, it in enumerate(document.ocr, start=1) if it is not None}
     least, most = min(sure.values()), max(sure.values())
     confidence = f"{least} %" if least == most else f"{least} to {most} %"
@@ -368,9 +368,9 @@ def _print_facts(
 def wanted_readers(
     users: list[str] | None, roles: list[str] | None, *, for_all: bool, for_none: bool
 ) -> Readers | None:
-    """Return the readers that options name; None for all of the tenant.
+    """Return the readers in the options; None for all users of the tenant.
 
-    Raises BadParameter unless exactly one kind of answer is given.
+    Raises BadParameter unless exactly one kind of option is used.
     """
     is_some = bool(users or roles)
     if [is_some, for_all, for_none].count(True) != 1:
@@ -381,7 +381,7 @@ def wanted_readers(
 
 
 def spell_readers(readers: Readers | None) -> str:
-    """Return readers for a person: ``user ann, role audit``."""
+    """Return readers as text, such as ``user ann, role audit``."""
     if readers is None:
         return "all users of the tenant"
     named = [f"user {one_line(user)}" for user in sorted(readers.users)]

@@ -1,7 +1,7 @@
 """The ``documents import`` command.
 
 Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
-names the file; the other files go on, and the exit code is 1.
+names the file; the other files are still imported, and the exit code is 1.
 """
 
 import asyncio
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 
 
 MAX_WAIT_S = 120.0
-"""Seconds that the vectors of one document may take."""
+"""Maximum seconds for the vectors of one document."""
 
 
 class VectorImport:
-    """Makes vectors until the service fails once: the import itself does not depend on them."""
+    """Computes vectors until the service fails once; imports do not depend on them."""
 
     def __init__(self, client: "EmbeddingsClient | None", writer: DocumentWriter) -> None:
         self._client = client
         self._writer = writer
 
     async def add(self, document: Document, version: str) -> None:
-        """Request and keep the vectors of a document; print why that failed, once."""
+        """Compute and save the vectors of a document; print the first failure."""
         if self._client is None:
             return
         from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415
@@ -93,7 +93,7 @@ class VectorImport:
 async def vector_import(
     settings: EmbeddingsSettings, writer: DocumentWriter
 ) -> AsyncIterator[VectorImport]:
-    """Open what makes vectors. Raises Unusable where the package for it is missing."""
+    """Open the embeddings client. Raises Unusable if its package is missing."""
     if settings.embeddings_url is None:
         yield VectorImport(None, writer)
         return
@@ -112,12 +112,12 @@ async def vector_import(
 
 
 LINE_S = 10.0
-"""Seconds between two lines where stderr is no terminal; a quick import prints none."""
+"""Seconds between progress lines if stderr is not a terminal; quick imports print none."""
 
 
 @contextmanager
 def page_progress(label: str) -> Iterator[PageProgress]:
-    """Show the pages of one file: as a bar on a terminal, else as a line now and then."""
+    """Show the progress of one file: a bar on a terminal, otherwise occasional lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield progress_lines(label, time.monotonic)
@@ -137,7 +137,7 @@ def page_progress(label: str) -> Iterator[PageProgress]:
 
 
 def progress_lines(label: str, clock: Callable[[], float]) -> PageProgress:
-    """Return what prints a line for a page once LINE_S have passed since the line before."""
+    """Return a callback that prints a line if LINE_S have passed since the last one."""
     printed_at = clock()
 
     def show(pages: int, total: int) -> None:
@@ -154,7 +154,7 @@ _Files = Annotated[
     typer.Argument(
         metavar="FILE",
         autocompletion=document_files,
-        readable=False,  # the import itself reports unreadable files, and continues
+        readable=False,  # the import reports unreadable files, and continues
         help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files.",
     ),
 ]
@@ -191,7 +191,7 @@ _OcrLanguages = Annotated[
 ]
 
 _FAILURES = (ImportFailed, ImportUnavailable, InvalidDocument, ReadOnlyDocuments, WriteFailed)
-"""What concerns one file; each has its reason."""
+"""Errors about one file; each has a reason."""
 
 
 def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -257,7 +257,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The options of one ``documents import``, for all its files."""
+    """The options for all files of one import."""
 
     tenant_id: str
     doc_id: str | None
@@ -267,7 +267,7 @@ class _Wanted:
     ocr_languages: tuple[str, ...]
 
     def options(self, path: Path) -> ImportOptions:
-        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names decomposed (NFD)
+        stem = unicodedata.normalize("NFC", path.stem)  # some systems store decomposed names (NFD)
         doc_id = stem if self.doc_id is None else self.doc_id
         return ImportOptions(
             tenant_id=self.tenant_id,
@@ -281,7 +281,7 @@ class _Wanted:
 
 
 class _Batch:
-    """The files of one command, imported one after the other."""
+    """The files of one command, imported sequentially."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class _Batch:
         as_json: bool,
         max_original_bytes: int | None,
     ) -> None:
-        """``max_original_bytes`` is up to which size PDFs are kept; None is not at all."""
+        """Initialize; PDFs up to ``max_original_bytes`` are kept; None keeps none."""
         self.has_failed = False
         self._writer = writer
         self._vectors = vectors
@@ -307,7 +307,7 @@ class _Batch:
         self._results: list[dict[str, object]] = []
 
     async def add(self, path: Path, label: str) -> None:
-        """Import one file, and print the result; a failure is printed as well."""
+        """Import one file, and print the result or failure."""
         try:
             await self._import(path, label)
         except _FAILURES as error:
@@ -316,7 +316,7 @@ class _Batch:
             echo(f"{path}: {error.reason}", err=True)
 
     def print_end(self, removed: list[tuple[str, Path]]) -> None:
-        """Print the results as JSON, or the other files of the documents that were removed."""
+        """Print the results as JSON, or the removed files of replaced documents."""
         if self._as_json:
             print_json({"results": self._results})
             return
@@ -347,7 +347,7 @@ class _Batch:
     async def _document(
         self, path: Path, options: ImportOptions, label: str
     ) -> tuple[Document, bytes | None]:
-        """Import a file; return the document, and its PDF where that is to be kept."""
+        """Import a file; return the document, and its PDF if it is kept."""
         try:
             source = await asyncio.to_thread(path.open, "rb")
         except OSError as error:
@@ -361,7 +361,7 @@ class _Batch:
             return document, await self._original(path, source)
 
     async def _original(self, path: Path, source: BinaryIO) -> bytes | None:
-        """Return a file's content, if it is a PDF, and PDFs are kept."""
+        """Return the content of a PDF if PDFs are kept."""
         limit = self._max_original_bytes
         if limit is None or path.suffix.lower() != ".pdf":
             return None
@@ -401,7 +401,7 @@ class _Batch:
 
 
 def _exists(what: str) -> ImportFailed:
-    """Build the refusal of a document, or a file, that is there already."""
+    """Build the error for an existing document or file."""
     return ImportFailed(
         f"{what} exists: overwrite it with --replace, or choose another id with --doc-id"
     )

@@ -1,4 +1,4 @@
-"""Opens what the ``documents`` commands change: the folder, or PostgreSQL."""
+"""Opens the store for the ``documents`` commands: the folder, or PostgreSQL."""
 
 import asyncio
 import signal
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Unusable(Exception):
-    """A command cannot work with the settings or the store; one line."""
+    """The settings or store are unusable for a command; the text is one line."""
 
 
 def print_removed(doc_id: str, path: Path) -> None:
@@ -55,7 +55,7 @@ def print_removed(doc_id: str, path: Path) -> None:
 
 
 async def print_unusable(writer: DocumentWriter, key: tuple[str, str]) -> None:
-    """Print what is wrong with what is there of a document, or that there is none."""
+    """Print the problems of a document's files, or that it does not exist."""
     problems = await writer.problems_of(key)
     for place, reason in problems.items():
         echo(f"{place}: {reason}", err=True)
@@ -64,7 +64,7 @@ async def print_unusable(writer: DocumentWriter, key: tuple[str, str]) -> None:
 
 
 def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
-    """Print that a tenant has no such document."""
+    """Print that a tenant does not have a document."""
     echo(
         f"{key[1]}: tenant {key[0]} does not have this document in {writer.name}; run documents "
         "list to see its documents",
@@ -73,9 +73,9 @@ def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
 
 
 def run_command(command: Coroutine[Any, Any, T]) -> T:
-    """Run a command to its end; what it cannot do is one line on stderr and exit code 1.
+    """Run a command; print failures as one line on stderr and exit with 1.
 
-    SIGTERM cancels it, as Ctrl+C does: what imports a file ends with it.
+    SIGTERM cancels it like Ctrl+C, which also ends import processes.
     """
     try:
         return asyncio.run(_until_terminated(command))
@@ -95,11 +95,11 @@ def run_command(command: Coroutine[Any, Any, T]) -> T:
 
 
 async def _until_terminated(command: Coroutine[Any, Any, T]) -> T:
-    """Run a command until SIGTERM, which cancels it; the next one ends the process at once."""
+    """Run a command until SIGTERM cancels it; a second SIGTERM ends the process immediately."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
     def cancel() -> None:
-        loop.remove_signal_handler(signal.SIGTERM)  # a thread may wait for a lock for long
+        loop.remove_signal_handler(signal.SIGTERM)  # a thread may wait long for a lock
         if task is not None:
             task.cancel()
 
@@ -116,9 +116,9 @@ async def open_writer(
     tenant_id: str | None,
     on_removed: Callable[[str, Path], None] = print_removed,
 ) -> AsyncIterator[DocumentWriter]:
-    """Open the folder that an option names, else what the settings say.
+    """Open the folder in the option, otherwise the store in the settings.
 
-    Without ``tenant_id`` the documents of all tenants are meant: in PostgreSQL as the owner.
+    ``tenant_id`` None means the documents of all tenants; PostgreSQL is then opened as the owner.
     """
     url = _database_url(settings, tenant_id)
     if folder is not None or url is None:
@@ -134,9 +134,10 @@ async def open_writer(
 async def open_url(
     url: str, settings: DocumentSettings, *, must_exist: bool
 ) -> AsyncIterator[DocumentWriter]:
-    """Open what a URL names: PostgreSQL, or a folder by its path. Raises Unusable.
+    """Open a URL: PostgreSQL, or the path of a folder. Raises Unusable.
 
-    With ``must_exist`` also for a folder that is not there: a misspelt one would be an empty one.
+    With ``must_exist``, also for a missing folder, so that a misspelled path is not taken as an
+    empty folder.
     """
     if url.startswith(POSTGRES):
         async with _open_database(url, settings) as writer:
@@ -152,7 +153,7 @@ async def open_url(
 
 
 def _database_url(settings: DocumentSettings, tenant_id: str | None) -> str | None:
-    """Return the URL to use: the owner's for all tenants. Raises Unusable where that is missing."""
+    """Return the database URL, the owner's for all tenants. Raises Unusable if it is missing."""
     if settings.documents_url is None:
         return None
     chosen: SecretStr | None = settings.documents_url
@@ -170,7 +171,7 @@ def _database_url(settings: DocumentSettings, tenant_id: str | None) -> str | No
 async def _open_folder(
     root: Path, settings: DocumentSettings, on_removed: Callable[[str, Path], None]
 ) -> AsyncIterator[DocumentWriter]:
-    """Open a folder: files that no start or command has read yet are read now."""
+    """Open a folder, and read files that are not in the cache."""
     folder = settings.cache_dir or default_folder()
     store = FolderStore(
         root,

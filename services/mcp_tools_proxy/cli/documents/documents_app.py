@@ -1,4 +1,4 @@
-"""The ``documents`` command with its sub-commands; ``copy`` and ``migrate`` are here.
+"""The ``documents`` command and its sub-commands ``copy`` and ``migrate``.
 
 ``copy`` copies from one store to another, and verifies each copy.
 """
@@ -43,7 +43,7 @@ from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.wire.text import file_name_text
 
 AT_ONCE = 8
-"""Documents that are copied at the same time: each is whole in memory."""
+"""Documents copied concurrently; each is completely in memory."""
 
 _From = Annotated[
     str, typer.Option("--from", metavar="URL", help="Source: postgresql://… or a folder.")
@@ -105,19 +105,19 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
 
 
 class _Copies:
-    """Copies documents, several at once; one that fails does not stop the others."""
+    """Copies documents concurrently; a failure does not stop the others."""
 
     def __init__(self, source: DocumentWriter, target: DocumentWriter, *, replace: bool) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: dict[tuple[str, str], str] = {}
         self.unusable: Mapping[str, str] = {}
-        """Files of the source that hold documents which cannot be read: name → reason."""
+        """Reasons by name of the source's unreadable files."""
         self._source = source
         self._target = target
         self._replace = replace
 
     async def copy_all(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
-        """Copy every document; ``show`` is called with the number of those that are done."""
+        """Copy all documents; call ``show`` with the number of finished ones."""
         waiting = iter(heads)
 
         async def work() -> None:
@@ -130,7 +130,7 @@ class _Copies:
                 group.create_task(work())
 
     def print(self, *, as_json: bool) -> None:
-        """Print what was done, and each failure."""
+        """Print the result and each failure."""
         if as_json:
             shown = {
                 "copied": self.counts["copied"],
@@ -191,9 +191,9 @@ class _Copies:
 
 
 def _unusable_files(source: DocumentWriter, tenants: list[str] | None) -> Mapping[str, str]:
-    """Return the files of a folder that cannot be copied, of some tenants or of all.
+    """Return the folder's files that cannot be copied, for some tenants or all.
 
-    Whose a file outside of the tenants' folders is, nobody knows: it is among them always.
+    Files outside of the tenants' folders are always included, because their tenant is unknown.
     """
     if not isinstance(source, FolderWriter):
         return {}
@@ -206,12 +206,12 @@ def _unusable_files(source: DocumentWriter, tenants: list[str] | None) -> Mappin
 
 
 class _NotTheSame(Exception):
-    """A copy is not what its source was; one line."""
+    """A copy differs from its source; the text is one line."""
 
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show how many documents are done, as a bar on stderr if that is a terminal."""
+    """Show a progress bar on stderr if it is a terminal."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}", markup=False),
