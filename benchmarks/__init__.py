@@ -1,6 +1,6 @@
-"""What the service costs, beside bare endpoints, a bare forwarder and the bare search engine.
+"""Costs of the service compared with bare endpoints, a bare forwarder and the SDK's server.
 
-``python -m benchmarks`` prints each target of the service beside what was measured. Candidates take
-turns within each round, medians of the rounds are printed, and only ratios within one run mean
-something. Nothing leaves the loopback interface or the temporary folder.
+``python -m benchmarks`` prints each target of the service with its measurement. Alternatives are
+measured in turn within each round, and medians of the rounds are printed. Only ratios within one
+run are meaningful. All traffic uses the loopback interface, and files are in a temporary folder.
 """

@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks [--quick] [NAME …]``; ``--help`` lists the names."""
+"""The command ``python -m benchmarks [--quick] [NAME …]``; ``--help`` lists the names."""
 
 import argparse
 import signal
@@ -47,7 +47,7 @@ LONG = "endurance takes about four minutes by itself."
 
 
 def main() -> int:
-    """Run the experiments asked for; 1 when an answer was wrong."""
+    """Run the requested experiments; return 1 if a response was wrong."""
     arguments = _arguments()
     experiments = dict(EXPERIMENTS)
     if arguments.before is not None:
@@ -93,7 +93,7 @@ def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops what was started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops started processes
     try:
         sys.exit(main())
     except KeyboardInterrupt:

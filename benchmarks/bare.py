@@ -1,6 +1,7 @@
-"""What the service is compared with: bare FastAPI endpoints with a fixed answer.
+"""Reference: bare FastAPI endpoints with a fixed response.
 
-The same uvicorn (uvloop, httptools, no access log) and the same bytes of JSON in and out.
+They use the same uvicorn (uvloop, httptools, no access log) and the same JSON requests and
+responses.
 """
 
 import json
@@ -33,7 +34,7 @@ class Execute(BaseModel):
 
 
 class Envelope(BaseModel):
-    """The service's answer."""
+    """The service's response."""
 
     status: Literal["ok"]
     result: dict[str, object]
@@ -41,7 +42,7 @@ class Envelope(BaseModel):
 
 
 def fastapi_app(answer: bytes) -> FastAPI:
-    """Answer one route through FastAPI's own request and response models."""
+    """Serve one route through FastAPI's request and response models."""
     app = FastAPI()
     result: dict[str, object] = json.loads(answer)["result"]
 
@@ -53,7 +54,7 @@ def fastapi_app(answer: bytes) -> FastAPI:
 
 
 def list_app(answer: bytes) -> FastAPI:
-    """Answer what is posted to any path."""
+    """Serve a fixed response to POST on any path."""
     app = FastAPI()
 
     @app.post("/{path:path}")
@@ -64,7 +65,7 @@ def list_app(answer: bytes) -> FastAPI:
 
 
 def serve(app: ASGIApp, port: int, *, lifespan: Literal["auto", "off"] = "auto") -> None:
-    """Serve as the service is served."""
+    """Serve an app like the service."""
     uvicorn.run(
         app,
         port=port,
@@ -78,7 +79,7 @@ def serve(app: ASGIApp, port: int, *, lifespan: Literal["auto", "off"] = "auto")
 
 
 def main() -> None:
-    """Serve ``kind`` with the answer of ``file`` on ``port``."""
+    """Serve ``kind`` with the response of ``file`` on ``port``."""
     kind, file, port = sys.argv[1:]
     answer = Path(file).read_bytes()
     if kind == "fastapi":

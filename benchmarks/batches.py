@@ -1,4 +1,4 @@
-"""A batch of a model's reply, as its API sent it, beside the same calls as plain ones."""
+"""Batches in the formats of model APIs, compared with plain calls."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Spell = Callable[[int, Call], Call]
 
 
 def measure_batches(bench: Bench) -> Result:
-    """Measure each API's shape by turns: of document calls, and of downstream calls."""
+    """Measure each API's format with document calls and downstream calls."""
     with ExitStack() as stack:
         (downstream,) = stack.enter_context(fleet(bench.workdir))
         service = stack.enter_context(echo_gateway(bench, "batches", downstream, DOC_ID))

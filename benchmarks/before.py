@@ -1,4 +1,4 @@
-"""The gateway beside an older one, so that small losses do not add up unseen."""
+"""Comparison with an older gateway, to detect gradual losses."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,15 +14,16 @@ from benchmarks.report import Result
 from benchmarks.servers import GATEWAY, Server, fleet, gateway
 
 LIMIT = 1.02
-"""A median of 15 rounds is seldom more precise than that."""
+"""A median of 15 rounds is rarely more precise."""
 
 ROUNDS_OF_A_START = 3
-"""Then both gateways are started again. How a process lies in memory makes its calls up to 5 %
-cheaper or dearer for as long as it lives: the same program beside itself had 0.93 to 1.07."""
+"""Rounds before both gateways are restarted. The memory layout of a process makes its calls up to 5
+% faster or slower for its lifetime: the same program compared with itself had 0.93 to 1.07.
+"""
 
 
 def measure_before(bench: Bench, program: Path) -> Result:
-    """Measure calls of this gateway and of ``program``, an older one, by turns."""
+    """Measure calls of this gateway and of ``program``, an older one."""
     with fleet(bench.workdir) as (downstream,):
         settings = echo_configuration(bench.workdir / "before-config", downstream)
         documents = bench.folder("before", DOC_ID)
@@ -60,7 +61,7 @@ def _comparisons(bench: Bench, ours: Server, older: Server) -> Sequence[Comparis
 def _turns(
     server: Server, ways: Mapping[str, Way], connections: int, calls: int
 ) -> Mapping[str, Turn]:
-    """Return the calls of one gateway, by name."""
+    """Return the calls to one gateway by name."""
     turns = {
         "read_doc_section": posted(server, section_calls(DOC_ID), OK, connections, calls),
         "downstream call": executed(server, connections, calls),

@@ -1,4 +1,4 @@
-"""What every experiment is given: the load generator, a folder, the sizes of the run."""
+"""Shared environment of the experiments: load generator, folder and run sizes."""
 
 import statistics
 import sys
@@ -15,7 +15,7 @@ from benchmarks.process import Process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much is measured."""
+    """Numbers of measurements."""
 
     rounds: int
     relay_rounds: int
@@ -32,7 +32,7 @@ class Sizes:
     tenant_documents: int
 
     def ratio_calls_at(self, connections: int) -> int:
-        """Return how many calls a turn has: at many connections each takes less."""
+        """Return the calls per turn; more with many connections, because they are faster."""
         return self.ratio_calls * (1 if connections == 1 else 2)
 
 
@@ -70,7 +70,7 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One candidate's cost: CPU of the server per call, and latency, in milliseconds."""
+    """Costs of a candidate: server CPU per call and latencies, in milliseconds."""
 
     cpu_ms: float
     p50_ms: float
@@ -80,11 +80,11 @@ class Measured:
 
 
 class NoAnswers(Exception):
-    """There is nothing to measure."""
+    """The load generator received no responses."""
 
 
 class Bench:
-    """Drives load at servers and keeps count of the answers that were wrong."""
+    """Runs load against servers and counts wrong responses."""
 
     def __init__(self, load: Generator, workdir: Path, sizes: Sizes) -> None:
         self._load = load
@@ -94,18 +94,17 @@ class Bench:
         self.errors = 0
 
     def show_progress(self, text: str) -> None:
-        """Print how far the run is."""
         print(text, file=sys.stderr, flush=True)
 
     def folder(self, name: str, *doc_ids: str) -> Path:
-        """Build a documents folder that holds those documents."""
+        """Build a documents folder with these documents."""
         folder = self.workdir / name
         folder.mkdir()
         self.corpus.write(folder, *doc_ids)
         return folder
 
     def begin(self, job: Job) -> None:
-        """Send the load generator a job; ``finish`` has to follow."""
+        """Start a job on the load generator; ``finish`` must follow."""
         self._load.begin(job)
 
     def finish(self) -> Outcome:
@@ -113,13 +112,13 @@ class Bench:
         return self._counted(self._load.finish())
 
     def run(self, job: Job, load: Generator | None = None) -> Outcome:
-        """Do one job, by the load generator or another ``load``."""
+        """Run one job on the default load generator or ``load``."""
         load = load or self._load
         load.begin(job)
         return self._counted(load.finish())
 
     def measure(self, server: Process, job: Job, load: Generator | None = None) -> Measured:
-        """Do a job that is limited by its calls, and measure what it costs ``server``."""
+        """Run a job limited by calls, and measure the cost for ``server``."""
         before = server.cpu_s()
         outcome = self.run(job, load)
         cpu_s = server.cpu_s() - before
@@ -146,7 +145,7 @@ class Bench:
 
 @contextmanager
 def open_bench(workdir: Path, sizes: Sizes) -> Iterator[Bench]:
-    """Start the load generator, and end it when left."""
+    """Run the load generator."""
     with generator("benchmarks.load") as load:
         yield Bench(load, workdir, sizes)
 
@@ -158,13 +157,13 @@ def percentile(values: list[float], percent: float) -> float:
 
 
 def between(outcome: Outcome, started: float, ended: float) -> list[float]:
-    """Return the times of the calls that ran in part within that stretch."""
+    """Return the durations of calls that overlap an interval."""
     calls = zip(outcome.starts, outcome.times, strict=True)
     return [took for begun, took in calls if begun < ended and begun + took > started]
 
 
 def medians(rounds: list[Measured]) -> Measured:
-    """Return the median of each quantity, and all errors."""
+    """Return the medians and the sum of errors."""
     return Measured(
         cpu_ms=statistics.median(r.cpu_ms for r in rounds),
         p50_ms=statistics.median(r.p50_ms for r in rounds),

@@ -1,4 +1,4 @@
-"""Configuration folders for the service: its downstream servers and presets."""
+"""Configuration folders with servers and presets."""
 
 import json
 import sys
@@ -12,12 +12,12 @@ Reference = tuple[str, str]
 
 
 def over_http(port: int, path: str) -> Mapping[str, object]:
-    """Describe a server that speaks streamable HTTP."""
+    """Return the entry of a streamable HTTP server."""
     return {"transport": "streamable-http", "url": f"http://127.0.0.1:{port}{path}"}
 
 
 def over_stdio(module: str) -> Mapping[str, object]:
-    """Describe a server that is a module of ours."""
+    """Return the entry of a stdio server in a Python module."""
     return {
         "transport": "stdio",
         "command": sys.executable,
@@ -31,9 +31,9 @@ def write_configuration(
     servers: Mapping[str, Mapping[str, object]],
     presets: Mapping[str, Sequence[Reference]],
 ) -> Mapping[str, str]:
-    """Write the files into a new folder, and give the service's settings; the first preset counts.
+    """Write a new configuration folder, and return the service's settings.
 
-    No budget refuses a call.
+    The first preset is the default. Budgets refuse no calls.
     """
     folder.mkdir()
     _write(folder / "mcp.json", {"mcpServers": servers, "defaultPresetId": next(iter(presets), "")})
@@ -43,7 +43,7 @@ def write_configuration(
 
 
 def write_preset(folder: Path, preset_id: str, references: Sequence[Reference]) -> None:
-    """Write a preset's file, new or again, into a folder that is there."""
+    """Write or replace a preset's file in an existing folder."""
     _write(folder / f"preset_{preset_id}.json", _preset(preset_id, references))
 
 

@@ -1,4 +1,4 @@
-"""Documents and queries made up from a seed: Zipf-distributed English and Russian word forms."""
+"""Synthetic documents and queries from a seed: Zipf-distributed English and Russian word forms."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 TENANT = "bench"
 PAGE_BYTES = 3_000
 SECTION_BYTES = 1_800
-"""With its envelope an answer of about 2 kB."""
+"""Results in a response of about 2 kB including the envelope."""
 
 QUERIES = 60
 
@@ -34,18 +34,18 @@ _RUSSIAN: _Syllables = (
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The pages of one document, from which others are shuffled, and queries that it answers."""
+    """The pages of one document, which are shuffled for others, and queries with results."""
 
     pages: tuple[str, ...]
     queries: tuple[str, ...]
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of UTF-8 of one document's text."""
+        """Bytes of one document's text in UTF-8."""
         return sum(len(page.encode()) for page in self.pages)
 
     def document(self, doc_id: str) -> dict[str, object]:
-        """Build the document of that id: the corpus's pages in an order of its own."""
+        """Build a document from the corpus's pages in a random order that depends on the id."""
         pages = list(self.pages)
         random.Random(f"{_SEED} {doc_id}").shuffle(pages)  # noqa: S311 - not for secrets
         return {
@@ -57,7 +57,7 @@ class Corpus:
         }
 
     def write(self, folder: Path, *doc_ids: str) -> None:
-        """Write those documents as the service's files."""
+        """Write the documents as the service's files."""
         target = folder / TENANT
         target.mkdir(parents=True, exist_ok=True)
         for doc_id in doc_ids:
@@ -66,7 +66,7 @@ class Corpus:
 
 
 def make_corpus(pages: int) -> Corpus:
-    """Invent pages, English and Russian by turns, and queries of one to four words in either."""
+    """Generate pages, alternately English and Russian, and queries of one to four words."""
     chance = random.Random(_SEED)  # noqa: S311 - not for secrets
     vocabularies = [_vocabulary(chance, *_ENGLISH), _vocabulary(chance, *_RUSSIAN)]
     texts = tuple(_page(chance, vocabularies[number % 2]) for number in range(pages))
@@ -80,7 +80,7 @@ def make_corpus(pages: int) -> Corpus:
 def _vocabulary(
     chance: random.Random, consonants: str, vowels: str, endings: tuple[str, ...]
 ) -> list[str]:
-    """Return word forms, the most frequent first."""
+    """Return word forms, most frequent first."""
     heads, hearts = consonants.split(), vowels.split()
     stems: dict[str, None] = {}
     while len(stems) < _STEMS:

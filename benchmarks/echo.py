@@ -1,6 +1,6 @@
-"""What the bare MCP servers answer: an ``echo`` tool and as many invented ones as asked for.
+"""Responses of the bare MCP servers: an ``echo`` tool and additional fictitious ones.
 
-Standard library only, so that the stdio server starts at once.
+Uses only the standard library, so that the stdio server starts quickly.
 """
 
 import json
@@ -12,7 +12,7 @@ LEGACY = "2025-11-25"
 _OLDER = ("2025-03-26", "2025-06-18")
 ECHO = "echo"
 PREFIX = "Echo: "
-"""What ``echo`` puts before the text, so that only its answer holds both."""
+"""Prefix of the text in responses of ``echo``, which identifies them."""
 
 _INVALID_PARAMS, _METHOD_NOT_FOUND = -32602, -32601
 _SERVER_INFO = {"name": "bare", "version": "1"}
@@ -31,12 +31,14 @@ _ECHO_TOOL: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers JSON-RPC messages, of both eras; lists ``tools`` invented ones besides ``echo``."""
+    """Responds to JSON-RPC messages of both eras; lists ``tools`` fictitious ones besides
+    ``echo``.
+    """
 
     tools: int = 0
 
     def to(self, message: bytes) -> bytes | None:
-        """Return the answer's JSON in one line, or None for a notification."""
+        """Return the response as one line of JSON, or None for a notification."""
         request = json.loads(message)
         if "id" not in request:
             return None
@@ -71,7 +73,7 @@ _COMPLETE: dict[str, object] = {
 
 
 def invented_tool(number: int) -> Mapping[str, object]:
-    """Describe a tool as large as tools are in practice: 600 to 800 bytes of JSON."""
+    """Describe a tool of realistic size: 600 to 800 bytes of JSON."""
     return {
         "name": f"search_records_{number:03}",
         "description": (

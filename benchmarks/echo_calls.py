@@ -1,4 +1,4 @@
-"""Calls of a downstream echo tool: over the gateway's HTTP API, over MCP, and of its own server."""
+"""Calls of a downstream echo tool: over the HTTP API, over MCP, and directly."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,20 +20,20 @@ SERVER = "echo"
 PRESET = "echoes"
 TOOL = f"{SERVER}:{ECHO}"
 TEXTS = tuple(f"message {n}: is the door of the north hall closed at night?" for n in range(320))
-"""So many that no text, and no id, is used twice at once."""
+"""Enough texts that no text or id is used twice concurrently."""
 
 _EACH = [f'"text":"{PREFIX}{text}"' for text in TEXTS]
 
 
 def echo_configuration(folder: Path, downstream: Server) -> Mapping[str, str]:
-    """Configure a gateway in front of that one server."""
+    """Configure a gateway with one server."""
     servers = {SERVER: over_http(downstream.port, MODERN_PATH)}
     return write_configuration(folder, servers, {PRESET: [(SERVER, ECHO)]})
 
 
 @contextmanager
 def echo_gateway(bench: Bench, name: str, downstream: Server, *doc_ids: str) -> Iterator[Server]:
-    """Run a gateway in front of that one server, which is ready, and with those documents."""
+    """Run a gateway with one ready server and documents."""
     settings = echo_configuration(bench.workdir / f"{name}-config", downstream)
     with gateway(bench.workdir, bench.folder(name, *doc_ids), settings) as service:
         wait_until_ready(service, 1)
@@ -43,13 +43,13 @@ def echo_gateway(bench: Bench, name: str, downstream: Server, *doc_ids: str) -> 
 def executed(
     server: Server, connections: int, calls: int, *, tool: str = TOOL, expected: str = OK
 ) -> Turn:
-    """Call the tool over the HTTP API."""
+    """Return calls over the HTTP API."""
     bodies = [call(tool, text=text) for text in TEXTS]
     return posted(server, bodies, expected, connections, calls, each=_EACH)
 
 
 def called_directly(downstream: Server, connections: int, calls: int) -> Turn:
-    """Call the tool of its server."""
+    """Return calls to the server itself."""
     bodies = [tools_call(ECHO, text=text) for text in TEXTS]
     return posted(downstream, bodies, JSON_RPC, connections, calls, each=_EACH, path=MODERN_PATH)
 
@@ -65,7 +65,7 @@ def posted(
     path: str = EXECUTE,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Turn:
-    """Send those bodies in turn."""
+    """Return a turn that sends the bodies."""
     job = Job(
         port=server.port,
         path=path,
@@ -80,7 +80,7 @@ def posted(
 
 
 def called_over_mcp(way: Way, connections: int, calls: int) -> Turn:
-    """Call the tool over MCP."""
+    """Return calls over MCP."""
     bodies = [
         way.message("tools/call", {"name": TOOL, "arguments": {"text": text}}, number)
         for number, text in enumerate(TEXTS, start=1)

@@ -1,7 +1,7 @@
-"""What a document call costs after a million calls of ten thousand tenants, and what memory.
+"""CPU and memory of document calls after a million calls by ten thousand tenants.
 
-Two gateways are measured by turns: one has served many calls, the other few. How much they differed
-when both had served few is divided out, so neither the machine nor the process counts.
+Two gateways are measured alternately: one has served many calls, the other few. Their ratio is
+divided by that after few calls on both, which excludes differences between machines and processes.
 """
 
 import os
@@ -27,14 +27,14 @@ FEW_CALLS = 10_000
 TENANTS = 10_000
 DOCUMENTS = 100_000
 SESSIONS = 20
-"""Sessions that are opened in each FEW_CALLS calls, and never used again."""
+"""Sessions opened per FEW_CALLS calls and never used again."""
 
 COST_LIMIT = 1.05
 MEMORY_LIMIT = 1.1
 
 _WINDOW_S = 1
 _IDLE_S = 5.0
-"""Longer than windows of budgets and idle sessions are kept."""
+"""Longer than budget windows and idle sessions are kept."""
 
 _SHORT = {"MCP_PROXY_RATE_LIMIT_WINDOW_S": str(_WINDOW_S), "MCP_PROXY_SESSION_IDLE_S": "2"}
 _BATCH_CALLS = 25
@@ -43,14 +43,14 @@ _CONNECTIONS = 8
 
 @dataclass(slots=True)
 class _Used:
-    """A gateway, and how many calls it has served."""
+    """A gateway, and the number of calls it has served."""
 
     service: Server
     folder: Path
     calls: int = 0
 
     def use(self, bench: Bench, calls: int) -> None:
-        """Call, open sessions, and change the configuration, until that many calls are served."""
+        """Send calls, open sessions and change the configuration until ``calls`` are served."""
         while self.calls < calls:
             bench.show_progress(f"  endurance: {self.calls:,} of {calls:,} calls")
             write_preset(self.folder, PRESET, [(SERVER, ECHO)] * (self.calls // FEW_CALLS % 2))
@@ -94,7 +94,7 @@ def measure_endurance(bench: Bench) -> Result:
 
 @contextmanager
 def _gateway(bench: Bench, name: str, downstream: Server) -> Iterator[_Used]:
-    """Run a gateway with short windows: its log is written, and kept nowhere."""
+    """Run a gateway with short windows and its log discarded."""
     folder = bench.workdir / f"{name}-config"
     settings: Mapping[str, str] = {**echo_configuration(folder, downstream), **_SHORT}
     log = os.open(os.devnull, os.O_WRONLY)
@@ -107,7 +107,9 @@ def _gateway(bench: Bench, name: str, downstream: Server) -> Iterator[_Used]:
 
 
 def _batches(service: Server, first: int) -> Job:
-    """Send FEW_CALLS calls from the batch of that number on: a tenant and new documents in each."""
+    """Return FEW_CALLS calls in batches from number ``first``, each with a tenant and new
+    documents.
+    """
     numbers = range(first, first + FEW_CALLS // _BATCH_CALLS)
     bodies = [batch(f"tenant-{number % TENANTS:05}", _doc_ids(number)) for number in numbers]
     return Job(
@@ -126,7 +128,7 @@ def _doc_ids(number: int) -> Sequence[str]:
 
 
 def _measure(bench: Bench, many: _Used, few: _Used) -> tuple[Comparison, int]:
-    """Compare both once what was used is over, and return the memory of the first as well."""
+    """Compare both after budgets and sessions have expired; also return the memory of the first."""
     time.sleep(_IDLE_S)
     calls, bodies = bench.sizes.ratio_calls, section_calls(DOC_ID)
     comparison = Comparison(

@@ -1,4 +1,4 @@
-"""Requests to MCP servers over streamable HTTP: headers and messages of both eras, and sessions."""
+"""Requests to MCP servers over streamable HTTP: headers, messages and sessions of both eras."""
 
 import contextlib
 import http.client
@@ -14,12 +14,12 @@ from benchmarks.paired import Turn
 from benchmarks.servers import REQUEST_LIMIT_S, START_LIMIT_S, NotStarted, Server
 
 JSON_PATH, STREAM_PATH = "/mcp", "/streams"
-"""Where the SDK's server replies with JSON, and with streams of events; the facade has one path."""
+"""Paths of the SDK's server with JSON and with event streams; the facade has one path."""
 
 DOC_ID = "big-0"
 SECTION_TOOL = "read_doc_section"
 SECTIONS = tuple(f"s{number}" for number in range(1, 21))
-"""The ids of the sections of every document."""
+"""Section ids of every document."""
 
 _JSON, _EVENTS = "application/json", "application/json, text/event-stream"
 _ENVELOPE = {
@@ -33,12 +33,12 @@ _INITIALIZE = {
     "clientInfo": {"name": "bench", "version": "1"},
 }
 _CALLS_AT_ONCE = 16
-"""Times a list of calls is repeated under other ids: no id is used twice at once."""
+"""Repetitions of a list of calls with other ids, so that no id is used twice concurrently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a server is spoken to: its path, the era, and for the older one what is accepted."""
+    """A way to access a server: path, era, and the accepted types of the older era."""
 
     server: Server
     path: str = JSON_PATH
@@ -47,7 +47,6 @@ class Way:
     session: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self, method: str, name: str = "") -> dict[str, str]:
-        """Return the headers of a request."""
         sent = {
             "accept": _EVENTS if self.modern or self.events else _JSON,
             "mcp-protocol-version": MODERN if self.modern else LEGACY,
@@ -68,18 +67,18 @@ class Way:
     def request(
         self, method: str, params: Mapping[str, object], name: str = ""
     ) -> dict[str, object]:
-        """Return the result of a request that is answered with JSON."""
+        """Return the result of a request with a JSON response."""
         result: dict[str, object] = json.loads(self.post(method, params, name))["result"]
         return result
 
     def post(self, method: str, params: Mapping[str, object], name: str = "") -> bytes:
-        """Return the body of the answer to a request."""
+        """Return the response body of a request."""
         _, body = _post(self, self.headers(method, name), self.message(method, params))
         return body
 
 
 def wait_for(server: Server) -> None:
-    """Wait until ``server`` answers. Raises NotStarted."""
+    """Wait until ``server`` responds. Raises NotStarted."""
     give_up = time.perf_counter() + START_LIMIT_S
     while time.perf_counter() < give_up:
         with contextlib.suppress(ConnectionRefusedError):
@@ -90,7 +89,7 @@ def wait_for(server: Server) -> None:
 
 
 def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Way:
-    """Open a session of the older era: with JSON replies, or with streams of events."""
+    """Open a session of the older era with JSON responses or event streams."""
     way = Way(server=server, path=path, modern=False, events=events)
     initialize, initialized = opening_messages(way)
     session_id, _ = _post(way, way.headers("initialize"), initialize)
@@ -107,7 +106,7 @@ def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Wa
 
 
 def opened_ways(server: Server) -> Mapping[str, Way]:
-    """Open a session of each kind; return the ways to speak to a gateway, by name."""
+    """Return the ways to access a gateway by name, with open sessions."""
     return {
         "2026-07-28": Way(server=server),
         "2025-11-25, JSON": opened(server),
@@ -116,19 +115,19 @@ def opened_ways(server: Server) -> Mapping[str, Way]:
 
 
 def opening_messages(way: Way) -> tuple[str, str]:
-    """Return the request that begins a session of the older era, and the notification after it."""
+    """Return the messages that open a session of the older era."""
     notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
     return way.message("initialize", _INITIALIZE), notice
 
 
 def read_section(way: Way, section_id: str) -> dict[str, object]:
-    """Return the result that a server gives for one section."""
+    """Return a server's result for one section."""
     params = {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section_id}}
     return way.request("tools/call", params, SECTION_TOOL)
 
 
 def read_over_mcp(way: Way, connections: int, calls: int) -> Turn:
-    """Read the sections of one document in turn, each request under an id of its own."""
+    """Return calls that read the sections of one document, each with a separate id."""
     bodies = [
         way.message(
             "tools/call",
@@ -151,7 +150,7 @@ def read_over_mcp(way: Way, connections: int, calls: int) -> Turn:
 
 
 def _post(way: Way, headers: Mapping[str, str], body: str) -> tuple[str | None, bytes]:
-    """Return the id of the session and the body of the answer."""
+    """Return the session id and the response body."""
     connection = http.client.HTTPConnection("127.0.0.1", way.server.port, timeout=REQUEST_LIMIT_S)
     with contextlib.closing(connection):
         sent = {**headers, "content-type": "application/json"}

@@ -1,7 +1,7 @@
-"""What the MCP facade is compared with: the SDK's own server, with the same tools in process.
+"""Reference for the MCP facade: the SDK's server with the same tools in process.
 
-Its ``read_doc_section`` looks a section up and makes the result of it; it has no budgets, no
-tenants, no log. The same uvicorn as the service's (uvloop, httptools, no access log).
+Its ``read_doc_section`` looks up a section and builds the result, without budgets, tenants and log.
+It runs in the same uvicorn as the service (uvloop, httptools, no access log).
 """
 
 import json
@@ -33,7 +33,7 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def sdk_server(tools: list[Any], sections: Mapping[str, Any]) -> Server[Any]:
-    """Build a server that lists ``tools``; a call gives the section of its ``section_id``."""
+    """Build a server that lists ``tools``; a call returns the section ``section_id``."""
     models = [Tool.model_validate(tool) for tool in tools]
     schemas = {tool.name: tool.input_schema for tool in models}
 
@@ -57,7 +57,7 @@ def sdk_server(tools: list[Any], sections: Mapping[str, Any]) -> Server[Any]:
 
 
 def sdk_app(server: Server[Any]) -> Starlette:
-    """Serve it with JSON replies at one path, and with streams of events at another."""
+    """Serve JSON responses at one path, and event streams at another."""
     bodies = StreamableHTTPSessionManager(server, json_response=True)
     streams = StreamableHTTPSessionManager(server, json_response=False)
 

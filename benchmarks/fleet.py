@@ -1,4 +1,4 @@
-"""Twenty downstream servers with fifty tools each, as a configuration."""
+"""Configuration of twenty downstream servers with fifty tools each."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ _PAUSE_S = 0.02
 
 
 def fleet_configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
-    """Configure the fleet, and two presets that select each of the invented tools."""
+    """Configure the fleet, and two presets that each contain all fictitious tools."""
     references = fleet_references()
     return write_configuration(
         folder, fleet_entries(servers), {"one": references, "other": references}
@@ -28,18 +28,18 @@ def fleet_configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str,
 
 
 def fleet_entries(servers: Sequence[Server]) -> dict[str, Mapping[str, object]]:
-    """Describe the servers of the fleet, by their ids."""
+    """Return the entries of the fleet's servers by id."""
     return {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
 
 
 def fleet_references() -> list[Reference]:
-    """Name each of the invented tools."""
+    """Return the references to all fictitious tools."""
     names = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
     return [(f"server-{n:02}", name) for n in range(FLEET_SERVERS) for name in names]
 
 
 def wait_until_ready(service: Server, count: int) -> float:
-    """Wait for that many ready servers and give the time (perf_counter). Raises NotStarted."""
+    """Wait for ``count`` ready servers and return the time (perf_counter). Raises NotStarted."""
     give_up = time.perf_counter() + _READY_LIMIT_S
     while (now := time.perf_counter()) < give_up:
         with contextlib.suppress(ConnectionRefusedError):

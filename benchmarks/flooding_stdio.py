@@ -1,4 +1,4 @@
-"""A bare MCP server over stdio that sends notifications without end beside its answers."""
+"""A bare stdio MCP server that continuously sends notifications besides its responses."""
 
 import sys
 import threading
@@ -14,7 +14,7 @@ BLOCK = (
 
 
 def main() -> None:
-    """Answer until stdin ends, and flood from the first request on."""
+    """Respond until stdin ends; flood after the first request."""
     answers, turn, begun = Answers(), threading.Lock(), threading.Event()
 
     def write(data: bytes) -> None:

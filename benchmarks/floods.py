@@ -1,4 +1,4 @@
-"""What each kind of flood costs a caller who does nothing wrong, in the time of its calls."""
+"""Effect of different floods on the latency of a well-behaved caller."""
 
 import base64
 import contextlib
@@ -25,7 +25,7 @@ from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import Principal
 
 DISTURBED = 5
-"""Times its undisturbed p99 that a call may take at the 99th percentile, or LIMIT_MS."""
+"""Maximum p99 of a call relative to its undisturbed p99, or LIMIT_MS if this is higher."""
 LIMIT_MS = 50.0
 
 _DOC_ID = "big-0"
@@ -45,7 +45,7 @@ _Sender = Callable[[Server, threading.Event], None]
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """Settings of an ``auth_mode``, and the headers of a caller who proves who it is."""
+    """Settings of an ``auth_mode``, and the headers of an authenticated caller."""
 
     settings: Mapping[str, str]
     headers: dict[str, str]
@@ -53,7 +53,7 @@ class _Mode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Flood:
-    """A flood by ``threads`` that run ``sender``, at a gateway with these ``settings`` as well."""
+    """A flood by ``threads`` that run ``sender``, with additional gateway ``settings``."""
 
     sender: _Sender | None
     threads: int = 4
@@ -61,7 +61,7 @@ class _Flood:
 
 
 def measure_floods(bench: Bench) -> Result:
-    """Measure document calls of one connection alone, then beside each flood at a new gateway."""
+    """Measure document calls of one connection alone, then during each flood of a new gateway."""
     mode = _token_mode(bench.workdir)
     documents = bench.folder("floods", _DOC_ID)
     result = Result(
@@ -192,7 +192,7 @@ def _connected(service: Server) -> socket.socket:
 
 
 def _repeated(request: bytes, at_once: int = 1) -> _Sender:
-    """Send requests as fast as they are answered, on a new connection when one is closed."""
+    """Send requests as fast as responses arrive, and reconnect when closed."""
 
     def send(service: Server, over: threading.Event) -> None:
         while not over.is_set():
@@ -204,7 +204,7 @@ def _repeated(request: bytes, at_once: int = 1) -> _Sender:
 
 
 def _answered(connection: socket.socket, request: bytes, count: int) -> bool:
-    """Return whether so many answers came and the connection is still open."""
+    """Return whether ``count`` responses arrived and the connection is still open."""
     connection.sendall(request * count)
     answers = 0
     while answers < count:
@@ -242,7 +242,7 @@ def _slow_bodies(mode: _Mode) -> _Sender:
 
 
 def _unread(request: bytes) -> _Sender:
-    """Pipeline requests on many connections, read nothing, and begin again."""
+    """Pipeline requests on many connections without reading, and repeat."""
 
     def send(service: Server, over: threading.Event) -> None:
         while not over.is_set():
@@ -266,7 +266,7 @@ def _remote_settings(backend: socket.socket) -> Mapping[str, str]:
 
 
 def _backend_flood(backend: socket.socket) -> _Sender:
-    """Send calls of many sessions over the gateway's link without waiting for answers."""
+    """Send calls of many sessions over the gateway's link without waiting for responses."""
     backend.settimeout(_SOCKET_S)
 
     def send(service: Server, over: threading.Event) -> None:

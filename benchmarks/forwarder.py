@@ -1,4 +1,4 @@
-"""The ceiling: FastAPI and aiohttp forward a call to an MCP server, without any logic."""
+"""Reference: FastAPI and aiohttp forward a call to an MCP server without logic."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from benchmarks.messages import EXECUTE
 
 
 def forwarder_app(url: str) -> FastAPI:
-    """Post each call to ``url`` as a tools/call and give back the answer's JSON."""
+    """Post each call to ``url`` as a tools/call and return the JSON response."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

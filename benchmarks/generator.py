@@ -1,4 +1,4 @@
-"""Processes that make load: each does one job after another, and tells the outcome of each."""
+"""Load generator processes, which run jobs and return their outcomes."""
 
 import json
 import subprocess
@@ -13,13 +13,13 @@ from benchmarks.servers import ROOT
 
 
 class Generator:
-    """A process that reads jobs from stdin and writes outcomes to stdout, as JSON, one a line."""
+    """A process that reads jobs from stdin and writes outcomes to stdout as lines of JSON."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def begin(self, job: Job) -> None:
-        """Send it a job; ``finish`` has to follow."""
+        """Send a job; ``finish`` must follow."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")
         self._process.stdin.flush()
@@ -30,14 +30,14 @@ class Generator:
         return Outcome(**json.loads(self._process.stdout.readline()))
 
     def cpu_s(self) -> float:
-        """User and system time so far."""
+        """Return user and system time so far."""
         return cpu_s(self._process.pid)
 
 
 @contextmanager
 def generator(module: str, *arguments: str, descriptors: Sequence[int] = ()) -> Iterator[Generator]:
-    """Start one of our load generators with those open ``descriptors``, and end it when left."""
-    process = subprocess.Popen(  # noqa: S603 - our own programs
+    """Run a load generator with open ``descriptors``."""
+    process = subprocess.Popen(  # noqa: S603 - our programs
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={},

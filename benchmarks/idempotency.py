@@ -1,4 +1,4 @@
-"""What an idempotency key adds to a call, each call with a new one, kept in memory."""
+"""Added cost of a new idempotency key per call, with records in memory."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,9 @@ from benchmarks.servers import NO_CALL_REFUSED, fleet, gateway
 LIMIT_US = 25.0
 
 CONNECTIONS = (1, 16)
-"""With one, the server sleeps between calls: each one finds cold caches and costs more."""
+"""With one connection, the server sleeps between calls, which then find cold caches and
+cost more.
+"""
 
 KEPT_WHILE_MEASURED = {
     **NO_CALL_REFUSED,
@@ -30,10 +32,10 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTurn(Turn):
-    """Calls with a new key each, also of the warm-up: else they would be replayed."""
+    """Calls with a new key each, including the warm-up, so that none is replayed."""
 
     def measure(self, bench: Bench) -> Measured:
-        """Measure them, warmed up before."""
+        """Measure the calls after a warm-up."""
         for share in (self.warm_up_share, 1.0):
             calls = max(20, int(self.job.calls * share))
             bodies = list(islice(_keyed(self.job.bodies), calls))
@@ -43,7 +45,7 @@ class KeyedTurn(Turn):
 
 
 def measure_idempotency(bench: Bench) -> Result:
-    """Measure document and downstream calls with and without a key, by turns."""
+    """Measure document and downstream calls with and without a key."""
     comparisons = []
     with fleet(bench.workdir) as (downstream,):
         settings = {**echo_configuration(bench.workdir / "keys-config", downstream)}

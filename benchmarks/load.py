@@ -1,7 +1,7 @@
-"""The load generator: an HTTP/1.1 client process that reads jobs from stdin, one JSON a line.
+"""Load generator: an HTTP/1.1 client process that reads jobs from stdin as lines of JSON.
 
-Each connection sends its next request when it has the answer to the last. A job ends after its
-calls, or its seconds. Every answer is checked: status 200, and ``expected`` is in its body.
+Each connection sends its next request after the response to the last. A job ends after its calls or
+seconds. Responses must have status 200 and contain ``expected``.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from typing import NamedTuple, cast
 import uvloop
 
 JOB_LIMIT_S = 60.0
-"""A job that takes longer has failed: the calls that are missing count as errors."""
+"""Longer jobs have failed, and missing calls count as errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """``bodies`` are sent in turn to ``path``; ``expected`` is what a good answer holds.
+    """A job: ``bodies`` are sent in turn to ``path``; responses must contain ``expected``.
 
-    ``expected_each`` is empty, or what the answer to each of the bodies holds besides.
-    ``headers`` go with each request.
+    ``expected_each`` is empty or has additional text in the response to each body. ``headers`` are
+    sent with each request.
     """
 
     port: int
@@ -39,7 +39,7 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """When each call started (monotonic), how long it took, both in seconds, and what failed."""
+    """Start times (monotonic) and durations of calls in seconds, and errors."""
 
     starts: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
@@ -48,20 +48,20 @@ class Outcome:
 
     @property
     def wall_s(self) -> float:
-        """From the first call's start to the last answer."""
+        """Seconds from the first call's start to the last response."""
         calls = zip(self.starts, self.times, strict=True)
         return max(started + took for started, took in calls) - min(self.starts)
 
 
 class _Exchange(NamedTuple):
-    """A request and what its answer holds."""
+    """A request and text in its response."""
 
     request: bytes
     expected: bytes
 
 
 class _Run:
-    """What the connections of one job share: the requests left to send and the outcome."""
+    """State shared by a job's connections: remaining requests and the outcome."""
 
     def __init__(self, job: Job) -> None:
         each = job.expected_each or [""] * len(job.bodies)
@@ -94,7 +94,7 @@ class _Run:
 
 
 class _Connection(asyncio.Protocol):
-    """One keep-alive connection; ``done`` is set when it has nothing more to send."""
+    """A keep-alive connection; ``done`` is set after its last request."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -103,7 +103,7 @@ class _Connection(asyncio.Protocol):
         self.done = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop has classes of its own
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop has different classes
         self._send()
 
     def data_received(self, data: bytes) -> None:
@@ -150,7 +150,6 @@ def _request(job: Job, body: str) -> bytes:
 
 
 async def run_job(job: Job) -> Outcome:
-    """Do one job."""
     run = _Run(job)
     loop = asyncio.get_running_loop()
     connections = [
@@ -167,7 +166,7 @@ async def run_job(job: Job) -> Outcome:
 
 
 def main() -> None:
-    """Do the jobs that stdin gives, and write the outcome of each as one line."""
+    """Run jobs from stdin, and write each outcome as a line."""
     for line in sys.stdin:
         outcome = uvloop.run(run_job(Job(**json.loads(line))))
         sys.stdout.write(json.dumps(asdict(outcome)) + "\n")

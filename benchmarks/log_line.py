@@ -1,4 +1,4 @@
-"""The CPU that a call's log line costs through the log's writer thread, and written directly."""
+"""CPU of a call's log line, through the log's writer thread and written directly."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _WAYS = 2 * len(AT_ONCE)
 
 
 def measure_log_line(bench: Bench) -> Result:
-    """Log lines of a downstream call in a process of its own, to a pipe that is read."""
+    """Measure log lines of a downstream call in a separate process, written to a pipe."""
     rounds, lines = bench.sizes.ratio_rounds, bench.sizes.log_lines
     found = _measure(bench, rounds, lines)
     result = Result(
@@ -50,7 +50,7 @@ def measure_log_line(bench: Bench) -> Result:
 def _measure(bench: Bench, rounds: int, lines: int) -> Sequence[Mapping[str, float]]:
     file = bench.workdir / "log-line.json"
     command = [sys.executable, "-m", "benchmarks.log_load", str(rounds), str(lines), str(file)]
-    with subprocess.Popen(command, cwd=ROOT, env={}, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
+    with subprocess.Popen(command, cwd=ROOT, env={}, stdout=subprocess.PIPE) as process:  # noqa: S603 - our program
         assert process.stdout is not None
         written = 0
         while data := os.read(process.stdout.fileno(), 65536):

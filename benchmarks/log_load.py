@@ -1,7 +1,7 @@
-"""A process that logs lines as calls do, and measures their CPU: all threads, encoding included.
+"""A process that logs lines like calls do, and measures the CPU of all threads with encoding.
 
-Lines go to stdout through the log's writer thread, directly, or nowhere; the last is what the
-tasks themselves cost, which is subtracted.
+Lines go to stdout through the log's writer thread, directly, or nowhere. The last measures the
+tasks themselves and is subtracted.
 """
 
 import argparse
@@ -27,11 +27,10 @@ THREAD, DIRECT = "thread", "direct"
 
 _NOWHERE = "nowhere"
 _BURST = 32
-"""Lines between two pauses, whether they are logged at once or one after another."""
+"""Lines between two pauses, logged concurrently or sequentially."""
 
 _PAUSE_S = 0.01
-"""So that there are as many lines a second as a busy gateway logs, and the thread sleeps between
-them as it does there."""
+"""Simulates the line rate of a busy gateway, where the thread sleeps between lines."""
 
 _LINE: Mapping[str, object] = {
     "trace_id": "0123456789abcdef" * 2,
@@ -46,24 +45,23 @@ _LINE: Mapping[str, object] = {
     "result_bytes": 140,
     "tokens": 35,
 }
-"""What the line of a downstream call has besides its event."""
+"""Fields of a downstream call's log line besides its event."""
 
 _Log = Callable[[], object]
 
 
 class _DirectStream(io.TextIOBase):
-    """Writes each line by a call of its own."""
+    """Writes each line with a separate system call."""
 
     def write(self, text: str) -> int:
-        """Write a line to stdout at once."""
         return os.write(1, text.encode())
 
 
 def _logs() -> Mapping[str, _Log]:
-    """Build what logs a line, by where it goes: encoded by the same processors."""
+    """Build loggers by destination, with the same processors."""
     configure_logging("info", sys.stdout)
     threaded = structlog.get_logger().bind()
-    direct = structlog.wrap_logger(structlog.WriteLogger(_DirectStream())).bind()  # type: ignore[arg-type]  # has what it needs
+    direct = structlog.wrap_logger(structlog.WriteLogger(_DirectStream())).bind()  # type: ignore[arg-type] # has the required methods
     return {
         THREAD: lambda: threaded.info(ANSWERED, **_LINE),
         DIRECT: lambda: direct.info(ANSWERED, **_LINE),
@@ -72,7 +70,7 @@ def _logs() -> Mapping[str, _Log]:
 
 
 async def _measure(log: _Log, lines: int, at_once: int) -> float:
-    """Return the CPU of a line and its share of the tasks, in microseconds."""
+    """Return the CPU per line, including the tasks, in microseconds."""
 
     async def write() -> None:
         for _ in range(_BURST // at_once):
@@ -90,8 +88,8 @@ async def _measure(log: _Log, lines: int, at_once: int) -> float:
 
 
 async def _run(rounds: int, lines: int) -> list[dict[str, float]]:
-    """Return the CPU of a line in each round, in an order that is shuffled."""
-    random, logs = Random(SEED), _logs()  # noqa: S311 - an order, no secret
+    """Return the CPU per line in each round, in shuffled order."""
+    random, logs = Random(SEED), _logs()  # noqa: S311 - an order, not a secret
     turns = [(name, at_once) for name in logs for at_once in AT_ONCE]
     found = []
     for _ in range(rounds + 1):
@@ -115,7 +113,7 @@ def figure_name(name: str, at_once: int) -> str:
 
 
 def main() -> None:
-    """Measure so many rounds of so many lines, and write what was found to ``file``."""
+    """Measure rounds of lines, and write the figures to ``file``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rounds", type=int)
     parser.add_argument("lines", type=int)

@@ -1,4 +1,4 @@
-"""The share of the machine that other programs used during an experiment."""
+"""CPU share of other programs during an experiment."""
 
 import os
 import resource
@@ -9,7 +9,7 @@ from benchmarks.bench import Bench
 
 
 class MachineUse:
-    """What else used the machine since this was created."""
+    """CPU use of other programs since creation."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -18,7 +18,7 @@ class MachineUse:
         self._own_s = _own_s(bench)
 
     def text(self) -> str:
-        """Return the share of the machine that others used, once our processes have ended."""
+        """Return the share of other programs; call it after our processes have ended."""
         busy_s, steal_s = _machine_s()
         whole_s = (time.monotonic() - self._began) * (os.cpu_count() or 1)
         foreign_s = max(0.0, busy_s - self._busy_s - (_own_s(self._bench) - self._own_s))
@@ -27,7 +27,7 @@ class MachineUse:
 
 
 def _machine_s() -> tuple[float, float]:
-    """Return for how long all processors were busy, and were another machine's."""
+    """Return the busy and stolen seconds of all processors."""
     first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
     tick = os.sysconf("SC_CLK_TCK")
     user, nice, system, _, _, irq, softirq, steal = (int(field_) / tick for field_ in first[1:9])
@@ -35,6 +35,6 @@ def _machine_s() -> tuple[float, float]:
 
 
 def _own_s(bench: Bench) -> float:
-    """Return the CPU time of this process, of those that have ended, and of the load generator."""
+    """Return the CPU time of this process, its ended children, and the load generator."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(it.ru_utime + it.ru_stime for it in used) + bench.load_cpu_s()

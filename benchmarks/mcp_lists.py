@@ -1,4 +1,4 @@
-"""tools/list of a thousand tools over MCP: cold, unchanged, and of the SDK's own server."""
+"""tools/list of a thousand tools over MCP: cold, unchanged, and compared with the SDK's server."""
 
 import json
 import statistics
@@ -18,7 +18,7 @@ from benchmarks.report import Result
 from benchmarks.servers import Server, bare, fleet, gateway, sdk_server
 
 PRESETS = ("one", "other")
-"""They select the same tools."""
+"""Presets with the same tools."""
 
 COLD_LIMIT = 1.5
 UNCHANGED_LIMIT = 1.1
@@ -28,13 +28,13 @@ _LIST = "tools/list"
 _LISTED = '"tools":['
 _DUMPS = 10
 _COLD_LISTS = 5
-"""How often a list is measured cold, in the calls of a turn."""
+"""Cold measurements of a list relative to the calls of a turn."""
 
 _Ways = Mapping[str, Way]
 
 
 def measure_mcp_lists(bench: Bench) -> Result:
-    """Measure lists that did not change by turns, then the first ones after changes."""
+    """Measure unchanged lists in pairs, then the first ones after changes."""
     with ExitStack() as stack:
         service = _start(bench, stack)
         ways = {"2026-07-28": Way(server=service), "2025-11-25": opened(service)}
@@ -60,7 +60,7 @@ def _start(bench: Bench, stack: ExitStack) -> Server:
 
 
 def _tools(way: Way) -> Sequence[Mapping[str, object]]:
-    """Return what is listed, with each tool of the fleet once."""
+    """Return the listed tools; each tool of the fleet must occur once."""
     tools = way.request(_LIST, {})["tools"]
     assert isinstance(tools, list)
     names = [tool["name"] for tool in tools if "search_records" in tool["name"]]
@@ -71,7 +71,7 @@ def _tools(way: Way) -> Sequence[Mapping[str, object]]:
 def _comparisons(
     bench: Bench, stack: ExitStack, ways: _Ways, tools: Sequence[Mapping[str, object]]
 ) -> Iterator[Comparison]:
-    """Start what gives the same lists: an endpoint with the bytes ready, and the SDK's server."""
+    """Start servers with the same lists: an endpoint with fixed bytes, and the SDK's server."""
     sdk = stack.enter_context(sdk_server(bench.workdir, tools, {}))
     wait_for(sdk)
     others = {"2026-07-28": Way(server=sdk), "2025-11-25": opened(sdk)}
@@ -110,7 +110,7 @@ def _lists(way: Way, calls: int) -> Turn:
 def _measure_cold(
     way: Way, era: str, tools: Sequence[object], samples: int, result: Result
 ) -> None:
-    """Add what the first list after a switch of presets costs, and json.dumps by turns."""
+    """Add the cost of the first list after a switch of presets, compared with json.dumps."""
     cold, dumps = [], []
     request = partial(way.post, _LIST, {})
     for preset in islice(cycle(PRESETS[::-1]), samples):
@@ -124,7 +124,7 @@ def _measure_cold(
 
 
 def _dumps_ms(tools: object) -> float:
-    """Return this thread's CPU time for json.dumps, in milliseconds."""
+    """Return this thread's CPU time for json.dumps in milliseconds."""
     started = time.thread_time()
     for _ in range(_DUMPS):
         json.dumps(tools)
@@ -132,7 +132,7 @@ def _dumps_ms(tools: object) -> float:
 
 
 def _list_after_switch_ms(service: Server, preset: str, request: Callable[[], object]) -> float:
-    """Return the CPU of a list that is the first one after a switch, which builds the registry."""
+    """Return the CPU of the first list after a switch; the switch itself builds the registry."""
     body = json.dumps({"preset_id": preset, "persist": False})
     service.request(ACTIVE_PRESET, body, method="PUT", expected='"preset"')
     before = service.cpu_s()

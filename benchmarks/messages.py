@@ -1,4 +1,4 @@
-"""Bodies of requests to the service, and to MCP servers."""
+"""Request bodies for the service and MCP servers."""
 
 import json
 from collections.abc import Sequence
@@ -30,31 +30,31 @@ def call(tool_name: str, **arguments: object) -> str:
 
 
 def tools_call(name: str, **arguments: object) -> str:
-    """Build the MCP message that calls a tool."""
+    """Build an MCP tools/call message."""
     params = {"name": name, "arguments": arguments}
     return _json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
 
 def call_without_document() -> str:
-    """Build a call that needs no document."""
+    """Build a call without a document."""
     return call("list_available_tools")
 
 
 def http_post(path: str, body: str) -> bytes:
-    """Build a whole request."""
+    """Build a complete HTTP request."""
     content = body.encode()
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
     return head.encode() + content
 
 
 def section_calls(doc_id: str) -> list[str]:
-    """Read the sections of one document in turn."""
+    """Build calls that read the sections of one document."""
     sections = range(1, 21)
     return [call("read_doc_section", doc_id=doc_id, section_id=f"s{n}") for n in sections]
 
 
 def search_calls(doc_id: str, corpus: Corpus) -> list[str]:
-    """Ask one document the queries in turn."""
+    """Build calls that search one document."""
     return [call("doc_local_search", doc_id=doc_id, query=query) for query in corpus.queries]
 
 

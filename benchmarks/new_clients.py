@@ -1,4 +1,4 @@
-"""How long clients that connect at the same time wait for their first answer at a busy process."""
+"""Waiting time of clients that connect simultaneously to a busy process."""
 
 import time
 
@@ -12,7 +12,7 @@ from benchmarks.servers import Server, gateway
 BURSTS = (64, 128, 256)
 BUSY_CONNECTIONS = 32
 LIMIT_S = 0.7
-"""For the last answer to the largest burst, in the median of the rounds."""
+"""Maximum time of the last response in the largest burst, median of the rounds."""
 
 BUSY_BEFORE_S = 0.5
 """Seconds of load before a burst."""
@@ -21,7 +21,7 @@ _DOC_ID = "big-0"
 
 
 def measure_new_clients(bench: Bench) -> Result:
-    """Open bursts of connections, each with one request, beside callers that keep calling."""
+    """Open bursts of connections with one request each, while other callers send load."""
     documents = bench.folder("new-clients", _DOC_ID)
     result = Result(
         f"Bursts of new clients, beside {BUSY_CONNECTIONS} connections that always call",
@@ -49,7 +49,7 @@ def measure_new_clients(bench: Bench) -> Result:
 def _bursts(
     bench: Bench, service: Server, newcomers: Generator, clients: int
 ) -> tuple[list[float], float]:
-    """Return the seconds until the last answer of each burst, and the others' p50 meanwhile."""
+    """Return the seconds until the last response of each burst, and the other callers' p50."""
     last_s, p50_ms = [], []
     for _ in range(bench.sizes.rounds):
         bench.begin(_job(service, BUSY_CONNECTIONS, seconds=3.0))

@@ -1,7 +1,7 @@
-"""Two ways to do the same, measured by turns: what one costs of the other, and how sure that is.
+"""Paired measurements of two alternatives, with ratios and confidence intervals.
 
-Both turns of a comparison are in one round, so what slows the machine slows both. The order is
-shuffled, and the interval is a bootstrap's; both by a seed, so that a run can be repeated.
+Both are measured in each round, so a slow machine affects both. The order is shuffled and the
+intervals are bootstrapped, both with a seed for repeatability.
 """
 
 import statistics
@@ -21,31 +21,31 @@ CONNECTIONS = (1, 32)
 HEADER = ("what", "connections", "CPU ms", "other's", "p50 ms", "other's")
 
 Figure = Callable[[Measured, Measured], float]
-"""Computes what is compared of one round: of ours, and of the other."""
+"""Computes the compared figure of one round from ours and the other."""
 
 
 def cpu_ratio(ours: Measured, other: Measured) -> float:
-    """Return the CPU of a call of ours, divided by that of the other."""
+    """Return the ratio of CPU per call."""
     return ours.cpu_ms / other.cpu_ms
 
 
 def added_p50_ms(ours: Measured, other: Measured) -> float:
-    """Return by how much longer a call of ours takes."""
+    """Return the added latency of our calls."""
     return ours.p50_ms - other.p50_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Calls of one server: as many as ``job`` has, sent by the usual generator or by ``load``."""
+    """Calls to one server, sent by the default load generator or ``load``."""
 
     server: Process
     job: Job
     load: Generator | None = None
     warm_up_share: float = 0.2
-    """Calls that are sent before it, as a share of those that are measured."""
+    """Calls sent before the measurement, as a share of the measured ones."""
 
     def measure(self, bench: Bench) -> Measured:
-        """Measure them, warmed up before."""
+        """Measure the calls after a warm-up."""
         warm_up = replace(self.job, calls=max(20, int(self.job.calls * self.warm_up_share)))
         bench.measure(self.server, warm_up, self.load)
         return bench.measure(self.server, self.job, self.load)
@@ -53,7 +53,7 @@ class Turn:
 
 @dataclass(slots=True, kw_only=True)
 class Comparison:
-    """The ``figure`` of ``ours`` and the ``other`` should be at most ``limit``."""
+    """A comparison whose ``figure`` should be at most ``limit``."""
 
     name: str
     limit: float
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def target(self) -> Target:
-        """The median of the rounds' figures, and its interval."""
+        """The median of the rounds' figures with its interval."""
         name = f"{self.name}, {at_connections(self.ours.job.connections)}"
         return target_of(name, self.limit, self.figures, self.unit)
 
@@ -78,8 +78,8 @@ class Comparison:
 def measure_by_turns(
     bench: Bench, comparisons: Sequence[Comparison], rounds: int, first: int = 0
 ) -> None:
-    """Add ``rounds`` turns to each comparison, each warmed up; ``first`` were measured before."""
-    random = Random(SEED + first)  # noqa: S311 - an order, no secret
+    """Add ``rounds`` measurements to each comparison; ``first`` rounds were measured before."""
+    random = Random(SEED + first)  # noqa: S311 - an order, not a secret
     for number in range(first, first + rounds):
         bench.show_progress(f"  round {number + 1} of {bench.sizes.ratio_rounds}")
         for comparison in random.sample(comparisons, len(comparisons)):
@@ -91,7 +91,7 @@ def measure_by_turns(
 
 
 def table_of(title: str, comparisons: Sequence[Comparison]) -> Result:
-    """Build the table of what both sides cost, and the targets."""
+    """Build the table of both alternatives' costs, with the targets."""
     result = Result(title, HEADER, targets=[comparison.target for comparison in comparisons])
     for comparison in comparisons:
         ours, other = (medians([turn[side] for turn in comparison.turns]) for side in (0, 1))
@@ -120,8 +120,8 @@ def target_of(name: str, limit: float, figures: Sequence[float], unit: str = "x"
 
 
 def interval(figures: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds between which the median is with 95 %: a percentile bootstrap."""
-    random = Random(SEED)  # noqa: S311 - samples, no secret
+    """Return the 95 % interval of the median by percentile bootstrap."""
+    random = Random(SEED)  # noqa: S311 - samples, not secrets
     found = sorted(
         statistics.median(random.choices(figures, k=len(figures))) for _ in range(RESAMPLES)
     )

@@ -1,4 +1,4 @@
-"""A process that is measured: its CPU time and its memory."""
+"""CPU time and memory of measured processes."""
 
 import re
 import subprocess
@@ -11,25 +11,25 @@ _KIB = 1024
 
 
 def cpu_s(pid: int) -> float:
-    """Return user and system time of a whole process so far: Linux's CPU clock of it.
+    """Return user and system time of a process from its CPU clock on Linux.
 
-    What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
+    The resolution is nanoseconds; /proc/<pid>/stat has 10 ms.
     """
     return time.clock_gettime((~pid << 3) | 2)
 
 
 class Process:
-    """One process of ours."""
+    """One process started by a benchmark."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process so far."""
+        """Return user and system time so far."""
         return cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
-        """Resident memory of the process.
+        """Return the resident memory.
 
         Only root may read the exact smaps_rollup of a gateway, which is not dumpable; the counters
         in status lag behind by some pages.
@@ -43,7 +43,7 @@ class Process:
         return int(match[1]) * _KIB
 
     def stop(self) -> None:
-        """End the process and wait until it has ended."""
+        """Terminate the process and wait for its end."""
         self.process.terminate()
         try:
             self.process.wait(STOP_LIMIT_S)

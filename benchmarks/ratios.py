@@ -1,4 +1,4 @@
-"""What the gateway's policy costs: each of its ways beside what does the same without it."""
+"""Costs of the gateway's policy: its interfaces compared with equivalents without policy."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -45,7 +45,7 @@ MCP_LIMITS = {"2026-07-28": 1.1, "2025-11-25, JSON": 1.15, "2025-11-25, events":
 
 
 def measure_ratios(bench: Bench) -> Result:
-    """Measure every pair by turns: budgets, the log and metrics of the gateway are on."""
+    """Measure all pairs; budgets, log and metrics of the gateway are active."""
     with ExitStack() as stack:
         comparisons = _start(bench, stack)
         measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
@@ -116,7 +116,7 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
 
 
 def _sdk_ways(bench: Bench, stack: ExitStack, modern: Way) -> Mapping[str, Way]:
-    """Start the SDK's own server, which gives the results that the facade gives."""
+    """Start the SDK's server with the same results as the facade."""
     results = {name: read_section(modern, name)["structuredContent"] for name in SECTIONS}
     tools = [
         tool

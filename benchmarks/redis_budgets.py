@@ -1,4 +1,4 @@
-"""The CPU of a call with budgets in Redis, in that of a call with budgets in memory."""
+"""CPU of a call with budgets in Redis relative to budgets in memory."""
 
 import statistics
 import subprocess
@@ -30,7 +30,7 @@ _WARM_UP = 0.2
 
 
 def measure_redis_budgets(bench: Bench) -> Result:
-    """Measure document calls with budgets in memory and in Redis, by turns."""
+    """Measure document calls with budgets in memory and in Redis in turn."""
     bodies, calls = section_calls(DOC_ID), bench.sizes.ratio_calls
     stores = ("memory", "redis")
     found: dict[tuple[str, int], list[Measured]] = {

@@ -1,4 +1,4 @@
-"""Results as Markdown: tables of what was measured, and of each target beside it."""
+"""Results as Markdown tables with measurements and targets."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -20,27 +20,27 @@ _PACKAGES = (
 
 
 VERDICTS = ("NO", "not resolved", "yes")
-"""Whether a limit holds: what falls short first."""
+"""Verdicts, missed targets first."""
 
 _TARGET_HEADER = ("target", "at most", "measured", "95 % interval", "met")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What must not be exceeded, in the unit that both texts name."""
+    """An upper limit in a unit."""
 
     name: str
     limit: float
     measured: float
     unit: str
     how: str = ""
-    """Where the limit comes from."""
+    """Origin of the limit."""
     interval: tuple[float, float] | None = None
-    """The bounds between which it is with 95 %, if it was measured often."""
+    """95 % confidence interval, if measured repeatedly."""
 
     @property
     def verdict(self) -> str:
-        """Whether the limit holds: no, if the whole interval is above it."""
+        """Whether the limit holds; "NO" if the whole interval is above it."""
         falls_short, not_resolved, holds = VERDICTS
         low, high = self.interval or (self.measured, self.measured)
         if low > self.limit:
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def cells(self) -> Sequence[str]:
-        """Return a row of the table of targets."""
+        """Row in the table of targets."""
         return (
             self.name,
             f"{self.limit:.3g} {self.unit}" + f" ({self.how})" * bool(self.how),
@@ -62,7 +62,7 @@ class Target:
 
 @dataclass(slots=True)
 class Result:
-    """What one experiment found."""
+    """The result of one experiment."""
 
     title: str
     header: Sequence[str]
@@ -80,7 +80,7 @@ class Result:
 
 
 def summary(results: Mapping[str, Result]) -> str:
-    """Render the targets of all experiments, by name, in one table: what falls short first."""
+    """Render a table with the targets of all experiments, missed ones first."""
     targets = [(name, target) for name, result in results.items() for target in result.targets]
     targets.sort(key=lambda entry: _order(entry[1]))
     rows = [(name, *target.cells) for name, target in targets]
@@ -92,12 +92,12 @@ def _order(target: Target) -> int:
 
 
 def at_connections(count: int) -> str:
-    """Return the part of a target's name that says how many calls there are at once."""
+    """Return the part of a target's name for the number of concurrent calls."""
     return f"at {count} connection{'s' * (count > 1)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Render a Markdown table that is readable as it is."""
+    """Render a Markdown table with aligned columns."""
     widths = [max(len(row[n]) for row in (header, *rows)) for n in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -109,7 +109,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def facts() -> str:
-    """Name the machine and the versions."""
+    """Return the machine and the versions."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
         f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
@@ -118,5 +118,5 @@ def facts() -> str:
 
 
 def load_average() -> str:
-    """Return the machine's load of the last minute."""
+    """Return the load average of the last minute."""
     return f"{getloadavg()[0]:.2f}"

@@ -1,6 +1,6 @@
-"""A bare MCP server over streamable HTTP: raw ASGI, any number of ports, one event loop.
+"""A bare streamable HTTP MCP server: raw ASGI, any number of ports, one event loop.
 
-``/modern`` answers in JSON; ``/hanging`` accepts calls that it never answers.
+``/modern`` responds with JSON; ``/hanging`` accepts calls without responding.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from benchmarks.echo import Answers
 MODERN_PATH, HANGING_PATH = "/modern", "/hanging"
 
 KEEP_ALIVE_S = 600
-"""Longer than the forwarder waits for its turn: it would meet connections that are being closed."""
+"""Longer than the forwarder's pauses, which would otherwise use connections being closed."""
 
 _JSON = (b"content-type", b"application/json")
 
@@ -28,7 +28,6 @@ class Responder:
         self._answers = Answers(tools)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         message, whole = b"", False
         while not whole:
             event = await receive()
@@ -64,7 +63,7 @@ def serve(app: Responder, ports: Sequence[int]) -> None:
 
 
 def main() -> None:
-    """Serve on the ports that are named."""
+    """Serve on the ports in the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tools", type=int, default=0)
     parser.add_argument("ports", type=int, nargs="+")

@@ -1,4 +1,4 @@
-"""Processes that are measured: started on a free port, stopped by their own handle."""
+"""Measured server processes on free ports."""
 
 import contextlib
 import json
@@ -26,15 +26,15 @@ NO_CALL_REFUSED = {
     "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": "1000000000000",
     "MCP_PROXY_RATE_LIMIT_WINDOW_S": "3600",
 }
-"""Budgets that count every call and never run out, with windows that outlive the run."""
+"""Budgets that count every call and are never used up, with windows longer than the run."""
 
 
 class NotStarted(Exception):
-    """A server that gave no answer in time, or ended."""
+    """A server ended or did not respond in time."""
 
 
 class Server(Process):
-    """One server process that listens on ``port``."""
+    """A server process that listens on ``port``."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         super().__init__(process)
@@ -43,7 +43,9 @@ class Server(Process):
     def request(
         self, path: str, body: str = "", *, method: str = "POST", expected: str = OK
     ) -> bytes:
-        """Send one request and give the answer's body. Raises OSError; an error is an assertion."""
+        """Send one request and return the response body. Raises OSError; errors fail an
+        assertion.
+        """
         content = body.encode()
         head = (
             f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -59,7 +61,7 @@ class Server(Process):
         return answer.partition(b"\r\n\r\n")[2]
 
     def metric(self, name: str) -> float:
-        """Return the sum of a metric over its labels, of the gateway."""
+        """Return the sum of a gateway's metric over its labels."""
         text = self.request("/metrics", method="GET", expected=name).decode()
         values = re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
         return sum(map(float, values))
@@ -67,7 +69,7 @@ class Server(Process):
     def wait_for(
         self, body: str, path: str = EXECUTE, *, method: str = "POST", expected: str = OK
     ) -> None:
-        """Ask ``body`` until it is answered. Raises NotStarted."""
+        """Repeat a request until it succeeds. Raises NotStarted."""
         give_up = time.perf_counter() + START_LIMIT_S
         while time.perf_counter() < give_up and self.process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
@@ -86,7 +88,7 @@ def gateway(
     output: int | None = None,
     program: str = GATEWAY,
 ) -> Iterator[Server]:
-    """Run the service: its limits, metrics and info log are on, to a file or to ``output``."""
+    """Run the service with limits, metrics and info log, written to a file or ``output``."""
     command = [program, "serve", "--port"]
     environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(documents)}
     with _running(command, workdir, workdir, environment, output) as server:
@@ -95,7 +97,7 @@ def gateway(
 
 @contextlib.contextmanager
 def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
-    """Run a bare server that gives ``answer``; kinds: ``benchmarks.bare``."""
+    """Run a bare server of ``benchmarks.bare`` that returns ``answer``."""
     file = workdir / f"answer-{time.perf_counter_ns()}.json"
     file.write_bytes(answer)
     command = [sys.executable, "-m", "benchmarks.bare", kind, str(file)]
@@ -105,14 +107,14 @@ def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
 
 @contextlib.contextmanager
 def forwarder(workdir: Path, url: str) -> Iterator[Server]:
-    """Run the forwarder without logic, to the MCP server at ``url``."""
+    """Run the forwarder to the MCP server at ``url``."""
     with _running([sys.executable, "-m", "benchmarks.forwarder", url], ROOT, workdir, {}) as server:
         yield server
 
 
 @contextlib.contextmanager
 def sdk_server(workdir: Path, tools: object, sections: object) -> Iterator[Server]:
-    """Run the MCP SDK's own server: ``tools`` are listed, one of them gives ``sections``."""
+    """Run the MCP SDK's server: it lists ``tools``, one of which returns ``sections``."""
     file = workdir / f"sdk-{time.perf_counter_ns()}.json"
     file.write_text(json.dumps({"tools": tools, "sections": sections}), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.facade_sdk", str(file)]
@@ -122,7 +124,7 @@ def sdk_server(workdir: Path, tools: object, sections: object) -> Iterator[Serve
 
 @contextlib.contextmanager
 def fleet(workdir: Path, servers: int = 1, *, tools: int = 0) -> Iterator[Sequence[Server]]:
-    """Run bare MCP servers on a port each, all in one process and event loop."""
+    """Run bare MCP servers on a port each, in one process and event loop."""
     command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
     ports = free_ports(servers)
     process = start_process([*command, *map(str, ports)], ROOT, workdir, {})
@@ -161,13 +163,13 @@ def start_process(
     log = workdir / f"server-{time.perf_counter_ns()}.log"
     with log.open("wb") as file:
         written = file.fileno() if output is None else output
-        return subprocess.Popen(  # noqa: S603 - our own programs
+        return subprocess.Popen(  # noqa: S603 - our programs
             command, cwd=cwd, env=dict(environment), stdout=written, stderr=written
         )
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nothing listens on."""
+    """Return unused ports."""
     with contextlib.ExitStack() as probes:
         bound = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in bound]

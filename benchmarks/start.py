@@ -1,4 +1,4 @@
-"""From the start of the process to its first answer, and the memory that it has then."""
+"""Time from process start to the first response, and the memory at that point."""
 
 import statistics
 import time
@@ -17,12 +17,12 @@ from benchmarks.servers import Server, bare, fleet, gateway
 
 @dataclass(slots=True)
 class _Starts:
-    """What was measured of one candidate: ``start`` is done when its server has answered."""
+    """Measurements of one candidate; ``start`` returns after its server's first response."""
 
     name: str
     start: Callable[[], AbstractContextManager[Server]]
     limit: float | None = None
-    """What a start should take at most, in starts of the bare app."""
+    """Maximum time relative to a start of the bare app."""
     max_mb: float | None = None
     seconds: list[float] = field(default_factory=list)
     rss_mb: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class _Starts:
 
 
 def measure_start(bench: Bench) -> Result:
-    """Start the gateway, with nothing and with one server, and a bare app by turns."""
+    """Start a bare app and the gateway, without and with one server, in turn."""
     body, documents = call_without_document(), bench.folder("start")
     with gateway(bench.workdir, documents) as server:  # also writes the bytecode
         server.wait_for(body)

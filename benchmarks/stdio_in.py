@@ -1,4 +1,4 @@
-"""A downstream call through ``mcp-tools-proxy stdio``, beside the same over the HTTP API."""
+"""Downstream calls through ``mcp-tools-proxy stdio``, compared with the HTTP API."""
 
 import subprocess
 import time
@@ -19,7 +19,7 @@ LIMIT = 1.3
 
 
 def measure_stdio_in(bench: Bench) -> Result:
-    """Measure both by turns, in both eras: the gateway on stdio is a process for each."""
+    """Measure both in both eras; each era has a separate gateway process on stdio."""
     with ExitStack() as stack:
         comparisons = _start(bench, stack)
         measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
@@ -57,11 +57,11 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
 def _on_stdio(
     bench: Bench, settings: Mapping[str, str], way: Way
 ) -> Iterator[tuple[Process, Generator]]:
-    """Run the gateway on stdio, and what sends requests; the session is open."""
+    """Run the gateway on stdio with an open session, and its load generator."""
     environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(bench.workdir / "no-documents")}
     log = bench.workdir / f"stdio-{time.perf_counter_ns()}.log"
     with log.open("wb") as file:
-        started = subprocess.Popen(  # noqa: S603 - our own program
+        started = subprocess.Popen(  # noqa: S603 - our program
             [GATEWAY, "stdio", "--tenant", TENANT],
             cwd=bench.workdir,
             env=environment,
@@ -81,7 +81,7 @@ def _on_stdio(
 
 
 def _open_session(started: subprocess.Popen[bytes], way: Way) -> tuple[int, int]:
-    """Return the descriptors of stdin and stdout, once the older era's session is open."""
+    """Open the older era's session; return the descriptors of stdin and stdout."""
     assert started.stdin is not None
     assert started.stdout is not None
     if not way.modern:

@@ -1,7 +1,7 @@
-"""The load generator of ``mcp-tools-proxy stdio``: writes requests to its stdin, reads its stdout.
+"""Load generator for ``mcp-tools-proxy stdio``, which writes to its stdin and reads its stdout.
 
-Jobs come as in ``load``; ``connections`` is how many calls are in flight at once on the one pipe.
-Every answer is checked: it has the id of a request that waits, and holds what that expects.
+Jobs have the format of ``load``; ``connections`` is the number of calls in flight on the pipe. Each
+response must have the id of a pending request and contain its expected text.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.load import JOB_LIMIT_S, Job, Outcome
 
 
 class _Exchange(NamedTuple):
-    """A request, its id, and what its answer holds."""
+    """A request, its id, and text in its response."""
 
     request: bytes
     id: int
@@ -27,19 +27,19 @@ class _Exchange(NamedTuple):
 
 
 class _Pipes:
-    """Both pipes of one gateway: ``requests`` is a descriptor."""
+    """Both pipes of one gateway; ``requests`` is a descriptor."""
 
     def __init__(self, requests: int, answers: BinaryIO) -> None:
         self._requests = requests
         self._answers = answers
 
     def send(self, line: bytes) -> None:
-        """Write a line, whole."""
+        """Write a complete line."""
         while line:
             line = line[os.write(self._requests, line) :]
 
     def receive(self) -> bytes:
-        """Return the next answer; notifications are left out. Raises ConnectionError."""
+        """Return the next response, skipping notifications. Raises ConnectionError."""
         for line in self._answers:
             if b'"method":' not in line:
                 return line
@@ -47,7 +47,7 @@ class _Pipes:
 
 
 class _Run:
-    """One job: the requests that wait for their answers, and the outcome."""
+    """One job: pending requests and the outcome."""
 
     def __init__(self, job: Job, pipes: _Pipes) -> None:
         self._pipes = pipes
@@ -58,7 +58,7 @@ class _Run:
         self.outcome = Outcome()
 
     def run(self, at_once: int) -> None:
-        """Send requests until all are answered, so many at once. Raises ConnectionError."""
+        """Send all requests, ``at_once`` concurrently. Raises ConnectionError."""
         for _ in range(at_once):
             self._send_next()
         while self._waiting:
@@ -66,7 +66,6 @@ class _Run:
             self._send_next()
 
     def failed(self, why: str) -> None:
-        """Count an error."""
         self.outcome.errors += 1
         self.outcome.first_error = self.outcome.first_error or why
 
@@ -99,7 +98,6 @@ def _exchanges(job: Job) -> Iterator[_Exchange]:
 
 
 def run_job(job: Job, pipes: _Pipes) -> Outcome:
-    """Do one job."""
     run = _Run(job, pipes)
     signal.alarm(int(JOB_LIMIT_S))
     try:
@@ -115,7 +113,7 @@ def _interrupt(*_: object) -> None:
 
 
 def main() -> None:
-    """Do the jobs that stdin gives over two open descriptors; write each outcome as one line."""
+    """Run jobs from stdin over two open descriptors; write each outcome as a line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("requests", type=int)
     parser.add_argument("answers", type=int)

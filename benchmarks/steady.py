@@ -1,4 +1,4 @@
-"""How evenly downstream calls are answered while the gateway has other things to do."""
+"""Latency of downstream calls while the gateway has other work."""
 
 import socket
 import statistics
@@ -39,12 +39,12 @@ _LEAD_S = 0.5
 _SEND_LIMIT_S = 10.0
 
 _Disturb = Callable[[float], None]
-"""Disturbs the gateway for so many seconds."""
+"""Disturbs the gateway for the given seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Of the calls of one stretch, in milliseconds."""
+    """Percentiles of the calls in one interval, in milliseconds."""
 
     p50_ms: float
     p99_ms: float
@@ -55,8 +55,8 @@ class _Times:
 
 
 def measure_steady(bench: Bench) -> Result:
-    """Measure calls in stretches, by turns: undisturbed, and beside each disturbance."""
-    random = Random(SEED)  # noqa: S311 - an order, no secret
+    """Measure calls in turn, undisturbed and during each disturbance."""
+    random = Random(SEED)  # noqa: S311 - an order, not a secret
     documents = [f"steady-{n}" for n in range(bench.sizes.rounds * bench.sizes.indexings)]
     with ExitStack() as stack:
         service, folder = _start(bench, stack, documents)
@@ -70,7 +70,7 @@ def measure_steady(bench: Bench) -> Result:
 
 
 def _start(bench: Bench, stack: ExitStack, documents: Sequence[str]) -> tuple[Server, Path]:
-    """Start the gateway beside the fleet, and a server that answers no calls."""
+    """Start the gateway with the fleet and a server that does not respond to calls."""
     servers = stack.enter_context(fleet(bench.workdir, FLEET_SERVERS, tools=FLEET_TOOLS))
     entries = fleet_entries(servers) | {_HANGING: over_http(servers[0].port, HANGING_PATH)}
     folder = bench.workdir / "steady-config"
@@ -122,7 +122,7 @@ def _disturbances(
 
 @contextmanager
 def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
-    """Send ``data`` on each connection, and read no answer."""
+    """Send ``data`` on each connection without reading responses."""
     with ExitStack() as stack:
         for _ in range(connections):
             opened = socket.create_connection(("127.0.0.1", server.port), timeout=_SEND_LIMIT_S)
@@ -132,14 +132,14 @@ def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
 
 @contextmanager
 def _counted(service: Server, counter: str, least: int) -> Iterator[None]:
-    """Check that a counter grows by so many at least until left."""
+    """Check that a counter grows by at least ``least``."""
     before = service.metric(counter)
     yield
     assert service.metric(counter) - before >= least, counter
 
 
 def _measure(bench: Bench, service: Server, disturb: _Disturb) -> _Times:
-    """Measure the calls between the beginning and the end of the disturbance."""
+    """Measure the calls during the disturbance."""
     seconds = bench.sizes.steady_s
     job = executed(service, CONNECTIONS, 10**9, tool=f"{_SERVER}:{ECHO}").job
     bench.begin(replace(job, seconds=seconds + 2 * _LEAD_S))

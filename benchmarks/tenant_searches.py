@@ -1,4 +1,4 @@
-"""What search_documents costs: building a tenant's index, other calls meanwhile, and searches."""
+"""Cost of search_documents: building a tenant's index, its effect on other calls, and searches."""
 
 import json
 import random
@@ -27,7 +27,7 @@ _OTHER_READERS = Readers(users=frozenset({"somebody-else"}))
 
 
 def measure_tenant_searches(bench: Bench) -> Result:
-    """Index a tenant's documents, every other one for somebody else, under load, then search."""
+    """Index a tenant's documents, half of them for another user, under load; then search."""
     count = bench.sizes.tenant_documents
     folder = bench.workdir / "tenant-searches"
     text_bytes = _write(bench, folder, count)
@@ -96,7 +96,7 @@ def measure_tenant_searches(bench: Bench) -> Result:
 
 @contextmanager
 def _served(bench: Bench, folder: Path, cache: Path) -> Iterator[Server]:
-    """Run the service with indexes in a folder of its own, once it has read all documents."""
+    """Run the service with indexes in ``cache``, after it has read all documents."""
     settings = {**NO_CALL_REFUSED, "MCP_PROXY_CACHE_DIR": str(cache)}
     with gateway(bench.workdir, folder, settings) as server:
         server.wait_for(_pages())
@@ -126,7 +126,7 @@ def _write(bench: Bench, folder: Path, count: int) -> int:
 
 
 def _wait_until_read(server: Server) -> None:
-    """Wait until every file was read in the background."""
+    """Wait until all files were read in the background."""
     while b'"files_not_read":0' not in server.request(
         "/health/ready", method="GET", expected="documents"
     ):

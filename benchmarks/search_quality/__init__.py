@@ -1,5 +1,5 @@
-"""Search quality: questions over public manuals, whose pages were fixed before any search.
+"""Search quality: questions about public manuals, with answer pages chosen before any search.
 
-``tuning.json`` is what constants may be tuned on. ``held_out.json`` is run at the end only: whoever
-tunes on it has nothing left to measure with. The manuals' texts are fetched, never committed.
+Constants may be tuned on ``tuning.json``. ``held_out.json`` is only for the final run, because
+tuning on it would invalidate the measurement. The manuals' texts are downloaded, not committed.
 """

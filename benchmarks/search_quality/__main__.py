@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks.search_quality [--held-out] [--misses]``."""
+"""The command ``python -m benchmarks.search_quality [--held-out] [--misses]``."""
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from benchmarks.search_quality.scores import FIRST, Score, rank_of
 HEADER = ("engine", "questions", "among the first three", "first", "MRR")
 
 Ranks = Mapping[str, Mapping[Question, int]]
-"""By engine and question: the rank of the first right page."""
+"""Rank of the first correct page by engine and question."""
 
 
 def main() -> int:
-    """Measure, and print a table for all questions, for each language and for each kind."""
+    """Measure, and print tables for all questions, by language and by kind."""
     arguments = _arguments()
     half = "held_out" if arguments.held_out else "tuning"
     questions = read_questions(half)

@@ -1,4 +1,4 @@
-"""What is compared: our search, and SQLite's FTS5 over the same chunks."""
+"""The compared engines: our search, and SQLite's FTS5 over the same chunks."""
 
 import re
 import sqlite3
@@ -9,29 +9,29 @@ from mcp_tools_proxy.documents.search.search_index import build_index
 from mcp_tools_proxy.domain.document import Document
 
 RESULTS = 5
-"""Results of a search: as many as the tool gives at most."""
+"""Results per search: the tool's maximum."""
 
 Search = Callable[[str], Sequence[int]]
-"""Finds the pages for a question, the best first."""
+"""Returns the pages for a question, best first."""
 
 _WORD = re.compile(r"\w+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
 def ours(document: Document) -> Search:
-    """Build what the tool uses."""
+    """Build the index that the tool uses."""
     index = build_index(document)
     return lambda question: [hit.page for hit in index.search(question, RESULTS)]
 
 
 def fts5_porter(document: Document) -> Search:
-    """Build FTS5 with the English stemmer; any of the words may match."""
+    """Build FTS5 with the English stemmer; any of the words can match."""
     search = _fts5(document, "porter unicode61 remove_diacritics 2")
     return lambda question: search(_WORD.findall(question))
 
 
 def fts5_trigram(document: Document) -> Search:
-    """Build FTS5 with trigrams: parts of words match; Chinese and Japanese by three characters."""
+    """Build FTS5 with trigrams, which match parts of words; Chinese and Japanese by trigram."""
     search = _fts5(document, "trigram")
     return lambda question: search(
         [part for word in _WORD.findall(question) for part in _parts(word) if len(part) > 2]

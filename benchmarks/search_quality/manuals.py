@@ -1,4 +1,4 @@
-"""The manuals: which Debian package has each, and how its pages are read."""
+"""The manuals: their Debian packages, and how their pages are read."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """A PDF in a Debian package; ``version`` is the one whose pages the questions name."""
+    """A PDF in a Debian package; the questions refer to the pages of ``version``."""
 
     package: str
     version: str
@@ -75,12 +75,12 @@ MANUALS: Mapping[str, Manual] = {
 
 
 def language_of(key: str) -> str:
-    """Return the language of a manual, with which its key ends."""
+    """Return the language of a manual, the suffix of its key."""
     return key.rpartition("-")[2]
 
 
 def read_manual(key: str, cache: Path) -> Document:
-    """Return a manual as the gateway imports it, from ``cache`` or else from its package."""
+    """Return an imported manual from ``cache``, or from its package."""
     kept = cache / f"{key}.json"
     if not kept.exists():
         pages = _fetch(key, MANUALS[key]).pages
@@ -91,7 +91,7 @@ def read_manual(key: str, cache: Path) -> Document:
 
 
 def _fetch(key: str, manual: Manual) -> Document:
-    """Download a package with apt-get, which has to be there, and import the PDF in it."""
+    """Download a package with apt-get, and import its PDF."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = f"{manual.package}={manual.version}"
         subprocess.run(["apt-get", "download", "-q", wanted], cwd=folder, check=True)  # noqa: S603, S607 - our own table

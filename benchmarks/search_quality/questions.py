@@ -1,4 +1,4 @@
-"""The questions and the pages that answer them."""
+"""Questions with the pages that answer them."""
 
 import json
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question on a manual; ``pages`` (1-based) are those that answer it.
+    """A question about a manual; ``pages`` (1-based) answer it.
 
-    ``kind``: whole questions, words of the text, words in another form or compound, identifiers,
-    and words with a typo.
+    ``kind`` is whole questions, words of the text, inflected or compound words, identifiers, or
+    words with a typo.
     """
 
     manual: str
@@ -25,7 +25,6 @@ class Question:
 
     @property
     def language(self) -> str:
-        """The manual's language."""
         return language_of(self.manual)
 
 

@@ -1,4 +1,4 @@
-"""How well an engine did: rates with their intervals, and the mean reciprocal rank."""
+"""Scores of an engine: hit rates with intervals, and the mean reciprocal rank."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,12 +9,12 @@ FIRST = 3
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The ranks of the first right page for some questions; 0 where none was found."""
+    """Ranks of the first correct page by question; 0 if it was not found."""
 
     ranks: Sequence[int]
 
     def share(self, most: int) -> float:
-        """Return the share of questions with a right page among the first ``most`` results."""
+        """Return the share of questions with a correct page in the first ``most`` results."""
         return sum(1 for rank in self.ranks if 1 <= rank <= most) / len(self.ranks)
 
     def interval(self, most: int) -> tuple[float, float]:
@@ -25,11 +25,11 @@ class Score:
         return middle - reach, middle + reach
 
     def mean_reciprocal_rank(self) -> float:
-        """Return the mean of 1 ÷ rank, 0 for what was not found."""
+        """Return the mean of 1 ÷ rank, 0 if not found."""
         return sum(1 / rank for rank in self.ranks if rank) / len(self.ranks)
 
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table: first three, first, MRR, with their intervals."""
+        """Return table cells: first three, first, MRR, with intervals."""
         shown = [str(len(self.ranks))]
         for most in (FIRST, 1):
             low, high = self.interval(most)
@@ -38,5 +38,5 @@ class Score:
 
 
 def rank_of(found: Sequence[int], right: Collection[int]) -> int:
-    """Return the 1-based rank of the first right page; 0 if there is none."""
+    """Return the 1-based rank of the first correct page; 0 if it is missing."""
     return next((rank for rank, page in enumerate(found, start=1) if page in right), 0)
