@@ -98,8 +98,9 @@ bench: $(VENV)/.dev  ## compare performance with bare FastAPI and a minimal forw
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
 docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
-	$(BIN)/python docs/settings_table.py
-	$(BIN)/python docs/http_api.py
+	$(BIN)/python -m docs.settings_table
+	$(BIN)/python -m docs.http_api
+	$(BIN)/python -m docs.command_line
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 

@@ -4,12 +4,11 @@
 meaning is the docstring under its field, without the ids of acceptance criteria.
 """
 
-import ast
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from docs.field_docstrings import field_docstrings
 from mcp_tools_proxy.settings import auth, documents, observability, remote, settings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
@@ -130,22 +129,8 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
         yield (str(field.validation_alias or variable(name)), name), (kinds or [own])[0]
 
 
-def _meanings() -> Iterator[tuple[str, str]]:
-    """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in _MODULES:
-        tree = ast.parse(inspect.getsource(module))
-        for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-            for field, text in zip(kind.body, kind.body[1:], strict=False):
-                match field, text:
-                    case (
-                        ast.AnnAssign(target=ast.Name(id=name)),
-                        ast.Expr(value=ast.Constant(value=str(meaning))),
-                    ):
-                        yield name, " ".join(meaning.split())
-
-
 _SCHEMAS = dict(_schemas())
-_MEANINGS = dict(_meanings())
+_MEANINGS = dict(it for module in _MODULES for it in field_docstrings(module))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings
 
+from docs import command_line
 from docs.settings_table import spelt, written
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE
@@ -66,6 +67,11 @@ def test_the_settings_page_has_every_setting_once() -> None:
 def test_the_settings_page_is_what_the_code_says() -> None:
     """``make docs`` writes its tables."""
     assert written(REFERENCE["settings"]) == REFERENCE["settings"]
+
+
+def test_the_page_of_the_command_line_is_generated_from_the_commands() -> None:
+    """``make docs`` writes it."""
+    assert command_line.written(REFERENCE["cli"]) == REFERENCE["cli"]
 
 
 def test_the_retrieval_readme_tells_every_setting() -> None:

@@ -92,7 +92,7 @@ def test_check_prints_what_is_shown_but_for_the_time(folder: Path, page: Path) -
 def test_check_of_agents_prints_what_the_reference_shows(folder: Path) -> None:
     """Between the lines with ``…``, whatever the columns."""
     page = DOCS / "reference/cli.md"
-    block = next(text for _, text in blocks_of(page) if "--config-dir examples/agents" in text)
+    block = next(text for _, text in blocks_of(page) if "\n librarian " in text)
     sessions = [it.partition("\n") for it in block.removeprefix("$ ").split("\n$ ")]
     assert len(sessions) == 2
     for command, _, shown in sessions:

@@ -66,7 +66,10 @@ _KeyFile = Annotated[
 
 def audit_app(load: Load) -> typer.Typer:
     """Build the commands; ``load`` reads their settings."""
-    app = typer.Typer(help="Search, follow and verify the audit log.", rich_markup_mode=None)
+    app = typer.Typer(
+        help="Search, follow and verify the audit log.\n\nRecords are printed as JSON, one a line.",
+        rich_markup_mode=None,
+    )
     _add_tail(app, load)
     _add_find(app, load)
     _add_verify(app, load)
@@ -84,7 +87,7 @@ def _add_tail(app: typer.Typer, load: Load) -> None:
             bool, typer.Option("-f", "--follow", help="Print new records as they are written.")
         ] = False,
     ) -> None:
-        """Print the newest records; with --follow, also new ones as they are written."""
+        """Print the newest records, oldest first; with --follow, also new ones."""
         path = _path(file, load)
         newest = _find(path, RecordFilter(), lines)
         for record in reversed(newest):

@@ -41,7 +41,8 @@ _Arg = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="An argument; JSON unless the tool's schema expects text. May be repeated.",
+        help='An argument: page_start=2, tags=["a"]. Parsed as JSON if possible, unless the '
+        "tool's schema expects text. May be repeated.",
     ),
 ]
 
@@ -72,6 +73,7 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
         """Run one tool of a running gateway.
 
         The token is read from MCP_PROXY_CLIENT_TOKEN, so that lists of processes do not show it.
+        Exits with 1 if the call failed.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
         envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller)

@@ -167,8 +167,8 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     )
     notes = upgrade_notes(settings, tuple(files.configuration.servers.values()))
     if options.as_json:
-        facts = report_facts(report, tokens=tokens.entries, notes=notes)
-        print_json({**facts, "dependencies": _dependency_facts(dependencies, options)})
+        facts = report_facts(report, tokens=tokens.entries, notes=notes, dependencies=dependencies)
+        print_json(facts)
     else:
         _print(report, notes if options.upgrade else None, options, dependencies)
     return report.good
@@ -195,14 +195,6 @@ async def _inspect_all(
         checking = group.create_task(check_dependencies(settings))
         report = await inspecting
     return report, checking.result()
-
-
-def _dependency_facts(
-    found: Sequence[DependencyCheck], options: CheckOptions
-) -> list[dict[str, object]] | None:
-    if options.offline:
-        return None
-    return [{"name": it.name, "setting": it.setting, "problem": it.problem} for it in found]
 
 
 def _print(

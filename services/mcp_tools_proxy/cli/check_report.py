@@ -5,11 +5,13 @@ All JSON keys are always present, null for unknown values.
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict
+from typing import TypedDict
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mcp_tools_proxy.app.dependency_checks import DependencyCheck
 from mcp_tools_proxy.auth.token_format import TokenEntry, token_facts
 from mcp_tools_proxy.cli.output import counted, plural
 from mcp_tools_proxy.domain.configuration import Problem
@@ -340,9 +342,63 @@ def _verdict(report: CheckReport) -> Text:
 Facts = dict[str, object]
 
 
+class ReportFacts(TypedDict):
+    """The report as JSON; ``reference/cli.md`` has the docstrings of the keys."""
+
+    good: bool
+    """whether the exit code is 0"""
+    faults: Mapping[str, int]
+    """numbers of `servers`, `dependencies`, `unusable_items`, `missing_items`, `problems`,
+    `quarantined_items`"""
+    offline: bool
+    """whether this was `--offline`"""
+    not_checked: Sequence[str]
+    """the skipped checks"""
+    problems: Sequence[Facts]
+    """`file`, `path`, `message`"""
+    warnings: Sequence[Facts]
+    """the same"""
+    servers: Sequence[Facts]
+    """`server_id`, `original_id` (the name, if the id is derived from it), `state` (`ready`,
+    `disabled`, `invalid`, `login_required`, `unreachable`, `failed`, `not tried`), `transport`,
+    `era`, `counts`, `last_error`, `connect_ms`, `problems` of the entry"""
+    offers: Sequence[Facts] | None
+    """all items of the servers: `server_id`, `kind`, `name`"""
+    unusable: Sequence[Facts]
+    """offered items that cannot be used: `server_id`, `kind`, `name`, `reason`, `is_fault`"""
+    ignored: Sequence[Facts]
+    """optional fields with a wrong type: `server_id`, `kind`, `name`, `fields`"""
+    presets: Sequence[Facts]
+    """`id`, `name`, `active`, `counts`, `tokens`, `missing` items (`kind`, `server_id`, `name`,
+    `reason`, `why`), `aliases` of names that model APIs reject, `overrides` (`kind`, `server_id`,
+    `name`, `shown`)"""
+    agents: Sequence[Facts]
+    """`name`, `preset`, `servers` (`null` for all), `sees` (names by `tools`, `prompts`,
+    `resources`, `resource_templates`), `tokens`, with `--agent` the `hidden` items (`kind`,
+    `server_id`, `name`, `hidden_by`)"""
+    without_agent: str | None
+    """whether calls that name no agent are accepted, as a sentence; `null` without agents"""
+    schema_relaxations: Sequence[Facts]
+    """schema parts that model APIs cannot express: `format`, `tool`, `warning`"""
+    client_problems: Sequence[Facts]
+    """tools that common MCP clients reject: `tool`, `problem`, `remedy`"""
+    definitions: Facts
+    """`mode`, and `items` that differ from the lock, as in `GET /internal/mcp/definitions`"""
+    tokens: Sequence[Facts]
+    """with `MCP_PROXY_AUTH_MODE=token`, as in `tokens list --json`"""
+    upgrade_notes: Sequence[str]
+    """the notes of `--upgrade`, also without the option"""
+    dependencies: Sequence[Facts] | None
+    """`name`, `setting`, `problem` (`null` for a success)"""
+
+
 def report_facts(
-    report: CheckReport, *, tokens: Sequence[TokenEntry], notes: Sequence[str]
-) -> Facts:
+    report: CheckReport,
+    *,
+    tokens: Sequence[TokenEntry],
+    notes: Sequence[str],
+    dependencies: Sequence[DependencyCheck],
+) -> ReportFacts:
     """Return the report as JSON; ``notes`` are changes of this version that affect it."""
     return {
         "good": report.good,
@@ -388,7 +444,12 @@ def report_facts(
         "definitions": _definitions(report.definitions),
         "tokens": [token_facts(entry) for entry in tokens],
         "upgrade_notes": list(notes),
+        "dependencies": None if report.offline else [_dependency(it) for it in dependencies],
     }
+
+
+def _dependency(found: DependencyCheck) -> Facts:
+    return {"name": found.name, "setting": found.setting, "problem": found.problem}
 
 
 def _problem(problem: Problem) -> Facts:

@@ -44,7 +44,11 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
     def show_address(port: Port = None) -> None:
         """Print the address of the console of the gateway on this machine.
 
-        If operators cannot sign in with a token, it is a new one-time link, valid for ten minutes.
+        If operators cannot sign in with a token or at an issuer, it is a new one-time link, valid
+        for ten minutes, with the rights presets, audit, documents and run. Its key is in the cache
+        folder, which only the gateway's user can read.
+
+        Exits with 1 if the console is off.
         """
         settings = load()
         echo(_address(settings, port or settings.port))
@@ -144,6 +148,8 @@ def _add_servers(app: typer.Typer, load: LoadSettings) -> None:
     @app.command("servers")
     def servers(url: UrlOption = None, as_json: AnswerAsJson = False) -> None:
         """Show the servers of a running gateway, and their state.
+
+        Shows the numbers of their items, and attempts to connect.
 
         Only operators see the last error; set MCP_PROXY_CLIENT_TOKEN to the token of one.
         """

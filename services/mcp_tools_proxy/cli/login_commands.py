@@ -51,7 +51,8 @@ _Reseal = Annotated[
     bool,
     typer.Option(
         "--reseal",
-        help="Re-encrypt them with the first key of MCP_PROXY_CREDENTIALS_KEY before listing them.",
+        help="First re-encrypt logins of older keys with the first key of "
+        "MCP_PROXY_CREDENTIALS_KEY.",
     ),
 ]
 _ConfigDir = Annotated[
@@ -76,8 +77,10 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Sign in to a server, in a browser on this machine or on another device.
 
-        Stores the login, encrypted with MCP_PROXY_CREDENTIALS_KEY. A running gateway uses it at
-        once.
+        Stores the login, encrypted with MCP_PROXY_CREDENTIALS_KEY. Needs the gateway's settings,
+        but no running gateway; one that runs uses the login at once.
+
+        Exits with 1 if the sign-in failed or took more than ten minutes.
         """
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
@@ -85,7 +88,13 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
 
     @app.command("logins")
     def logins(tenant: _Tenant = None, reseal: _Reseal = False, as_json: AsJson = False) -> None:
-        """List the logins to servers, of the deployment or of a tenant."""
+        """List the logins to servers, of the deployment or of a tenant.
+
+        With --reseal the exit code is 1 if no key can decrypt one of the logins.
+
+        With --json: logins, each with server_id, for, tenant_id, user_id, signed_in_at and key
+        (first or older). If no key can decrypt a login, key and signed_in_at are null.
+        """
         settings = _with_key(load_settings())
         found = _run(_list_logins(settings, tenant or "", reseal=reseal))
         _print_logins(found, tenant, as_json=as_json)
@@ -99,7 +108,10 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         user: _User = None,
         config_dir: _ConfigDir = None,
     ) -> None:
-        """Revoke a login to a server and delete it."""
+        """Revoke a login to a server and delete it.
+
+        Exits with 1 if there is no such login. A failed revocation is reported on stderr.
+        """
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
         _print_ended(server, tenant, _run(_logout(settings, folder, server, tenant, user)))

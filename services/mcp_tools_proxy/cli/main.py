@@ -65,7 +65,7 @@ Agent = Annotated[
     str | None,
     typer.Option(
         autocompletion=agent_names,
-        help="List the items that this agent can and cannot use.",
+        help="List the items that this agent can use, and the others with the key that hides them.",
     ),
 ]
 Tenant = Annotated[
@@ -113,14 +113,15 @@ Offline = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Only read files, without connecting to servers or databases (for CI).",
+        help="Only read settings and files, without connecting to servers or databases (for CI).",
     ),
 ]
 Lock = Annotated[
     bool,
     typer.Option(
         "--lock",
-        help="Accept the current definitions of the presets: write definitions.lock.json.",
+        help="Accept the current definitions of the presets: write definitions.lock.json. Needs "
+        "the servers.",
     ),
 ]
 Version = Annotated[
@@ -134,7 +135,9 @@ Port = Annotated[
 Pretty = Annotated[
     bool,
     typer.Option(
-        "--pretty", help="On a terminal: readable log lines, links, and a first call to try."
+        "--pretty",
+        help="On a terminal: readable log lines, the addresses of the gateway and the console, and "
+        "a call to try.",
     ),
 ]
 
@@ -168,7 +171,7 @@ def version_command() -> None:
 def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) -> None:
     """Serve HTTP until SIGTERM or Ctrl+C.
 
-    Settings come from MCP_PROXY_* and .env.
+    This is the default command. Settings come from MCP_PROXY_* and .env; the options override them.
     """
     settings = _load(Settings)
     overrides = {"host": host, "port": port}
@@ -240,9 +243,15 @@ def check_configuration(
 ) -> None:
     """Check the configuration and every server in it.
 
-    It connects to the servers and shows what each preset and agent gets.
+    Reads the files, including the tokens file, connects to every server, and shows problems and
+    what each preset and agent gets. The preset that is active after a start has a star.
 
-    Exits with 1 if there are errors, with 0 if there are only warnings.
+    Tries each configured dependency once, for at most 5 s: PostgreSQL (SELECT 1), the Redis of
+    limits and of state (PING), the issuer's keys, the embeddings service (a short text), and the
+    Retrieval Service (an unknown document; HTTP status 404 is a success).
+
+    The last line is OK, or Failed with the number of problems of each kind and exit code 1.
+    Warnings do not change the exit code.
     """
     if offline and (offers or agent is not None):
         raise typer.BadParameter("--offers and --agent need the servers: leave out --offline")

@@ -26,7 +26,9 @@ def add_settings_command(app: typer.Typer, load: Callable[[], Settings]) -> None
     def show_settings(as_json: AsJson = False) -> None:
         """Show the settings of a gateway started in this folder, and their sources.
 
-        A source is the environment, .env or the default. Secrets are hidden.
+        A source is the environment, .env or the default. Secrets are shown as stars.
+
+        With --json: settings, each with variable, value (null if unset) and source.
         """
         settings = load()
         rows = [

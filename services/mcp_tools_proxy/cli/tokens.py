@@ -95,7 +95,8 @@ _Roles = Annotated[
 _AssertsUsers = Annotated[
     bool,
     typer.Option(
-        "--asserts-users", help="For a service: trust the user and roles of each request."
+        "--asserts-users",
+        help="For a service: trust the user and roles of each request. Excludes --user and --role.",
     ),
 ]
 _Agents = Annotated[
@@ -124,7 +125,7 @@ _May = Annotated[
         "--may",
         callback=_rights,
         autocompletion=operator_rights,
-        help=f"Rights of an operator, separated by commas: {', '.join(OperatorRight)}.",
+        help=f"Rights of an operator, separated by commas or repeated: {', '.join(OperatorRight)}.",
     ),
 ]
 _Expires = Annotated[
@@ -152,7 +153,10 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     and may raise ``typer.Exit``.
     """
     app = typer.Typer(
-        name="tokens", help="Create, list and revoke bearer tokens.", rich_markup_mode=None
+        name="tokens",
+        help="Create, list and revoke bearer tokens.\n\n"
+        "These commands read no setting but MCP_PROXY_TOKENS_FILE.",
+        rich_markup_mode=None,
     )
 
     @app.command("create")
@@ -172,7 +176,9 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     ) -> None:
         """Create a token, and print it once.
 
-        The file contains only its hash.
+        The file contains only its hash. A token needs a tenant or an operator right.
+
+        With --json: the token, and the fields of tokens list.
         """
         rights = {OperatorRight(word) for word in may or ()}
         if admin:
@@ -198,9 +204,16 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def list_tokens(as_json: AsJson = False, tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
+        Tokens that expire within 7 days are marked (soon), expired ones (expired). Invalid lines
+        are reported on stderr, without changing the exit code.
+
         If the output is not a terminal, each line has these columns, separated by tabs: id, tenant,
-        user, agents, admin, created, expires, note, operator rights, roles, whether requests assert
-        users, and documents.
+        user, agents, admin or -, created, expires, note, operator rights, roles, users if requests
+        assert them, and documents.
+
+        With --json: problems (line, message) and tokens, each with id, tenant_id, user_id, roles,
+        asserts_users, agents and documents (null for any), rights, created, expires, is_expired,
+        expires_soon and note.
         """
         print_tokens(_read(_path(tokens_file, default_path)), as_json=as_json)
 

@@ -82,7 +82,10 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
         """Show the documents: tenant, doc_id, title, pages, sections.
 
         If the output is not a terminal, columns are separated by tabs. Invalid files, and files
-        with a wrong name, are listed on stderr.
+        with a wrong name, are listed on stderr, without changing the exit code. In PostgreSQL,
+        the documents of all tenants need MCP_PROXY_DOCUMENTS_OWNER_URL.
+
+        With --json: documents and problems.
         """
         settings = load_settings()
 
@@ -142,7 +145,7 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Remove documents.
 
-        A running gateway stops serving them within a second.
+        A running gateway stops serving them within a second; running calls finish.
 
         On a terminal the command asks for confirmation. If a document does not exist, the exit
         code is 1.
@@ -187,7 +190,8 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Set which users and roles may read a document.
 
-        A user, or one of the user's roles, has to be named; all others lose access.
+        A user, or one of the user's roles, has to be named; all others lose access. This also
+        applies to older versions.
 
         A running gateway applies the change within a second.
         """

@@ -177,7 +177,7 @@ _Language = Annotated[
     str | None, typer.Option("--language", help="Language of the text, a BCP 47 tag: de, pt-BR.")
 ]
 _Replace = Annotated[
-    bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
+    bool, typer.Option("--replace", help="Replace documents that exist, under any file name.")
 ]
 _OcrLanguages = Annotated[
     str | None,
@@ -186,7 +186,7 @@ _OcrLanguages = Annotated[
         metavar="LANGUAGES",
         callback=ocr_languages,
         help="OCR languages for scanned pages: eng, or eng,deu. By default those in "
-        "MCP_PROXY_OCR_LANGUAGES.",
+        "MCP_PROXY_OCR_LANGUAGES; empty turns OCR off.",
     ),
 ]
 
@@ -212,8 +212,20 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Import PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
+        DOCX, HTML and CSV need the extra formats, OCR the extra ocr. Failed files are reported, the
+        others are imported, and the exit code is 1. An existing document is refused without
+        --replace.
+
+        PDF bookmarks and Markdown headings become sections; a PDF without bookmarks is one section.
+        Markdown pages have at most 8 kB. Text is UTF-8, or UTF-16 with a byte order mark.
+
+        PDF pages without text are listed: they cannot be searched, unless OCR reads them. Without
+        OCR, a PDF without any text is refused. With --json, ocr has the confidence of each page, or
+        null.
+
         Each file is parsed in a separate process with at most 1 GiB of memory and 120 s of CPU
-        (MCP_PROXY_OCR_TIMEOUT_S with OCR).
+        (MCP_PROXY_OCR_TIMEOUT_S with OCR). If stderr is not a terminal, a long import prints a line
+        every ten seconds.
         """
         if len(files) > 1 and (doc_id is not None or title is not None):
             option = "--doc-id" if doc_id is not None else "--title"

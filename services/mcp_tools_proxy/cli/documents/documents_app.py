@@ -82,6 +82,8 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
         same version are skipped, so an interrupted copy can be run again.
 
         Only the owner of a database can copy the documents of all tenants.
+
+        With --json: copied, unchanged and failed. Exits with 1 if a copy failed.
         """
         settings = load_settings()
 
@@ -235,8 +237,11 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
     def migrate(as_json: AsJson = False) -> None:
         """Create or upgrade the schema in PostgreSQL, and the role of the gateway.
 
-        Connects with MCP_PROXY_DOCUMENTS_OWNER_URL. The role in MCP_PROXY_DOCUMENTS_URL is created
-        with the password given there; if it exists, only its permissions are set.
+        Connects with MCP_PROXY_DOCUMENTS_OWNER_URL, which is required. The role in
+        MCP_PROXY_DOCUMENTS_URL is created with the password given there; if it exists, only its
+        permissions are set.
+
+        With --json: before and after (numbers of the schema), role and created_role.
         """
         settings = load_settings()
         if settings.documents_owner_url is None:
@@ -272,7 +277,9 @@ def documents_app(load_settings: LoadSettings) -> typer.Typer:
     """Build the ``documents`` sub-command; ``load_settings`` is called when a command runs."""
     app = typer.Typer(
         name="documents",
-        help="Import, list, show, copy and remove documents, and control who may read them.",
+        help="Import, list, show, copy and remove documents, and control who may read them.\n\n"
+        "These commands use PostgreSQL if MCP_PROXY_DOCUMENTS_URL is set, otherwise the folder in "
+        "MCP_PROXY_DOCUMENTS_PATH. They read no other settings than those of documents.",
         rich_markup_mode=None,
     )
     add_import(app, load_settings)
