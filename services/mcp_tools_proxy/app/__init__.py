@@ -1,1 +1,1 @@
-"""The composition root: the only package that builds the objects, each once, from the settings."""
+"""The composition root: the only package that builds objects from the settings, each once."""

@@ -1,4 +1,4 @@
-"""Builds the authentication that the settings select: who calls, and how callers prove it."""
+"""Builds the authentication that the settings select."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -14,15 +14,15 @@ from mcp_tools_proxy.telemetry.recorder import Recorder
 
 
 class Tokens(TokenVerifier, Protocol):
-    """A TokenVerifier whose tokens or keys are reloaded while ``run`` runs."""
+    """A TokenVerifier that reloads tokens or keys while ``run`` runs."""
 
     @property
     def expiring(self) -> int:
-        """How many tokens that are kept here expire within 7 days."""
+        """Number of stored tokens that expire within 7 days."""
         ...
 
     async def load(self) -> None:
-        """Load tokens or keys at the start, as far as that is quick."""
+        """Load tokens or keys at the start, if that is quick."""
         ...
 
     async def run(self) -> None:
@@ -35,9 +35,9 @@ class Tokens(TokenVerifier, Protocol):
 
 
 def build_tokens(settings: Settings, recorder: Recorder) -> Tokens | None:
-    """Build the verifier of ``auth_mode``, None for none. Raises ValueError for an invalid URL.
+    """Build the verifier of ``auth_mode``, if any. Raises ValueError for an invalid URL.
 
-    Modules are imported where they are used: the libraries for JWTs are slow to load.
+    Modules are imported locally: the libraries for JWTs are slow to load.
     """
     if settings.auth_mode == "token" and settings.tokens_file is not None:
         from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier  # noqa: PLC0415 - see above
@@ -49,7 +49,7 @@ def build_tokens(settings: Settings, recorder: Recorder) -> Tokens | None:
 
 
 def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authenticator:
-    """Build the authenticator of all entries; it accepts the admin token as well as ``tokens``."""
+    """Build the authenticator of all entries; it accepts ``tokens`` and the admin token."""
     token = settings.admin_token
     admin = None if token is None else AdminToken(token.get_secret_value())
     return Authenticator(tokens, OperatorTokens(admin))
@@ -60,9 +60,9 @@ def mcp_callers(
     authenticator: Authenticator,
     origin_of: Callable[[Scope], Origin] = lambda _: UNKNOWN_ORIGIN,
 ) -> CallerResolver:
-    """Build the resolver of MCP's callers, over HTTP, stdio and the connector alike.
+    """Build the resolver of MCP's callers, for HTTP, stdio and the connector.
 
-    They may have no tenant: then they are offered no document tools.
+    Callers without a tenant are admitted; they are not offered document tools.
     """
     return CallerResolver(
         authenticator,

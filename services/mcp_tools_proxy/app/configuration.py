@@ -1,4 +1,4 @@
-"""Reads the configuration as the settings allow: what entries of mcp.json may use, dial and say."""
+"""Reads the configuration with the defaults and limits of the settings."""
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def open_config_folder(settings: Settings) -> ConfigFolder:
 
 
 def configuration_reader(settings: Settings, folder: Path) -> Callable[[], Configuration]:
-    """Return what reads mcp.json with the defaults of the settings; it raises InvalidConfig."""
+    """Return a function that reads mcp.json with these settings and raises InvalidConfig."""
     environment = process_environment()
     given = {name: value for name, value in environment.items() if name in settings.stdio_env}
     return partial(
@@ -39,7 +39,7 @@ def configuration_reader(settings: Settings, folder: Path) -> Callable[[], Confi
 
 
 def network_support(settings: Settings) -> NetworkSupport:
-    """Return what entries of mcp.json may dial."""
+    """Return the networks and proxies for entries of mcp.json."""
     networks = tuple(map(ip_network, settings.server_networks))
     return NetworkSupport(
         networks=ServerNetworks(networks=networks),
@@ -49,7 +49,7 @@ def network_support(settings: Settings) -> NetworkSupport:
 
 
 def identity_support(settings: Settings) -> IdentitySupport:
-    """Return what entries of mcp.json can say of callers with these settings."""
+    """Return the identity features that entries of mcp.json can use with these settings."""
     return IdentitySupport(
         has_secrets=settings.secrets_dir is not None,
         can_sign=settings.public_url is not None and settings.signing_key_file is not None,
@@ -63,10 +63,10 @@ def identity_support(settings: Settings) -> IdentitySupport:
 
 
 def has_several_tenants(settings: Settings) -> bool:
-    """Return whether callers may be of several tenants: by JWTs, by the tokens file, or unproven.
+    """Return whether callers can belong to several tenants, by JWTs, the tokens file, or unproven.
 
-    Without tokens any caller can name any tenant. On loopback alone that is a person's own machine.
-    Reads the tokens file, so it blocks.
+    Without tokens any caller can name any tenant; on loopback that is one person's machine. Reads
+    the tokens file, so it blocks.
     """
     if settings.auth_mode == "token" and settings.tokens_file is not None:
         return len(_tenants_of_tokens(settings.tokens_file)) > 1
@@ -76,7 +76,7 @@ def has_several_tenants(settings: Settings) -> bool:
 
 
 def _tenants_of_tokens(path: Path) -> Collection[str]:
-    from mcp_tools_proxy.auth.token_format import read_lines  # noqa: PLC0415 - for one mode alone
+    from mcp_tools_proxy.auth.token_format import read_lines  # noqa: PLC0415 - for one mode only
 
     try:
         entries = read_lines(path.read_bytes()).entries

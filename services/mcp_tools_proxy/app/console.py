@@ -101,9 +101,9 @@ def _name_directory(gateway: Gateway) -> NameDirectory:
 
 
 def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
-    """Return what signs people in at the issuer of callers' tokens; None where there are no pages.
+    """Build the sign-in at the issuer of callers' tokens; None without sign-in pages.
 
-    These are the pages by which users sign in to servers: this takes the same settings.
+    Uses the same settings as the pages for sign-ins to servers.
     """
     pages_url = settings.pages_url
     if pages_url is None:
@@ -123,5 +123,4 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
 
 
 def _now() -> float:
-    """Return seconds since 1970."""
     return datetime.now(UTC).timestamp()

@@ -1,4 +1,4 @@
-"""Tries each dependency of the settings once, for ``check``: in parallel, each within a time."""
+"""Tries each dependency of the settings once, for ``check``: in parallel, each with a timeout."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,15 +15,15 @@ from mcp_tools_proxy.system.failure_reasons import connection_reason, redis_reas
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 ATTEMPT_S = 5.0
-"""Seconds for one attempt."""
+"""Seconds for an attempt."""
 
 _UNKNOWN = "check"
-"""The tenant, user and document that a Retrieval Service is asked about; it has none of these."""
+"""The unknown tenant, user and document in the attempt at the Retrieval Service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyCheck:
-    """How one dependency answered; ``problem`` is None if it works."""
+    """Result for a dependency; ``problem`` is None if it works."""
 
     name: str
     setting: str
@@ -31,7 +31,7 @@ class DependencyCheck:
 
 
 Probe = Callable[[], Awaitable[str | None]]
-"""Makes one attempt, and returns why it failed."""
+"""Makes an attempt, and returns why it failed, if it did."""
 
 
 async def check_dependencies(settings: Settings) -> tuple[DependencyCheck, ...]:
@@ -68,7 +68,7 @@ async def _bounded(probe: Probe) -> str | None:
             return await probe()
     except TimeoutError:
         return f"no answer within {ATTEMPT_S:g} s"
-    except Exception as error:  # noqa: BLE001 - a line of the report, whatever it is
+    except Exception as error:  # noqa: BLE001 - any failure is a line of the report
         return connection_reason(error) or f"failed: {type(error).__name__}"
 
 
@@ -152,7 +152,7 @@ async def _retrieval(settings: Settings) -> str | None:
     except RetrievalUnavailable as error:
         return client.failure or error.message
     except ProxyError:
-        pass  # it answered: there is no such document
+        pass  # it answered that the document is unknown
     finally:
         await client.aclose()
     return None

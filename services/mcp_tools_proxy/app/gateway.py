@@ -1,6 +1,6 @@
-"""Composition root of the gateway: every object is built once, opened and closed in reading order.
+"""Composition root of the gateway: builds every object once, opens and closes them in order.
 
-Nothing here knows HTTP routes: ``app.http`` puts them in front.
+HTTP routes are in ``app.http``.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ log = structlog.get_logger()
 
 
 class Gateway:
-    """Every object of one gateway; ``lifespan`` opens and closes those with resources."""
+    """The objects of a gateway; ``lifespan`` opens and closes those with resources."""
 
     def __init__(
         self, settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
@@ -96,7 +96,6 @@ class Gateway:
         self._build_calls(settings)
 
     def _build_telemetry(self, settings: Settings) -> None:
-        """Build what logs, counts, traces and records, and who callers are."""
         self._warnings = settings.warnings
         self.log_level = LogLevel(settings.log_level)
         self.lifecycle = Lifecycle()
@@ -116,7 +115,6 @@ class Gateway:
     def _build_documents(
         self, settings: Settings, retrieval_transport: "AsyncBaseTransport | None"
     ) -> None:
-        """Build what stores, reads and searches documents."""
         self.documents = build_documents(
             folder=settings.documents_path,
             cache_dir=settings.cache_dir,
@@ -151,7 +149,6 @@ class Gateway:
         self.retrieval = build_retrieval_client(settings, self.metrics, retrieval_transport)
 
     def _build_stores(self, settings: Settings) -> None:
-        """Build what keeps budgets, idempotency records, keys and logins."""
         self.limiter = build_limiter(
             _budget_limits(settings),
             storage_url=secret_text(settings.rate_limit_storage_url),
@@ -162,7 +159,6 @@ class Gateway:
         self.logins = OpenLogins(settings, quota=settings.login_quota)
 
     def _build_servers(self, settings: Settings) -> None:
-        """Build what connects to the servers of mcp.json."""
         filler = build_filler(settings)
         self.dialer = build_dialer(settings)
         self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
@@ -178,7 +174,6 @@ class Gateway:
         )
 
     def _build_publisher(self, settings: Settings) -> None:
-        """Build what makes a registry of the local tools, the servers and the configuration."""
         self.files = open_config_folder(settings)
         self.registry = RegistryHolder()
         local_tools = tuple(self._local_tools(settings))
@@ -215,7 +210,6 @@ class Gateway:
         self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
 
     def _build_sign_ins(self, settings: Settings) -> None:
-        """Build by what users sign in to servers, and operators see and end logins."""
         publisher = self.publisher
         self.user_sign_ins = build_user_sign_ins(
             settings, self.logins, self.oauth, self.authenticator, lambda: publisher.configuration
@@ -225,7 +219,6 @@ class Gateway:
         )
 
     def _build_calls(self, settings: Settings) -> None:
-        """Build what makes calls, explains them, and follows resources."""
         self.first_attempts = FirstAttempts(
             self.registry, self.pool, list_wait_s=settings.list_wait_s
         )
@@ -265,7 +258,6 @@ class Gateway:
         )
 
     def _local_tools(self, settings: Settings) -> Iterator[Tool]:
-        """Yield the tools that the settings choose."""
         chosen = chosen_tools(settings.document_tools)
         for tool in build_local_tools(self._tool_parts(settings)):
             if not is_turned_off(tool.spec.name, chosen):
@@ -314,7 +306,7 @@ class Gateway:
             yield connection
 
     def embed_document(self, key: Key) -> None:
-        """Request the vectors of a document, which are made in the background."""
+        """Request the vectors of a document, which are computed in the background."""
         if self.meaning is not None:
             self.meaning.maker.request(key)
 
@@ -325,7 +317,6 @@ class Gateway:
             await self.meaning.aclose()
 
     async def _run_documents(self) -> None:
-        """Follow the documents, index them, and make missing vectors, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.documents.run())
             group.create_task(self.search_indexes.run())
@@ -404,7 +395,7 @@ class Gateway:
 def _take_records(
     telemetry: CallTelemetry, recent_calls: RecentCalls | None, *, is_traced: bool
 ) -> Callable[[CallRecord], None]:
-    """Return what takes the record of each call that is over: only what the settings want."""
+    """Return the consumer of finished calls' records, with the parts that the settings enable."""
     takers = [telemetry.log_end]
     if is_traced:
         takers.append(describe_call)

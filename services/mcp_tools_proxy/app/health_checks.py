@@ -1,4 +1,4 @@
-"""Builds the readiness report: the check of each dependency."""
+"""Builds the readiness report with the check of each dependency."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.documents.retrieval_client import RetrievalClient
 
 PROBLEMS_SHOWN = 20
-"""Configuration problems listed in a readiness report."""
+"""Limit of configuration problems in a readiness report."""
 
 
 def build_health(
     settings: Settings, gateway: Gateway, remote: Callable[[], RemoteStatus] | None
 ) -> Health:
-    """Build the report of the gateway; ``remote`` returns the state of a backend, if one is set."""
+    """Build the report of the gateway; ``remote`` returns the state of a backend, if any."""
     checks: dict[str, ReadinessCheck] = {
         "documents": gateway.documents.readiness,
         "limit_store": lambda: _limit_store_check(gateway.limiter),
@@ -62,7 +62,6 @@ def _is_ok(check: ReadinessCheck) -> bool:
 
 
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
-    """Return why every request of ``caller`` would be refused now, None if it would not."""
     try:
         gateway.registry.current.access_rules.permissions_of(caller)
     except ProxyError as error:

@@ -77,7 +77,7 @@ READABLE_BY_PAGES = (
     *("ETag", "Mcp-Session-Id", "RateLimit", "RateLimit-Policy", "Retry-After"),
     *("WWW-Authenticate", "X-Trace-Id"),
 )
-"""Response headers that web pages of ``allowed_origins`` may read (CORS)."""
+"""Response headers that web pages of ``allowed_origins`` can read (CORS)."""
 
 
 def create_app(
@@ -85,7 +85,7 @@ def create_app(
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` replaces the network in tests.
 
-    In ``app.state`` are ``gateway``, ``mcp_endpoints``, and, if any, ``connector`` and ``console``.
+    ``app.state`` has ``gateway``, ``mcp_endpoints``, and, if any, ``connector`` and ``console``.
     Raises ValueError for an unusable limit store URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
@@ -111,7 +111,7 @@ def create_app(
         finally:
             if console is not None:
                 await console.aclose()
-            flush_logs()  # uvicorn may end the process by the signal it received
+            flush_logs()  # uvicorn can end the process by the signal it received
 
     app = DescribedApp(
         title=settings.app_name,
@@ -278,7 +278,6 @@ def _tokens_file(gateway: Gateway) -> TokenFileVerifier | None:
 
 
 def _page_routes(gateway: Gateway, refusals: RequestRefusals) -> Sequence[Route]:
-    """Return the routes of the pages where users sign in to servers."""
     pages = gateway.user_sign_ins.pages
     return () if pages is None else pages.routes(refusals)
 
@@ -289,10 +288,9 @@ def _console(
     routes: Sequence[DirectRoute],
     refusals: RequestRefusals,
 ) -> "Console | None":
-    """Build the console, which makes its requests to ``routes``; None if it is off."""
     if not settings.console:
         return None
-    # its libraries cost time and memory
+    # its libraries take time and memory
     from mcp_tools_proxy.app.console import build_console  # noqa: PLC0415
 
     return build_console(settings, gateway, routes, refusals)
@@ -310,14 +308,12 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
 
 
 def _connector(settings: Settings, gateway: Gateway) -> "Connector | None":
-    """Build the connector; None if no backend is configured."""
     if settings.remote_address is None:
         return None
     return build_connector(settings, gateway, settings.remote_address)
 
 
 def _protected_resource(settings: Settings) -> ProtectedResource | None:
-    """Return how MCP clients find out where to sign in; None if they do not."""
     if settings.mcp_resource is None or settings.jwt_issuer is None:
         return None
     return ProtectedResource(
@@ -352,9 +348,9 @@ def _mcp_endpoints(
 
 
 def _shared_sessions(settings: Settings, replica: str) -> "SharedSessions | None":
-    """Return by what replicas tell each other of sessions; None where they cannot.
+    """Return the session store shared by replicas; None without Redis and session keys.
 
-    They can with keys, by which each reads the others' session ids, and Redis. Raises ValueError.
+    With the keys, each replica reads the others' session ids. Raises ValueError.
     """
     url = settings.rate_limit_storage_url
     if not settings.session_keys or url is None:

@@ -1,4 +1,4 @@
-"""Opens what keeps logins to servers, unfinished sign-ins and the console's sessions."""
+"""Opens the stores of logins to servers, unfinished sign-ins and console sessions."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StoredLoginAccess:
-    """The stored logins of the servers that there are, and of those that there were."""
+    """The stored logins of current and former servers."""
 
     def __init__(
         self, oauth: "Lazy[OAuthAccess]", configuration: Callable[[], Configuration]
@@ -31,7 +31,7 @@ class StoredLoginAccess:
         self._configuration = configuration
 
     def is_of_users(self, server_id: str) -> bool:
-        """Return whether each user signs in to this server herself."""
+        """Return whether each user signs in to this server separately."""
         config = self._configuration().servers.get(server_id)
         auth = None if config is None else config.auth
         return auth is not None and auth.grant.needs_person and auth.login_for is LoginFor.USER
@@ -39,12 +39,12 @@ class StoredLoginAccess:
     async def logins_of(
         self, tenant_id: str, *, user_id: str | None = None
     ) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment, or those of one user."""
+        """Return the logins of a tenant ("" is the deployment) or of one user."""
         logins = (await self._oauth.open()).parts.logins
         return () if logins is None else await logins.facts(tenant_id, user_id=user_id)
 
     async def sign_out(self, owner: LoginOwner) -> bool:
-        """Revoke and forget a login; return whether there was one."""
+        """Revoke and delete a login; return whether it existed."""
         from mcp_tools_proxy.downstream.oauth.server_sign_in import sign_out  # noqa: PLC0415 - slow
 
         config = self._configuration().servers.get(owner.server_id)
@@ -54,14 +54,14 @@ class StoredLoginAccess:
 def build_login_access(
     logins: "OpenLogins", oauth: "Lazy[OAuthAccess]", configuration: Callable[[], Configuration]
 ) -> LoginAccess | None:
-    """Build what lists logins and ends them; None where none are kept."""
+    """Build the access to logins; None if logins are not stored."""
     return StoredLoginAccess(oauth, configuration) if logins.are_possible else None
 
 
 class OpenLogins:
-    """Opens the store when it is first needed: in PostgreSQL where documents are, else in files.
+    """Opens the store on first use: in PostgreSQL if documents are there, otherwise in files.
 
-    ``quota`` limits the logins of one tenant.
+    ``quota`` limits the logins of a tenant.
     """
 
     def __init__(self, settings: Settings, *, quota: Quota | None = None) -> None:
@@ -71,13 +71,13 @@ class OpenLogins:
 
     @property
     def are_possible(self) -> bool:
-        """Whether there is a key to seal logins with."""
+        """Whether a key to seal logins is configured."""
         return bool(self._settings.credentials_key)
 
     def open(self) -> "tuple[LoginStore, LoginSealer] | None":
-        """Return the store, and what seals logins; None without a key.
+        """Return the store and the sealer of logins; None without a key.
 
-        Modules are imported where they are used: those of PostgreSQL and of ciphers load slowly.
+        Modules are imported locally: those of PostgreSQL and ciphers are slow to load.
         """
         if not self.are_possible:
             return None
@@ -92,7 +92,7 @@ class OpenLogins:
             await self._database.close()
 
     def database(self) -> "Database | None":
-        """Return the database where documents are in PostgreSQL, opened at its first use."""
+        """Return the database on first use, if documents are in PostgreSQL."""
         url = self._settings.documents_url
         if url is None:
             return None

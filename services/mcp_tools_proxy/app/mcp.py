@@ -25,7 +25,7 @@ def build_server(
 ) -> GatewayMcpServer:
     """Build a server over the gateway.
 
-    With ``one_tenant`` all callers are of the same tenant, which may then use all streams.
+    With ``one_tenant`` all callers belong to one tenant, which can then use all streams.
     """
     limit = settings.max_sessions
     return GatewayMcpServer(
@@ -42,7 +42,7 @@ def build_server(
 
 
 def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
-    """Return the caller of all that the remote backend sends."""
+    """Return the caller for everything that the remote backend sends."""
     return mcp_callers(settings, gateway.authenticator).resolve_trusted(
         AssertedIdentity(
             tenant_id=settings.remote_tenant_id,
@@ -56,7 +56,7 @@ def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
 
 
 def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connector":
-    """Build the connector to the backend at ``url``. Raises ValueError for a bad CA file."""
+    """Build the connector to the backend at ``url``. Raises ValueError for an invalid CA file."""
     # aiohttp is slow to import
     from mcp_tools_proxy.mcp.connector.connector import Connector, ConnectorRules  # noqa: PLC0415
     from mcp_tools_proxy.mcp.connector.websocket_link import LinkRules  # noqa: PLC0415
@@ -85,7 +85,7 @@ def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connecto
         rules,
         _token(settings),
         MessageSessions(server, caller),
-        # many backends list once and never again
+        # many backends list only once
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         on_frame_ignored=record_ignored,
         metrics=gateway.metrics,
@@ -93,9 +93,9 @@ def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connecto
 
 
 def _tls_context(settings: Settings, url: str) -> ssl.SSLContext | None:
-    """Return the TLS context for the backend (custom CA file or system store); None for ws://.
+    """Return the TLS context for the backend; None for ws://.
 
-    Raises ValueError for a bad CA file.
+    Raises ValueError for an invalid CA file.
     """
     if not url.startswith("wss:"):
         return None

@@ -1,4 +1,4 @@
-"""Opens what a sign-in to one server needs, for commands that run without a gateway."""
+"""Opens a sign-in to one server, for commands that run without a gateway."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,16 +20,16 @@ from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote
 
 FAILURES = (IssuerUnavailable, OAuthRefused, InvalidConfig)
-"""What a sign-in may end with; each has one line for an operator."""
+"""Failures of a sign-in; each has one line for an operator."""
 
 
 class NoSignIn(Exception):
-    """There is nothing to sign in to; the message is one line, for a person."""
+    """The server has no sign-in; the message is one line for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSignIn:
-    """A sign-in to one server, and in whose name it is."""
+    """A sign-in to a server, with its owner."""
 
     sign_in: SignIn
     owner: LoginOwner
@@ -62,7 +62,7 @@ async def open_sign_in(
 async def list_logins(
     settings: Settings, tenant_id: str, *, reseal: bool = False
 ) -> Sequence[LoginFacts]:
-    """Return the logins of a tenant, of "" those of the deployment, sealed anew if wanted."""
+    """Return the logins of a tenant ("" is the deployment); with ``reseal``, reseal them first."""
     async with _opened_parts(settings) as parts:
         if parts.logins is None:
             return ()

@@ -1,7 +1,7 @@
-"""Builds what a setting turns on: its packages are imported only then, as they are slow to import.
+"""Builds optional parts; imports their packages only then, since that is slow.
 
-Packages of an extra may be missing, too. What a server needs is opened with the first one: the SDK
-and aiohttp take half a second and 40 MB, which a gateway without servers need not spend.
+Packages of an extra can be missing. Packages for servers are imported with the first server: the
+SDK and aiohttp take half a second and 40 MB.
 """
 
 import asyncio
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 OpenedT = TypeVar("OpenedT", bound=AsyncResource)
 
 _IMPORTING = Lock()
-"""Two threads that import packages of a circle, such as the SDK's, do not wait for each other: one
-of them gets a module that is half imported, and an ImportError."""
+"""Two threads that import packages with circular imports, such as the SDK's, do not wait for each
+other: one gets a partially imported module and an ImportError.
+"""
 
 
 class Lazy(AsyncResource, Generic[OpenedT]):
-    """An object that is opened when it is first needed; ``build`` imports its module.
+    """An object that is opened on first use; ``build`` imports its module.
 
-    That is done in a thread, as an import would stop the event loop, and one at a time.
+    That runs in a thread, as an import would block the event loop, and one at a time.
     """
 
     def __init__(self, build: Callable[[], OpenedT]) -> None:
@@ -78,7 +79,7 @@ class Lazy(AsyncResource, Generic[OpenedT]):
 
 
 def build_dialer(settings: Settings) -> "Lazy[Dialer]":
-    """Build what connects to servers."""
+    """Build the dialer of servers."""
 
     def build() -> "Dialer":
         from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer  # noqa: PLC0415
@@ -89,11 +90,11 @@ def build_dialer(settings: Settings) -> "Lazy[Dialer]":
 
 
 _UNAUTHENTICATED_FILES = 4
-"""Renamed files of unauthenticated requests that are kept."""
+"""Limit of kept rotated files of unauthenticated requests."""
 
 
 def build_audit(settings: Settings) -> AuditTrail:
-    """Build the audit; nothing is opened. Raises ValueError for an unusable key."""
+    """Build the audit without opening it. Raises ValueError for an unusable key."""
     path = settings.audit_path
     if path is None:
         return AuditTrail()
@@ -118,13 +119,13 @@ def build_audit(settings: Settings) -> AuditTrail:
 
 
 LAST_EXPORT_S = 2.0
-"""Seconds that the end waits for the last spans to be exported, at most."""
+"""Limit of seconds for exporting the last spans at the end."""
 
 
 def build_tracer(settings: Settings, metrics: Metrics) -> Tracer:
-    """Build the tracer: OpenTelemetry's where an OTLP endpoint is set, else none.
+    """Build OpenTelemetry's tracer if an OTLP endpoint is set, otherwise a NoTracer.
 
-    Raises ValueError where the packages for traces are missing.
+    Raises ValueError if the packages for traces are missing.
     """
     setting = settings.traces_variable
     if setting is None:
@@ -154,7 +155,7 @@ class UnconfiguredRetrieval:
 def build_retrieval_client(
     settings: Settings, metrics: Metrics, transport: "AsyncBaseTransport | None"
 ) -> "RetrievalClient | None":
-    """Build the client of the Retrieval Service; None where none is configured."""
+    """Build the client of the Retrieval Service, if configured."""
     url = settings.retrieval_window_url
     if url is None or settings.windows_are_local:
         return None
@@ -179,9 +180,9 @@ def build_meaning(
     metrics: Metrics,
     transport: "AsyncBaseTransport | None" = None,
 ) -> "MeaningSearch | None":
-    """Build the search by meaning; None where it is off.
+    """Build the search by meaning; None if it is off.
 
-    Raises ValueError where the package for it is missing.
+    Raises ValueError if the package for it is missing.
     """
     client = build_embeddings_client(settings, metrics, transport)
     if client is None:
@@ -204,9 +205,9 @@ def build_embeddings_client(
     metrics: Metrics,
     transport: "AsyncBaseTransport | None" = None,
 ) -> "EmbeddingsClient | None":
-    """Build the client of the service; None where none is set.
+    """Build the client of the embeddings service, if configured.
 
-    Raises ValueError where the package for vectors is missing.
+    Raises ValueError if the package for vectors is missing.
     """
     url, model = settings.embeddings_url, settings.embeddings_model
     if url is None or model is None:
@@ -228,7 +229,7 @@ def build_embeddings_client(
 
 
 def build_record_store(settings: Settings) -> RecordStore:
-    """Build the store: in Redis where one is set, else in this process.
+    """Build the store: in Redis if configured, otherwise in this process.
 
     Raises ValueError for an unusable URL.
     """
@@ -258,7 +259,7 @@ def build_record_store(settings: Settings) -> RecordStore:
 
 @contextmanager
 def _extra(name: str, setting: str, *, packages: str) -> Iterator[None]:
-    """Import the packages of an extra inside; raise ValueError where they are missing."""
+    """Import the packages of an extra inside; raise ValueError if they are missing."""
     try:
         yield
     except ModuleNotFoundError:

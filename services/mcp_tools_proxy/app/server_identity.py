@@ -1,4 +1,4 @@
-"""Builds what servers are told of callers: secrets, and assertions that the gateway signs."""
+"""Builds the caller data for servers: secrets, and assertions that the gateway signs."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
-    """Read the keys that sign assertions; None if none are set. Raises ValueError."""
+    """Read the keys that sign assertions, if configured. Raises ValueError."""
     if settings.signing_key_file is None:
         return None
     # the libraries for keys are slow to load
@@ -32,7 +32,7 @@ def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
 
 
 def build_filler(settings: Settings) -> TextFiller:
-    """Build what fills in texts of mcp.json, with the secrets of the folder."""
+    """Build the filler of texts in mcp.json, with the secrets of the folder."""
     folder = settings.secrets_dir
     return TextFiller(None if folder is None else SecretFiles(folder))
 
@@ -43,7 +43,7 @@ def build_oauth(
     logins: OpenLogins,
     changes: LoginChanges | None = None,
 ) -> "Lazy[OAuthAccess]":
-    """Build what has the tokens for servers; ``changes`` records those of logins."""
+    """Build the source of tokens for servers; ``changes`` records changes of logins."""
 
     def build() -> "OAuthAccess":
         from mcp_tools_proxy.downstream.oauth.session_tokens import open_oauth  # noqa: PLC0415 - slow
@@ -67,7 +67,7 @@ def build_caller_values(
     filler: TextFiller,
     oauth: "Lazy[OAuthAccess]",
 ) -> CallerValues:
-    """Build what fills in the texts of mcp.json for callers, and has their tokens."""
+    """Build the caller values for texts of mcp.json, and the callers' tokens."""
     if keys is None or settings.public_url is None:
         return CallerValues(filler, oauth=oauth.open)
     from mcp_tools_proxy.auth.signing_keys import AssertionSigner  # noqa: PLC0415 - see above

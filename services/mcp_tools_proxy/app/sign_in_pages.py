@@ -1,4 +1,4 @@
-"""Builds the pages by which users sign in to servers, and the gateway's own client of an issuer."""
+"""Builds the sign-in pages for servers, and the gateway's client at the callers' issuer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSignIns:
-    """By what users sign in to servers; all None where there are no pages."""
+    """Sign-ins of users to servers; all fields are None without sign-in pages."""
 
     pages: LoginPages | None = None
     offers: SignInOffers | None = None
@@ -73,7 +73,7 @@ def build_user_sign_ins(
         lambda token: authenticator.authenticate(f"Bearer {token}"),
         find_server,
         redirect_uri=redirect_uri,
-        # issuers fetch it by https alone (and so register the gateway on a loopback address)
+        # issuers fetch it over https only (and so register the gateway on a loopback address)
         metadata_url=metadata_url if pages_url.startswith("https:") else None,
     )
     document = {

@@ -1,4 +1,4 @@
-"""The checks of a start that need more than the settings, and what the log says of its address."""
+"""Start checks that need more than the settings, and warnings about the listening address."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 def check_start(settings: Settings, *, listens: bool = True) -> None:
-    """Check the documents' database, and if it ``listens`` the console.
+    """Check the documents' database, and, if it ``listens``, the console.
 
     Blocks, in a thread without an event loop. Raises ValueError.
     """
@@ -35,7 +35,7 @@ def check_start(settings: Settings, *, listens: bool = True) -> None:
 
 
 def warn_of_exposure(settings: Settings) -> None:
-    """Log what clients of other machines may do that reach the address."""
+    """Log the risks of an address that other machines can reach."""
     if is_loopback(settings.host):
         return
     if not settings.allowed_hosts:
@@ -65,14 +65,14 @@ AS_ROOT = (
 
 
 def process_warnings(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what this machine and this user cannot keep apart, for the start of the service."""
+    """Yield warnings about missing isolation on this machine, for the start of the service."""
     if os.geteuid() == 0 and _is_container(environment):
         yield AS_ROOT
     yield from confinement_warnings()
 
 
 def confinement_warnings() -> Iterator[str]:
-    """Yield what this machine cannot confine; without the user, who may be another in service."""
+    """Yield warnings about missing confinement, regardless of the user."""
     lack = missing_for(read=True, write=True, calls=True)
     if lack is not None:
         yield (
@@ -98,9 +98,9 @@ def check_console(settings: Settings) -> None:
 
 
 def needs_one_time_address(settings: Settings) -> bool:
-    """Return whether no operator can sign in to the console by a token or at an issuer.
+    """Return whether no operator can sign in to the console with a token or at an issuer.
 
-    A JWT whose claim gives rights signs in where it is pasted, too: no issuer's pages are needed.
+    A JWT whose claim grants rights can be pasted, so it needs no sign-in pages.
     """
     has_jwt = settings.auth_mode == "jwt" and settings.jwt_operator_claim is not None
     return (

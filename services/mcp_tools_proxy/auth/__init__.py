@@ -1,5 +1,5 @@
-"""Authentication: who calls, from bearer tokens of a file, JWTs, and asserted identities.
+"""Authentication of callers: bearer tokens of a file, JWTs, and asserted identities.
 
-``CallerResolver`` decides for every entry of the gateway; ``Authenticator`` checks tokens, and the
-other modules verify them.
+``CallerResolver`` resolves the callers of every entry; ``Authenticator`` checks tokens, which the
+other modules verify.
 """

@@ -1,4 +1,4 @@
-"""Checks bearer tokens: those of callers, where they need one, and those of operators."""
+"""Checks bearer tokens of callers and operators."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal, TokenVerif
 
 
 class Authenticator:
-    """Finds out what a bearer token proves.
+    """Authenticates bearer tokens.
 
-    Without a ``verifier`` (``auth_mode`` none) callers need no token: for trusted networks. The
-    tokens of ``operators`` are good wherever callers' tokens are.
+    Without a ``verifier`` (``auth_mode`` none), callers need no token: for trusted networks. Tokens
+    of ``operators`` are valid wherever callers' tokens are.
     """
 
     def __init__(
@@ -38,10 +38,11 @@ class Authenticator:
         return self.operators.find(token) or await self._verifier.verify(token)
 
     async def is_operator(self, authorization: str | None) -> bool:
-        """Check the token where callers need one; return whether operators' details are shown.
+        """Check the token if callers need one; return whether the caller can see operators'
+        details.
 
-        They are to whoever has the right PRESETS and belongs to no tenant, since errors of servers
-        may be about any tenant's calls, and to everybody where callers need no token. Raises
+        They are for tokens with the right PRESETS and without a tenant, since errors of servers can
+        concern any tenant's calls. Every caller sees them if callers need no token. Raises
         Unauthenticated.
         """
         principal = await self.authenticate(authorization)
@@ -51,12 +52,12 @@ class Authenticator:
 
 
 def proven_of(principal: Principal) -> Mapping[str, str]:
-    """Return the log fields of a caller whose token is good and whose request is refused."""
+    """Return the log fields of a caller with a valid token whose request is refused."""
     tenant = {} if principal.tenant_id is None else {"tenant_id": principal.tenant_id}
     return {**tenant, **principal.token_log_fields}
 
 
 def bearer_token(authorization: str | None) -> str | None:
-    """Return the token of an ``Authorization`` header's value; None if it has none."""
+    """Return the token of an ``Authorization`` header's value, if any."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None

@@ -1,6 +1,6 @@
-"""Finds out who calls: the one place for the HTTP API, MCP over HTTP, stdio and the connector.
+"""Resolves the caller of requests for the HTTP API, MCP over HTTP, stdio and the connector.
 
-It also reads the headers that identify the caller of a request.
+Also parses the headers that identify the caller.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -24,13 +24,12 @@ from mcp_tools_proxy.domain.identity import (
 from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, MAX_ROLES, document_ids, is_identifier
 
 CALLER = "mcp_tools_proxy.caller"
-"""Key in the ASGI scope for the caller, once known: a refusal is logged with the caller."""
+"""Key in the ASGI scope for the resolved caller, which refusals are logged with."""
 
 PRINCIPAL = "mcp_tools_proxy.principal"
 """Key in the ASGI scope for the principal of a request whose token was checked."""
 
 Scope = MutableMapping[str, Any]
-"""ASGI's description of a request."""
 
 T = TypeVar("T")
 
@@ -42,10 +41,9 @@ def _unknown_origin(_scope: Scope) -> Origin:
 class CallerResolver:
     """Resolves the callers of one entry; its parameters are the rules of that entry.
 
-    ``default_tenant_id`` is the tenant of a caller that names none, where callers need no token.
-    With ``admits_operators`` an operator's token, which belongs to no tenant, stands for a caller
-    without a tenant; otherwise such a token is refused. ``origin_of`` reads where a request comes
-    from.
+    ``default_tenant_id`` is the tenant of callers that name none and need no token. With
+    ``admits_operators``, an operator's token without a tenant is a caller without a tenant;
+    otherwise it is refused. ``origin_of`` returns the origin of a request.
     """
 
     def __init__(
@@ -62,12 +60,12 @@ class CallerResolver:
         self._origin_of = origin_of
 
     async def resolve(self, scope: Scope, asserted: AssertedIdentity = NO_ASSERTION) -> Caller:
-        """Return the caller of an HTTP request, and keep it in ``scope`` under CALLER.
+        """Return the caller of an HTTP request, and store it in ``scope`` under CALLER.
 
-        ``asserted`` is what the body, query or path asserts besides the headers. Raises
-        InvalidRequest for a malformed header; Unauthenticated; Forbidden if headers and
-        ``asserted`` differ, or the token does not allow what they say; AgentRequired if the token
-        is for several agents and none is named.
+        ``asserted`` is the assertion of the body, query or path. Raises InvalidRequest for a
+        malformed header; Unauthenticated; Forbidden if headers and ``asserted`` differ or the token
+        does not allow them; AgentRequired if the token is for several agents and the request names
+        none.
         """
         caller = scope[CALLER] = await self._identify(scope, asserted, scope.get(PRINCIPAL))
         if caller.tenant_id == NO_TENANT and not self._may_be_tenantless:
@@ -77,7 +75,7 @@ class CallerResolver:
     async def revalidate(self, scope: Scope, asserted: AssertedIdentity, caller: Caller) -> None:
         """Raise ProxyError if the sender of a request is no longer ``caller``.
 
-        A token may expire, or be given to another user, while a stream stays open for hours.
+        A token can expire, or be assigned to another user, while a stream stays open for hours.
         """
         if await self._identify(scope, asserted) != caller:
             raise Forbidden("this session was opened by another caller; connect again")
@@ -85,7 +83,7 @@ class CallerResolver:
     def resolve_trusted(
         self, asserted: AssertedIdentity, origin: Origin = UNKNOWN_ORIGIN
     ) -> Caller:
-        """Return the caller that settings or command line name: they need no token."""
+        """Return the caller named by settings or command line, which need no token."""
         return Caller(
             tenant_id=asserted.tenant_id or self._default_tenant_id,
             user_id=asserted.user_id or "",
@@ -96,10 +94,9 @@ class CallerResolver:
         )
 
     async def resolve_own(self, scope: Scope, asserted: AssertedIdentity) -> Caller | None:
-        """Return the caller of a request that a JWT proves to be in its sender's own name.
+        """Return the caller of a request if a JWT proves that the sender is that user.
 
-        None if it is in another name: of another user, or with a role that the JWT does not grant.
-        Raises as ``resolve``.
+        None for another user, or for a role that the JWT does not grant. Raises as ``resolve``.
         """
         authorization, _ = read_headers(scope["headers"])
         sender = await self._authenticator.authenticate(authorization)
@@ -112,10 +109,10 @@ class CallerResolver:
     def resolve_stand_in(
         self, scope: Scope, asserted: AssertedIdentity, operator: Principal
     ) -> Caller:
-        """Return the caller that an operator with the right ``run`` stands in for.
+        """Return the caller that an operator with the right ``run`` acts for.
 
-        No JWT is his, so none is exchanged for tokens. What the operator's own token limits, agents
-        and documents, stays so. Raises Forbidden, AgentRequired.
+        The caller has no JWT, so none is exchanged for tokens. Limits of the operator's token on
+        agents and documents apply. Raises Forbidden, AgentRequired.
         """
         return Caller(
             tenant_id=asserted.tenant_id or NO_TENANT,
@@ -135,7 +132,7 @@ class CallerResolver:
     async def _identify(
         self, scope: Scope, asserted: AssertedIdentity, principal: Principal | None = None
     ) -> Caller:
-        """Return the sender of a request; the token is checked unless it has proven a principal."""
+        """Return the sender of a request; without ``principal``, the token is checked."""
         authorization, by_headers = read_headers(scope["headers"])
         if principal is None:
             principal = await self._authenticator.authenticate(authorization)
@@ -154,7 +151,6 @@ class CallerResolver:
 
 
 def _jwt_of(principal: Principal, authorization: str | None) -> CallerJwt | None:
-    """Return the JWT of a request, if it proves a tenant and a user."""
     if principal.jwt is None or principal.own_name is None:
         return None
     issuer, expires_at = principal.jwt
@@ -165,12 +161,11 @@ def _jwt_of(principal: Principal, authorization: str | None) -> CallerJwt | None
 def _from_token(
     principal: Principal, asserted: AssertedIdentity, *, origin: Origin, jwt: CallerJwt | None
 ) -> Caller:
-    """Build the caller; assertions count only where the token leaves a field open.
+    """Build the caller; assertions count only if the token leaves a field open.
 
-    Roles are open only to a token that asserts users. One that merely names no user has its own
-    roles: else whoever holds it could take any role. Documents are those of both.
-
-    Raises Forbidden, AgentRequired.
+    Roles are open only for a token that asserts users. A token that only lacks a user has fixed
+    roles; otherwise its holder could claim any role. Documents must be allowed by both. Raises
+    Forbidden, AgentRequired.
     """
     if asserted.tenant_id is not None and principal.tenant_id is None:
         raise Forbidden(
@@ -215,9 +210,9 @@ def _agent(allowed: frozenset[str] | None, asserted: str | None) -> str | None:
 
 
 def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
-    """Merge what two parts of a request assert. Raises Forbidden if they differ.
+    """Merge the assertions of two parts of a request. Raises Forbidden if they differ.
 
-    Documents may differ: those are left that both parts name.
+    Documents can differ: those in both parts remain.
     """
     if one is NO_ASSERTION or other is NO_ASSERTION:
         return other if one is NO_ASSERTION else one
@@ -246,11 +241,9 @@ AUTHORIZATION = "Authorization"
 _AUTHORIZATION_KEY = AUTHORIZATION.lower().encode()
 
 MAX_CACHED = 1_000
-"""Assertions that are kept: a caller's headers say the same each time."""
 
 MAX_CACHED_BYTES = 1024
-"""Headers that have more together are read again each time: 1,000 requests with 60 kB of roles each
-kept 1.2 GB."""
+"""Longer headers are not cached: 1,000 requests with 60 kB of roles each kept 1.2 GB."""
 
 _NAMES = {
     name.lower().encode(): name
@@ -275,11 +268,11 @@ def read_authorization(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
 def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
     """Return the value of ``Authorization`` and the identity that the ``X-*`` headers assert.
 
-    ``raw`` are ASGI's pairs, names in lower case. The values of ``X-*-Id`` are UTF-8 identifiers
-    (contract §1, input rules). ``X-User-Roles`` has roles separated by commas; what is in a role
-    beside printable ASCII, and its commas and percent signs, are percent-encoded. ``X-Documents``
-    has ids in the same form; empty, it names no document. Raises InvalidRequest naming the header,
-    also for a repeated one: a proxy in front may have checked the other value.
+    ``raw`` are ASGI's pairs, names in lower case. Values of ``X-*-Id`` are UTF-8 identifiers
+    (contract §1, input rules). ``X-User-Roles`` is comma-separated; commas, percent signs, and
+    everything other than printable ASCII in a role are percent-encoded. ``X-Documents`` has ids in
+    the same form; if empty, it allows no document. Raises InvalidRequest naming the header, also
+    for a repeated one: a proxy in front may have checked the other value.
     """
     by_key = dict(raw)
     if len(by_key) != len(raw):
@@ -298,13 +291,12 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> tuple[str | None, Assert
         read = _assertion if is_short else _assertion.__wrapped__
         names = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER)
         assertion = read(*map(found.get, names))
-    if documents is not None:  # not cached: long, and of one conversation
+    if documents is not None:  # not cached: long, and specific to one conversation
         assertion = replace(assertion, documents=_documents(documents))
     return (None if authorization is None else authorization.decode("latin-1")), assertion
 
 
 def _refuse_repeated(raw: Sequence[tuple[bytes, bytes]]) -> None:
-    """Raise InvalidRequest if one of the headers that are read here is given twice."""
     seen = set()
     for key, _ in raw:
         if key in seen:
@@ -364,7 +356,6 @@ def _documents(value: bytes) -> frozenset[str]:
 
 
 def _texts(name: str, value: bytes) -> list[str]:
-    """Return the texts of a header that has several, each percent-encoded."""
     try:
         return [unquote_to_bytes(part.strip(b" \t")).decode() for part in value.split(b",")]
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Signature algorithms of JWTs, and the principal of a JWT's verified claims."""
+"""Signature algorithms of JWTs, and the principal of verified claims."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_id
 ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""All with a public key: a shared secret would let every holder issue tokens."""
+"""Public-key algorithms only: with a shared secret, every holder could issue tokens."""
 
 
 Claims = Mapping[str, object]
@@ -22,21 +22,21 @@ Claims = Mapping[str, object]
 _OF_ONE_TOKEN = frozenset(
     ("exp", "iat", "nbf", "jti", "at_hash", "c_hash", "uti", "aio", "rh")
 )  # the last three are Microsoft Entra's
-"""Claims that differ in each token of one sign-in, and grant nothing."""
+"""Claims that differ between the tokens of one sign-in, and grant nothing."""
 
 
 class InvalidClaims(Exception):
-    """The claims are not acceptable; the message is one line that names a claim and no value."""
+    """The claims are not acceptable; the message is one line that names a claim without values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimNames:
-    """The claims that name the tenant, the user, the roles and the agents.
+    """Names of the claims for tenant, user, roles and agents.
 
-    A name with dots that is no claim is a path: ``realm_access.roles`` is ``roles`` in
-    ``realm_access``. With ``user`` None tokens name no user. ``documents`` lists the only documents
-    that a token is for; None limits none. ``operator`` lists the rights of an operator, and the
-    role ``admin_role`` grants PRESETS; where these are None they grant nothing.
+    A dotted name that is not a claim is a path: ``realm_access.roles`` is ``roles`` in
+    ``realm_access``. With ``user`` None, tokens name no user. ``documents`` limits the documents of
+    a token. ``operator`` lists an operator's rights, and the role ``admin_role`` grants PRESETS.
+    Any of these three can be None.
     """
 
     tenant: str = "tenant_id"
@@ -49,17 +49,17 @@ class ClaimNames:
 
 
 def claims_digest(claims: Claims) -> str:
-    """Return the SHA-256 of the claims, equal for the tokens that one sign-in is renewed with.
+    """Return the SHA-256 of the claims, equal for all tokens of one sign-in.
 
-    All claims count, not only those of roles and documents: an issuer may derive what a server
-    allows from any of them, such as ``scope``.
+    All claims count, not only roles and documents: an issuer can derive permissions on a server
+    from any of them, such as ``scope``.
     """
     counted = {name: claims[name] for name in claims if name not in _OF_ONE_TOKEN}
     return sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 
 def check_times(claims: Claims, now: float, leeway_s: float) -> float:
-    """Check ``exp``, ``nbf`` and ``iat``, and return when the claims expire, in seconds since 1970.
+    """Check ``exp``, ``nbf`` and ``iat``; return the expiry with leeway, in seconds since 1970.
 
     Raises InvalidClaims for a token that has expired, never expires, or is not valid yet.
     """
@@ -80,9 +80,9 @@ def check_times(claims: Claims, now: float, leeway_s: float) -> float:
 def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     """Return the principal of verified claims.
 
-    A token without the claim of agents may be used with any agent, and one without that of
-    documents for all. Raises InvalidClaims for a claim
-    of an unexpected type, and for a token that has neither a tenant nor a right.
+    A token without the claim of agents is valid for any agent, and without that of documents for
+    all. Raises InvalidClaims for a claim of an unexpected type, and for a token with neither a
+    tenant nor a right.
     """
     roles = _strings(claims, names.roles, split=True) or ()
     agents = _strings(claims, names.agents, split=False)
@@ -113,7 +113,7 @@ def _documents(claims: Claims, name: str | None) -> frozenset[str] | None:
 
 
 def _rights(claims: Claims, names: ClaimNames, roles: Collection[str]) -> frozenset[OperatorRight]:
-    """Return an operator's rights; a word that is none, such as another product's, is skipped."""
+    """Return an operator's rights; unknown words, as of another product, are skipped."""
     words: set[str] = set()
     if names.operator is not None:
         words.update(_strings(claims, names.operator, split=True) or ())

@@ -1,7 +1,7 @@
-"""Parses a JSON Web Key Set into the keys that verify tokens, and follows one in a file.
+"""Parses a JSON Web Key Set into the keys that verify tokens, and watches one in a file.
 
-The key decides the algorithm, never the token: a key is found only under its own algorithms. Else
-an attacker could sign a token with HMAC and the public RSA key as the shared secret.
+The key decides the algorithm, never the token: a key is found only for its algorithms. Otherwise an
+attacker could sign a token with HMAC and the public RSA key as the shared secret.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _CURVES = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",), "Ed255
 
 
 class InvalidJwks(Exception):
-    """The data is no JSON Web Key Set; the message is one line without its content."""
+    """The data is not a JSON Web Key Set; the message is one line without its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class KeySet:
     unusable: int = 0
 
     def find(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """Return the key for a token's header; None if there is none.
+        """Return the key for a token's header, or None.
 
         A token without a ``kid`` gets a key only if a single key has its algorithm.
         """
@@ -87,7 +87,6 @@ def parse_key_set(data: bytes, allowed: Collection[str]) -> KeySet:
 
 
 def _keys_of(entry: object, allowed: Collection[str]) -> Mapping[tuple[str | None, str], PyJWK]:
-    """Return one entry's key under each of its algorithms; nothing if the entry is unusable."""
     if not isinstance(entry, dict):
         return {}
     kid = entry.get("kid")
@@ -112,7 +111,7 @@ def _is_for_signatures(entry: Mapping[str, object]) -> bool:
 
 
 def _algorithms_of(entry: Mapping[str, object]) -> Sequence[str]:
-    """Return the algorithms of the key's type, or the one of them that ``alg`` names."""
+    """Return the algorithms of the key's type, or the one that ``alg`` names."""
     kind, curve = entry.get("kty"), entry.get("crv")
     own: Sequence[str] = ()
     if kind == "RSA":
@@ -126,7 +125,7 @@ def _algorithms_of(entry: Mapping[str, object]) -> Sequence[str]:
 def _key(public: Mapping[str, object], algorithm: str) -> PyJWK | None:
     try:
         key = PyJWK(dict(public), algorithm)
-    except (PyJWTError, ValueError, TypeError, KeyError):  # ValueError: cryptography's own
+    except (PyJWTError, ValueError, TypeError, KeyError):  # ValueError: from cryptography
         return None
     if isinstance(key.key, RSAPublicKey) and key.key.key_size < MIN_RSA_BITS:
         return None
@@ -139,8 +138,8 @@ log = structlog.get_logger()
 class JwksFile:
     """Holds the keys of ``path``. Call ``load`` once, then keep ``run`` running.
 
-    A file that is no key set leaves the previous keys in place; a file that is missing or cannot be
-    read leaves none.
+    A file that is not a key set leaves the previous keys in place; if it is missing or cannot be
+    read, all keys are removed.
     """
 
     def __init__(self, path: Path, allowed: Collection[str]) -> None:
@@ -161,14 +160,14 @@ class JwksFile:
         await follow(self._path, self._read)
 
     async def refresh(self) -> None:
-        """Do nothing: the file is watched anyway."""
+        """Do nothing, as the file is watched."""
 
     def state(self) -> Mapping[str, object]:
         """Return the state of the keys, for readiness."""
         return state_of(self.keys, source="file", failure=self._failure)
 
     async def _read(self) -> bool:
-        """Read the file; return False if it should be read again although it does not change."""
+        """Read the file; return False if it should be read again without a change."""
         try:
             keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
         except InvalidJwks as error:

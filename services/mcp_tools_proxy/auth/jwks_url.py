@@ -12,19 +12,16 @@ from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_
 from mcp_tools_proxy.system.failure_reasons import connection_reason
 
 REFRESH_S = 300.0
-"""Seconds between two fetches while they succeed: the longest that a removed key stays valid."""
+"""Seconds between successful fetches, which is the longest that a removed key stays valid."""
 
 RETRY_S = 10.0
-"""Seconds after a fetch that failed."""
 
 MIN_REFRESH_GAP_S = 10.0
-"""Least seconds between two fetches for unknown keys, else forged tokens could cause any number."""
+"""Minimum seconds between fetches for unknown keys; otherwise forged tokens cause any number."""
 
 TIMEOUT_S = 5.0
-"""Seconds for one fetch."""
 
 MAX_BYTES = 1024 * 1024
-"""A larger response is refused."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
@@ -32,14 +29,14 @@ log = structlog.get_logger()
 
 
 class _InvalidResponse(Exception):
-    """A response that cannot hold a key set; the message is one line."""
+    """A response without a usable key set; the message is one line."""
 
 
 class JwksUrl:
-    """Holds the keys of ``url``; keep ``run`` running. The last good keys stay while it is down.
+    """Holds the keys of ``url``; keep ``run`` running. The last valid keys stay while it is down.
 
-    No redirect is followed, and proxies of the environment are not used. ``transport`` replaces the
-    network in tests, ``clock`` is monotonic, in seconds.
+    Redirects and proxies of the environment are not used. ``transport`` replaces the network in
+    tests, ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class JwksUrl:
             await self._sleep(REFRESH_S if self._failure is None else RETRY_S)
 
     async def refresh(self) -> None:
-        """Fetch the keys, since a token names an unknown one, unless they were fetched just now."""
+        """Fetch the keys for a token with an unknown key, at most every MIN_REFRESH_GAP_S."""
         async with self._fetch_lock:
             if self._fetched_at is None or self._clock() - self._fetched_at >= MIN_REFRESH_GAP_S:
                 await self._update()
@@ -126,9 +123,9 @@ class JwksUrl:
 
 
 def _trust(url: str) -> ssl.SSLContext:
-    """Load the certificates once, and only for https: it takes tens of milliseconds."""
+    """Load the certificates once, and only for https, as it takes tens of milliseconds."""
     if not url.startswith("https"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without certificates: trusts no server
     trust = httpx.create_ssl_context(trust_env=False)
-    trust.load_default_certs()  # a company's own authority is in the system's store
+    trust.load_default_certs()  # a company's CA is in the system's store
     return trust

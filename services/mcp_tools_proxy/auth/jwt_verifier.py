@@ -30,11 +30,10 @@ MAX_TOKEN_CHARS = 16 * 1024
 """A longer token is refused unread."""
 
 MAX_REMEMBERED = 4096
-"""How many verified tokens are cached."""
 
 
 class KeySource(Protocol):
-    """Holds the issuer's keys. While ``keys`` is the same object, the keys are the same."""
+    """Source of the issuer's keys. ``keys`` is a new object after each change."""
 
     @property
     def keys(self) -> KeySet:
@@ -42,7 +41,7 @@ class KeySource(Protocol):
         ...
 
     async def load(self) -> None:
-        """Read the keys, unless that would need the network."""
+        """Read the keys, unless that needs the network."""
         ...
 
     async def run(self) -> None:
@@ -60,7 +59,7 @@ class KeySource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtRules:
-    """What a token must satisfy; ``leeway_s`` is how far clocks may differ, in seconds."""
+    """Rules for tokens; ``leeway_s`` is the allowed difference between clocks, in seconds."""
 
     issuer: str
     audiences: tuple[str, ...]
@@ -71,7 +70,7 @@ class JwtRules:
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """A verified token of the cache: its principal, its expiry, and the key that verified it."""
+    """A cached token: its principal, its expiry, and the key that verified it."""
 
     principal: Principal
     until: float  # seconds since 1970
@@ -86,9 +85,9 @@ def _now() -> float:
 class JwtVerifier:
     """Verifies JWTs; ``clock`` returns seconds since 1970.
 
-    The algorithm must be allowed and must be the key's own. Keys that a token carries or links to
+    The algorithm must be allowed and must match the key. Keys that a token contains or links to
     (``jwk``, ``jku``, ``x5c``, ``x5u``) are ignored. A verified token is cached by its digest until
-    it expires or its key is no longer the issuer's.
+    it expires or its key is removed.
     """
 
     def __init__(
@@ -99,18 +98,17 @@ class JwtVerifier:
         self._clock = clock
         self._cache: dict[bytes, _Verified] = {}
         self._cache_keys = source.keys
-        """The keys for which ``_cache`` holds."""
 
     def __repr__(self) -> str:
         return f"<JwtVerifier {len(self._cache)} remembered, {self._source!r}>"
 
     @property
     def expiring(self) -> int:
-        """None: the tokens are not kept here."""
+        """0, as JWTs are not stored."""
         return 0
 
     async def load(self) -> None:
-        """Read the keys, unless that would need the network."""
+        """Read the keys, unless that needs the network."""
         await self._source.load()
 
     async def run(self) -> None:
@@ -139,8 +137,8 @@ class JwtVerifier:
     def _find(self, digest: bytes) -> _Verified | None:
         """Return the cached token of a digest; None if it is unknown or expired.
 
-        After a change of the keys the tokens of removed keys are dropped. The others stay, since
-        keys are fetched every few minutes and each verification is expensive.
+        After a change of the keys, only tokens of removed keys are dropped, since keys are fetched
+        every few minutes and each verification is expensive.
         """
         keys = self._source.keys
         if self._cache_keys is not keys:
@@ -150,7 +148,6 @@ class JwtVerifier:
         return known if known is not None and self._clock() < known.until else None
 
     async def _check(self, token: str) -> _Verified:
-        """Check signature and claims. Raises Unauthenticated, InvalidClaims."""
         kid, key = await self._key(token)
         claims = _decode(token, key, self._rules)
         now = self._clock()
@@ -206,7 +203,7 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
             audience=rules.audiences,
             options={
                 "require": ["exp", "iss", "aud"],
-                "verify_exp": False,  # check_times checks times by an injected clock
+                "verify_exp": False,  # check_times uses the injected clock
                 "verify_nbf": False,
                 "verify_iat": False,
             },
@@ -238,7 +235,6 @@ def _has_key(keys: KeySet, known: _Verified) -> bool:
 
 
 def _token_log_fields(claims: Mapping[str, object]) -> Mapping[str, str]:
-    """Return the log fields of a token: its issuer and subject only."""
     named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
     return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}
 

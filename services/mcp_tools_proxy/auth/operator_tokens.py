@@ -1,4 +1,4 @@
-"""The tokens of operators, which are in no file: the admin token, and tokens of this process."""
+"""Tokens of operators that are not in a file: the admin token, and tokens of this process."""
 
 import hmac
 import secrets
@@ -13,14 +13,14 @@ OPERATOR = Principal(
     rights=frozenset(OperatorRight),
     token_log_fields={"token_id": "admin_token"},
 )
-"""The principal of the admin token: it has every right."""
+"""The principal of the admin token, with every right."""
 
 MAX_LOCAL_TOKENS = 100
-"""Tokens of this process that are good at once; one more replaces the oldest."""
+"""Limit of valid tokens of this process; a further one replaces the oldest."""
 
 
 class AdminToken:
-    """The admin token, which only operators know."""
+    """The admin token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -34,9 +34,9 @@ class AdminToken:
 
 
 class LocalTokens:
-    """Tokens that this process has made for itself, and forgets: no file and no log has them.
+    """Temporary tokens that this process issues; they are not in files or logs.
 
-    ``clock`` returns seconds. Only digests are kept.
+    ``clock`` returns seconds. Only digests are stored.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +44,7 @@ class LocalTokens:
         self._issued: dict[bytes, tuple[Principal, float]] = {}
 
     def issue(self, principal: Principal, ttl_s: float) -> str:
-        """Return a new token that proves ``principal`` for so many seconds."""
+        """Return a new token that proves ``principal`` for ``ttl_s`` seconds."""
         token = secrets.token_urlsafe(32)
         while len(self._issued) >= MAX_LOCAL_TOKENS:
             del self._issued[next(iter(self._issued))]
@@ -52,11 +52,11 @@ class LocalTokens:
         return token
 
     def revoke(self, token: str) -> None:
-        """Forget a token, if it is one of ours."""
+        """Revoke a token, if it was issued here."""
         self._issued.pop(_digest(token), None)
 
     def find(self, presented: str) -> Principal | None:
-        """Return what a token proves; None if it is none of ours, or its time is over."""
+        """Return the principal of a token; None if it is unknown or expired."""
         if not self._issued:
             return None
         digest = _digest(presented)
@@ -68,14 +68,14 @@ class LocalTokens:
 
 
 class OperatorTokens:
-    """The tokens of operators that are good whatever ``auth_mode`` is; all belong to no tenant."""
+    """Tokens of operators that are valid in any ``auth_mode`` and belong to no tenant."""
 
     def __init__(self, admin: AdminToken | None = None, local: LocalTokens | None = None) -> None:
         self.admin = admin
         self.local = LocalTokens() if local is None else local
 
     def find(self, presented: str) -> Principal | None:
-        """Return the principal of a token; None if it is none of these."""
+        """Return the principal of a token, or None."""
         if self.admin is not None and self.admin.matches(presented):
             return OPERATOR
         return self.local.find(presented)

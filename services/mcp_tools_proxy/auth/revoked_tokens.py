@@ -1,7 +1,7 @@
-"""Which tokens were revoked: their ids stay in records for a while, and they are never good again.
+"""Revoked tokens, kept for a while so that records can name their ids.
 
-Beside a tokens file ``NAME`` is ``NAME.revoked``: one line for each token that was removed from
-it, as JSON, with the SHA-256 of the token and no more of its rights than its tenant.
+A tokens file ``NAME`` has a file ``NAME.revoked`` beside it, with a JSON line for each removed
+token: its SHA-256 and tenant, without its rights.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,17 +15,16 @@ from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.storage.files import write_atomically
 
 KEPT = timedelta(days=90)
-"""How long a revoked token is known."""
+"""Retention of a revoked token."""
 
 MAX_REVOKED = 10_000
-"""How many are known, those that were revoked last."""
 
 _MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedToken:
-    """One token that was removed from the file; ``hash`` is its SHA-256 in hex."""
+    """A token that was removed from the file; ``hash`` is its SHA-256 in hex."""
 
     id: str
     hash: str = field(repr=False)
@@ -34,7 +33,7 @@ class RevokedToken:
 
     @classmethod
     def of(cls, entry: TokenEntry, now: datetime) -> "RevokedToken":
-        """Return what is kept of a token."""
+        """Return the retained fields of a token."""
         tenant_id = entry.principal.tenant_id
         return cls(id=entry.id, hash=entry.hash, tenant_id=tenant_id, revoked=now)
 
@@ -46,7 +45,7 @@ class RevokedToken:
 
 
 Revoked = Mapping[str, RevokedToken]
-"""Revoked tokens by their hashes, in the order of their revocation."""
+"""Revoked tokens by hash, in the order of revocation."""
 
 
 def revoked_file(tokens_file: Path) -> Path:
@@ -55,7 +54,7 @@ def revoked_file(tokens_file: Path) -> Path:
 
 
 def read_revoked(tokens_file: Path, now: datetime) -> Revoked:
-    """Read them; a file or line that cannot be read has none: tokens are refused all the same."""
+    """Read them; unreadable files and lines are skipped, as revocation does not need them."""
     try:
         lines = revoked_file(tokens_file).read_bytes().splitlines()
     except OSError:
@@ -64,13 +63,13 @@ def read_revoked(tokens_file: Path, now: datetime) -> Revoked:
 
 
 def bounded(found: Iterable[RevokedToken], now: datetime) -> Revoked:
-    """Return those that are known still."""
+    """Return the tokens within retention and limit."""
     kept = {it.hash: it for it in found if it.revoked > now - KEPT}
     return dict(list(kept.items())[-MAX_REVOKED:])
 
 
 def add_revoked(tokens_file: Path, entries: Iterable[TokenEntry], now: datetime) -> None:
-    """Add tokens to the file; the tokens file is locked meanwhile. Raises OSError."""
+    """Add tokens to the file, while the tokens file is locked. Raises OSError."""
     added = [RevokedToken.of(entry, now) for entry in entries]
     if added:
         known = bounded([*read_revoked(tokens_file, now).values(), *added], now)

@@ -1,6 +1,7 @@
-"""The gateway's own keys, in one PEM file, and the assertions that they sign.
+"""The gateway's signing keys, in one PEM file, and the assertions signed with them.
 
-An assertion tells one server who calls; it expires after a minute and is valid at no other server.
+An assertion identifies the caller to one server; it expires after a minute and is invalid
+elsewhere.
 """
 
 import asyncio
@@ -43,12 +44,12 @@ log = structlog.get_logger()
 
 
 class InvalidKeyFile(ValueError):
-    """The file holds no keys to sign with; the message is one line without its content."""
+    """The file holds no signing keys; the message is one line without its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """The private key that signs, and the public keys of all as a JSON Web Key Set."""
+    """The private key for signing, and all public keys as a JSON Web Key Set."""
 
     private: Any
     algorithm: str
@@ -62,8 +63,8 @@ class SigningKeys:
 def parse_signing_keys(content: bytes) -> SigningKeys:
     """Parse a file of PEM keys: the first signs, all are published. Raises InvalidKeyFile.
 
-    Keys after the first may be public ones: those of the past, and of the future. Each is P-256,
-    Ed25519, or RSA of at least 2,048 bits.
+    Further keys can be public: past and future ones. Each is P-256, Ed25519, or RSA of at least
+    2,048 bits.
     """
     if len(content) > MAX_FILE_BYTES:
         raise InvalidKeyFile(f"is over {MAX_FILE_BYTES} bytes")
@@ -94,7 +95,7 @@ class SigningKeyFile:
 
     @property
     def keys(self) -> SigningKeys:
-        """The keys that were read last."""
+        """The last keys that were read."""
         if self._keys is None:
             raise InvalidKeyFile("was not read yet")
         return self._keys
@@ -115,7 +116,7 @@ class SigningKeyFile:
         }
 
     async def _read(self) -> bool:
-        """Read the file; return False if it should be read again although it does not change."""
+        """Read the file; return False if it should be read again without a change."""
         failure, retry = await asyncio.to_thread(self._parse_again)
         if failure is not None and failure != self._failure:
             log.error("signing_keys.failed", reason=failure)
@@ -123,7 +124,7 @@ class SigningKeyFile:
         return not retry
 
     def _parse_again(self) -> tuple[str | None, bool]:
-        """Read the keys; return why there are none, and whether they may come without a change."""
+        """Read the keys; return the failure, if any, and whether to retry without a change."""
         try:
             keys = self._parse()
         except InvalidKeyFile as error:
@@ -176,7 +177,7 @@ def _algorithm_of(key: Any) -> str:
 
 
 def _thumbprint(entry: Mapping[str, object], names: tuple[str, ...]) -> str:
-    """Return the thumbprint of RFC 7638: a key has the same ``kid`` in every file."""
+    """Return the thumbprint of RFC 7638, so that a key has the same ``kid`` in every file."""
     digest = hashlib.sha256(to_json({name: entry[name] for name in names})).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -186,7 +187,6 @@ def _unique(entries: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 LIFETIME_S = 60
-"""Seconds that an assertion is valid."""
 
 
 def _now() -> float:
@@ -207,7 +207,7 @@ class AssertionSigner:
         return f"<AssertionSigner {self._keys}>"
 
     def sign(self, caller: Caller, audience: str) -> str:
-        """Return a new token. The caller has a tenant and a user; ``agent`` is left out if none."""
+        """Return a new token. The caller needs a tenant and a user; ``agent`` is optional."""
         now, keys = int(self._clock()), self._keys.keys
         claims = {
             "iss": self._issuer,

@@ -1,4 +1,4 @@
-"""Verifies bearer tokens by a watched file: removing a line revokes its token."""
+"""Verifies bearer tokens with a watched file; removing a line revokes its token."""
 
 import asyncio
 import hmac
@@ -24,10 +24,8 @@ from mcp_tools_proxy.storage.file_watch import follow
 from mcp_tools_proxy.telemetry.recorder import Recorder
 
 PROBLEMS_SHOWN = 20
-"""How many invalid lines a readiness report has."""
 
 IDS_RECORDED = 100
-"""How many ids of each kind the record of a change has."""
 
 T = TypeVar("T")
 
@@ -45,9 +43,9 @@ def _now() -> datetime:
 class TokenFileVerifier:
     """Holds the tokens of ``path``. Call ``load`` once, then keep ``run`` running.
 
-    An invalid line is logged and skipped, the others stay good. While the file is missing or cannot
-    be read no token is good, because none could be revoked. ``recorder`` takes a record of each
-    change of the tokens while it runs.
+    An invalid line is logged and skipped; the others stay valid. While the file is missing or
+    cannot be read, no token is valid, because none could be revoked. ``recorder`` records changes
+    of the tokens.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class TokenFileVerifier:
         return entry.principal
 
     def _unknown(self, token: str) -> Unauthenticated:
-        """Build the refusal of a token that is in no line; only the record has whose it was."""
+        """Build the refusal of an unknown token; only the record has the id of a revoked one."""
         message = "the token is not known here; get a new one"
         found = self._revoked.get(token_hash(token) or "")
         if found is None or found.revoked <= self._clock() - KEPT:
@@ -102,25 +100,25 @@ class TokenFileVerifier:
 
     @property
     def entries(self) -> Collection[TokenEntry]:
-        """The tokens of the file, as they are in force here."""
+        """The tokens in memory."""
         return self._entries.values()
 
     @property
     def expiring(self) -> int:
-        """How many tokens expire within 7 days."""
+        """Number of tokens that expire within 7 days."""
         return sum(entry.expires_soon(self._clock()) for entry in self.entries)
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with the file, and with the first of its lines; no values."""
+        """Problems of the file and its first invalid lines, without values."""
         unread = [] if self._failure is None else [f"the file cannot be read: {self._failure}"]
         return [*unread, *self._line_problems()]
 
     async def change(self, edit: Callable[[Path], T]) -> T:
-        """Change the file by ``edit``, which blocks, and return its result.
+        """Change the file with ``edit``, which blocks, and return its result.
 
-        What was changed is in force here before the return. One change is made at a time: each
-        waits for the lock of the file in a thread. Raises what ``edit`` raises.
+        The change is active before this returns. Changes run one at a time, since each waits for
+        the lock of the file in a thread. Raises the errors of ``edit``.
         """
         async with self._changing:
             result = await asyncio.to_thread(edit, self._path)
@@ -143,9 +141,9 @@ class TokenFileVerifier:
         }
 
     async def _read(self) -> bool:
-        """Read the file; return False if it should be read again although it does not change.
+        """Read the file; return False if it should be read again without a change.
 
-        One at a time: what an earlier read found must not replace what a later one did.
+        Reads run one at a time, so that an earlier one cannot replace the result of a later one.
         """
         async with self._reading:
             try:
@@ -160,7 +158,7 @@ class TokenFileVerifier:
             return True
 
     def _remember(self, parsed: ParsedTokens, revoked: Revoked) -> None:
-        """Remember tokens that were removed: those of the file, and lines removed by hand."""
+        """Record removed tokens: those of the revoked file, and lines removed by hand."""
         now = self._clock()
         kept = {entry.hash for entry in parsed.entries}
         removed = [RevokedToken.of(it, now) for it in self.entries if it.hash not in kept]
@@ -197,7 +195,6 @@ class TokenFileVerifier:
         log.info("tokens.loaded", tokens=len(parsed.entries), lines_ignored=len(parsed.problems))
 
     def _record_change(self, before: ParsedTokens, after: ParsedTokens) -> None:
-        """Record the ids of the tokens that an edit of the file added, removed and changed."""
         old = {entry.id: entry for entry in before.entries}
         new = {entry.id: entry for entry in after.entries}
         changed = [it for it in old.keys() & new.keys() if old[it] != new[it]]

@@ -1,7 +1,7 @@
-"""The format of the tokens file: one bearer token per line, as JSON that people can write too.
+"""The format of the tokens file: one bearer token per line, as JSON that users can also write.
 
 A token is 256 random bits. The file has only its SHA-256, so a stolen file reveals no token; with
-that much entropy a slow password hash would add nothing.
+that much entropy, a slow password hash would add nothing.
 """
 
 import hashlib
@@ -29,16 +29,15 @@ from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
 
-TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
-"""What every token begins with, so that a scanner for lost secrets can find one."""
+TOKEN_PREFIX = "mtp_"  # noqa: S105 - the start of every token
+"""The start of every token, so that secret scanners can find it."""
 
 ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 
 SOON = timedelta(days=7)
-"""The last days of a token, in which operators are told that it expires."""
+"""Warning time for operators before the expiry of a token."""
 
 MAX_ROLES = 100
-"""Roles of one token."""
 
 _BOM = b"\xef\xbb\xbf"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -49,7 +48,7 @@ _TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEntry:
-    """One token of the file; ``hash`` is its SHA-256 in hex."""
+    """A token of the file; ``hash`` is its SHA-256 in hex."""
 
     id: str
     hash: str = field(repr=False)
@@ -63,13 +62,13 @@ class TokenEntry:
         return self.expires is not None and self.expires <= now
 
     def expires_soon(self, now: datetime) -> bool:
-        """Return whether the token is good, and has less than ``SOON`` left."""
+        """Return whether the token is valid and has less than ``SOON`` left."""
         return self.expires is not None and now < self.expires <= now + SOON
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTokens:
-    """The content of a tokens file: its valid lines, and the problems of the others by number."""
+    """The content of a tokens file: valid lines, and problems of the others by line number."""
 
     entries: tuple[TokenEntry, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
@@ -96,9 +95,10 @@ def token_facts(entry: TokenEntry) -> dict[str, object]:
 
 
 def contradiction_of(principal: Principal) -> Literal["tenant", "asserts_users"] | None:
-    """Return which field of a token contradicts others; None if none does.
+    """Return the field of a token that contradicts others, if any.
 
-    Only an operator's token has no tenant, and one that asserts users names neither user nor roles.
+    Only an operator's token can lack a tenant; a token that asserts users names neither user nor
+    roles.
     """
     if principal.tenant_id is None and not principal.rights:
         return "tenant"
@@ -118,14 +118,14 @@ def sha256_of(token: str) -> str:
 
 
 def token_hash(text: str) -> str | None:
-    """Return the SHA-256 in hex of a text that may be a token; None for one that cannot be."""
+    """Return the SHA-256 in hex of a text in the form of a token, otherwise None."""
     return sha256_of(text) if _TOKEN.fullmatch(text) else None
 
 
 def read_lines(data: bytes) -> ParsedTokens:
-    """Parse a tokens file; empty lines and those that begin with ``#`` are skipped.
+    """Parse a tokens file; empty lines and lines that begin with ``#`` are skipped.
 
-    An invalid line, and one that repeats an earlier token or id, is a problem and no entry.
+    An invalid line, or one that repeats an earlier token or id, is a problem instead of an entry.
     """
     entries: dict[str, TokenEntry] = {}
     problems: dict[int, str] = {}
@@ -147,7 +147,7 @@ def read_lines(data: bytes) -> ParsedTokens:
 
 
 def parse_line(line: bytes) -> TokenEntry:
-    """Parse one line. Raises ValueError, which quotes no value of the line."""
+    """Parse a line. Raises ValueError, which quotes no value of the line."""
     try:
         content = from_json(line)
         check_keys(line, content)
@@ -164,7 +164,7 @@ def parse_line(line: bytes) -> TokenEntry:
 
 
 def dump_line(entry: TokenEntry) -> bytes:
-    """Serialize one line, with its line feed. Raises ValueError if it could not be parsed back."""
+    """Serialize a line, with its line feed. Raises ValueError if it could not be parsed back."""
     principal = entry.principal
     fields: dict[str, object] = {
         "id": entry.id,
@@ -187,12 +187,12 @@ def dump_line(entry: TokenEntry) -> bytes:
 
 
 def id_of(line: bytes) -> str | None:
-    """Return a line's id, even if the line is invalid otherwise; None if it has none."""
+    """Return a line's id, if any, even if the line is otherwise invalid."""
     return _text_of(line, "id")
 
 
 def tenant_of(line: bytes) -> str | None:
-    """Return a line's tenant, even if the line is invalid otherwise; None if it has none."""
+    """Return a line's tenant, if any, even if the line is otherwise invalid."""
     return _text_of(line, "tenant")
 
 
@@ -208,7 +208,7 @@ def _text_of(line: bytes, key: str) -> str | None:
 def parse_timestamp(value: object) -> object:
     """Parse an ISO 8601 date or time; without an offset it is UTC. Raises ValueError.
 
-    A value that is no string is returned as it is, for pydantic to validate.
+    Other types are returned unchanged, for pydantic to validate.
     """
     if not isinstance(value, str):
         return value
@@ -220,9 +220,9 @@ def parse_timestamp(value: object) -> object:
 
 
 def parse_expiry(text: str, now: datetime) -> datetime:
-    """Parse when a token expires: a span from ``now`` such as ``90d``, or a time.
+    """Parse an expiry: a span from ``now`` such as ``90d``, or a time.
 
-    Raises ValueError for another text, for a time in the past, and for one that has no form in UTC,
+    Raises ValueError for other texts, for times in the past, and for times without a form in UTC,
     which could not be shown.
     """
     span = _SPAN.fullmatch(text)
@@ -248,7 +248,7 @@ _Timestamp = Annotated[datetime, BeforeValidator(parse_timestamp)]
 
 
 class _Line(BaseModel):
-    """One line as JSON. Unknown keys are refused: a misspelt one would widen the token's rights."""
+    """A line as JSON. Unknown keys are refused: a misspelt one would widen the token."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
@@ -263,7 +263,7 @@ class _Line(BaseModel):
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
     documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = None
     admin: bool = False
-    """The right PRESETS, as files of older versions have it."""
+    """The right PRESETS in files of older versions."""
     may: list[Annotated[OperatorRight, Field(strict=False)]] = Field(default_factory=list)
     created: _Timestamp | None = None
     expires: _Timestamp | None = None

@@ -1,4 +1,4 @@
-"""Adds tokens to and removes tokens from the tokens file, under a lock and atomically."""
+"""Adds and removes tokens in the tokens file, under a lock and atomically."""
 
 import fcntl
 import os
@@ -23,12 +23,13 @@ from mcp_tools_proxy.domain.quota import Quota, Usage
 from mcp_tools_proxy.storage.files import write_atomically
 
 FILE_MODE = 0o600
-"""The mode of a file that is created here: only its owner reads or writes it."""
+"""The mode of a new file: only its owner can read or write it."""
 
 
 MAX_ENTRY_BYTES = 65_536
-"""Bytes of the line of a token that is made by request. All tokens are in memory: 116 with 1,000
-documents of 256 characters outside the BMP each took 340 MB."""
+"""Limit of a new token's line, in bytes. All tokens are in memory: 116 with 1,000 documents of 256
+characters outside the BMP each took 340 MB.
+"""
 
 
 class UnknownToken(Exception):
@@ -48,11 +49,11 @@ def add_token(
     note: str = "",
     quota: Quota | None = None,
 ) -> tuple[str, TokenEntry]:
-    """Create a token and add its line. Returns the token, which no file has, and its entry.
+    """Create a token and add its line. Returns the token, which is not stored, and its entry.
 
-    The other lines stay byte for byte; a missing file or folder is created. With ``quota`` the
-    size of the token and the tokens of its tenant are limited. Raises OSError; ValueError for an
-    entry that could not be parsed back; TokenTooLarge; QuotaExceeded.
+    Other lines are unchanged byte for byte; a missing file or folder is created. ``quota`` limits
+    the size of the token and the tokens of its tenant. Raises OSError; ValueError for an entry that
+    could not be parsed back; TokenTooLarge; QuotaExceeded.
     """
     token = new_token()
     with _locked_edit(path) as lines:
@@ -72,7 +73,6 @@ def add_token(
 
 
 def _check_quota(quota: Quota, lines: Sequence[bytes], tenant_id: str | None, size: int) -> None:
-    """Check the size of a new line and the quota of its tenant; operators' tokens have none."""
     if size > MAX_ENTRY_BYTES:
         raise TokenTooLarge
     if tenant_id is not None:
@@ -90,9 +90,9 @@ def remove_entry(path: Path, token_id: str) -> None:
 
 
 def revoke_token(path: Path, token_id: str, may_revoke: Callable[[Principal], bool]) -> TokenEntry:
-    """Remove the token of this id if ``may_revoke`` what it is now; return its entry.
+    """Remove the token with this id if ``may_revoke`` its current principal; return its entry.
 
-    Raises UnknownToken, also for a token that may not be revoked; OSError.
+    Raises UnknownToken, also for a token that must not be revoked; OSError.
     """
     with _locked_edit(path) as lines:
         entries = read_lines(b"".join(lines)).entries
@@ -115,12 +115,12 @@ def _free_id(taken: Container[str | None]) -> str:
 
 @contextmanager
 def _locked_edit(path: Path) -> Iterator[list[bytes]]:
-    """Yield the file's lines to edit; they are written back if the block raises nothing.
+    """Yield the file's lines to edit; they are written back if the block does not raise.
 
-    The folder is locked meanwhile, so that two processes do not overwrite each other's change. The
-    file itself cannot be locked, since each write replaces it.
+    The folder is locked, so that two processes do not overwrite each other's change. The file
+    cannot be locked, since each write replaces it.
     """
-    path = Path(os.path.realpath(path))  # a link stays a link
+    path = Path(os.path.realpath(path))  # keep a link
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -137,8 +137,8 @@ def _locked_edit(path: Path) -> Iterator[list[bytes]]:
         write_atomically(path, edited, new_file_mode=FILE_MODE)
         left = {entry.hash for entry in read_lines(edited).entries}
         removed = [it for it in read_lines(content).entries if it.hash not in left]
-        with suppress(OSError):  # the tokens are revoked; this is for records alone
+        with suppress(OSError):  # the tokens are revoked; this is only for records
             add_revoked(path, removed, datetime.now(UTC))
         os.fsync(folder)
     finally:
-        os.close(folder)  # which unlocks it
+        os.close(folder)  # also unlocks it

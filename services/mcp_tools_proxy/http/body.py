@@ -1,6 +1,6 @@
-"""Reads request bodies within their limits, and cancels the work of a caller who disconnects.
+"""Reads request bodies within their limits, and cancels work on a disconnect.
 
-Starlette does not watch for a disconnect.
+Starlette does not detect disconnects.
 """
 
 import asyncio
@@ -17,15 +17,17 @@ from mcp_tools_proxy.wire.strict_json import parse_request
 
 DISCARD_MAX_BYTES = 64 * 1024 * 1024
 DISCARD_MAX_S = 5.0
-"""Bytes and seconds of a too large body that are still read: many clients read no response before
-they have sent all, and would see a broken connection instead of a 413."""
+"""Bytes and seconds of an oversized body that are still read: many clients read no response before
+they have sent everything, and would see a broken connection instead of a 413.
+"""
 
 PACED_BYTES = 64 * 1024
-"""From here on a body counts as large: it is parsed in up to 20 ms."""
+"""Size of a large body, in bytes; parsing one of the largest takes up to 40 ms."""
 
 TURNS_APART = 4
-"""Turns of the event loop from one large body to the next: a small request takes about three, so it
-waits for one large body at most."""
+"""Event loop turns between large bodies: a small request needs about three, so it waits for one
+large body at most.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +41,8 @@ class BodyLimits:
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
     """Read a whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect.
 
-    Large bodies that are complete at the same time are returned some turns of the event loop apart:
-    64 of 900 kB, all parsed in one turn, kept other callers waiting for a second.
+    Large bodies that complete at the same time are returned some turns of the event loop apart:
+    parsing 64 of 900 kB in one turn delayed other callers by a second.
     """
     chunks: list[bytes] = []
     size, more = 0, True
@@ -62,7 +64,7 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
 
 
 class _LargeBodies:
-    """The large bodies that are complete; each waits for those before it."""
+    """Complete large bodies; each waits for those before it."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -89,7 +91,7 @@ _large_bodies = _LargeBodies()
 async def parse_body(data: bytes, limits: BodyLimits) -> object:
     """Parse a body as strict JSON. Raises InvalidRequest.
 
-    A large one takes up to 40 ms, so others run before the caller goes on with it.
+    A large one takes up to 40 ms, so other tasks run before it is returned.
     """
     content = parse_request(data, max_items=limits.max_items)
     if len(data) > PACED_BYTES:
@@ -119,15 +121,17 @@ async def discard(receive: Receive, size: int) -> None:
 T = TypeVar("T")
 
 WATCH_AFTER_S = 0.05
-"""Seconds of work before its caller is watched, and at most twice as many: most work is done
-sooner, a task that watches costs as much as a short call, and a timer of its own a twentieth."""
+"""Minimum time in seconds before work is watched for a disconnect; the maximum is twice that.
+
+Most work ends sooner; a watching task costs as much as a short call, and a timer per request a
+twentieth.
+"""
 
 
 async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """Return the result of ``work``; on a disconnect cancel it and raise ClientDisconnect.
 
-    The request's body has to be read before, so that the next message of ``receive`` is the
-    disconnect.
+    The body must have been read, so that the next message of ``receive`` is the disconnect.
     """
     watcher = _Watcher(receive)
     _rounds_here().add(watcher)
@@ -174,7 +178,12 @@ class _Watcher:
 
 
 class _Rounds:
-    """Begins to watch, once in WATCH_AFTER_S, for the work that was there a round ago already."""
+    """Starts watching work for disconnects in rounds, one timer per event loop.
+
+    New work is added to ``_new``. Every WATCH_AFTER_S, a round starts a watching task for
+    unfinished work in ``_old``, and moves ``_new`` to ``_old``. So work that ends within one round
+    is never watched. The timer stops when all work has ended.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -203,7 +212,7 @@ _of_thread = threading.local()
 
 
 def _rounds_here() -> _Rounds:
-    """Return the rounds of the running event loop; a thread runs one at a time."""
+    """Return the rounds of the running event loop, one per thread."""
     loop = asyncio.get_running_loop()
     rounds: _Rounds | None = getattr(_of_thread, "rounds", None)
     if rounds is None or rounds.loop is not loop:

@@ -1,7 +1,7 @@
-"""Dispatches the busiest routes before FastAPI, since they use nothing of it.
+"""Dispatches the busiest routes before FastAPI, since they use none of its features.
 
-That saves about two thirds of a call's work (``make bench``). Errors of the framework are answered
-with the envelope of the HTTP API.
+That saves about two thirds of a call's work (``make bench``). Errors of the framework get the
+envelope of the HTTP API.
 """
 
 import asyncio
@@ -37,23 +37,23 @@ log = structlog.get_logger()
 
 
 class CrashHandler:
-    """ASGI middleware that logs a crash and answers INTERNAL_ERROR; the exception goes on.
+    """ASGI middleware that logs a crash, answers INTERNAL_ERROR, and re-raises the exception.
 
-    Starlette's own wraps ``send`` to know whether a response has begun: 2 % of a short call.
+    Starlette's middleware wraps ``send`` to detect a started response: 2 % of a short call.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve a request."""
         try:
             await self._app(scope, receive, send)
         except Exception as error:
             if scope["type"] == "http":
                 trace_id = trace_id_from(None, Headers(scope=scope))
                 log.exception("request.crashed", trace_id=trace_id, exc_info=error)
-                with suppress(Exception):  # the server takes no second response
+                with suppress(Exception):  # the server accepts no second response
                     await error_response(InternalError(), trace_id)(scope, receive, send)
             raise
 
@@ -63,7 +63,7 @@ Components = dict[str, dict[str, object]]
 
 
 class FastRouter:
-    """Passes requests to the first of ``routes`` that matches, and all others to ``app``.
+    """Routes requests to the first of ``routes`` that matches, and all others to ``app``.
 
     A request whose client has disconnected gets no response.
     """
@@ -74,7 +74,7 @@ class FastRouter:
         self._patterns = [route for route in routes if route.param_convertors]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,11 +97,11 @@ class FastRouter:
 
 
 class DirectRoute(Route):
-    """Passes the bare Request to an endpoint that reads the body and builds the response itself.
+    """Passes the bare Request to an endpoint that reads the body and builds the response.
 
-    FastAPI's own handler solves dependencies and validates around the endpoint; for one that takes
-    a Request and gives a Response that is two thirds of the work of a call (``make bench``).
-    A route that ``is_fast`` is for FastRouter as well.
+    FastAPI's handler solves dependencies and validates; for an endpoint from Request to Response
+    that is two thirds of the work of a call (``make bench``). A route that ``is_fast`` is also for
+    FastRouter.
     """
 
     def __init__(
@@ -115,10 +115,8 @@ class DirectRoute(Route):
         describe: Callable[[Components], Mapping[str, object]],
         **description: Any,
     ) -> None:
-        """Build the route.
-
-        ``description`` has the operation's arguments of APIRoute. ``describe`` returns the rest of
-        the operation, and adds the schemas that it refers to to the components.
+        """``description`` has the arguments of APIRoute. ``describe`` returns the rest of the
+        operation, and adds its schemas to the components.
         """
         super().__init__(path, endpoint, methods=[method], name=name)
         self.methods = {method}  # Starlette adds HEAD to GET
@@ -143,10 +141,9 @@ class DirectRoute(Route):
 
 
 class DescribedApp(FastAPI):
-    """An app whose middleware comes before FastAPI's own, with a CrashHandler in front.
+    """An app whose middleware runs before FastAPI's, with a CrashHandler in front.
 
-    Its routes are described when its OpenAPI document is first asked for, in a thread: that takes
-    0.7 s, and anybody may be the first.
+    The OpenAPI document is built on its first request, in a thread, since that takes 0.7 s.
     """
 
     def setup(self) -> None:
@@ -163,7 +160,7 @@ class DescribedApp(FastAPI):
         return Response(self._description, media_type="application/json")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; FastAPI's own way looks for telemetry first, which is ours."""
+        """Serve a request; FastAPI's implementation would check for telemetry first."""
         if scope["type"] != "http" or self.middleware_stack is None:
             await super().__call__(scope, receive, send)
             return
@@ -171,13 +168,13 @@ class DescribedApp(FastAPI):
         await self.middleware_stack(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build the middleware; FastAPI's and Starlette's serve what FastRouter does not."""
+        """Build the middleware; FastAPI's serve the requests that FastRouter does not."""
         ours, self.user_middleware = self.user_middleware, []
         try:
             app = super().build_middleware_stack()
         finally:
-            self.user_middleware = ours  # one that is built again must have its guards
-        if isinstance(app, ServerErrorMiddleware):  # a CrashHandler stands for it
+            self.user_middleware = ours  # a stack that is built again needs its guards
+        if isinstance(app, ServerErrorMiddleware):  # CrashHandler replaces it
             app = app.app
         for middleware in [Middleware(CrashHandler), *ours][::-1]:
             app = middleware.cls(app, *middleware.args, **middleware.kwargs)
@@ -207,11 +204,11 @@ def _asgi(
 
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status, as nginx has it, for a response that its client does not read any more."""
+"""Status, as in nginx, for a response that its client no longer reads."""
 
 
 def add_error_handlers(app: FastAPI, refusals: RequestRefusals) -> None:
-    """Register handlers so that every error response has the envelope (contract §1)."""
+    """Register handlers that put every error response into the envelope (contract §1)."""
 
     def refuse(request: Request, error: ProxyError, headers: Mapping[str, str] | None) -> Response:
         trace_id = trace_id_from(None, request.headers)
@@ -230,7 +227,7 @@ def add_error_handlers(app: FastAPI, refusals: RequestRefusals) -> None:
 
 
 def _allowed(request: Request) -> Mapping[str, str]:
-    """Return ``Allow`` with every method of the path: Starlette lists those of one route only."""
+    """Return ``Allow`` with every method of the path; Starlette lists those of one route only."""
     methods = {
         method
         for route in request.app.routes

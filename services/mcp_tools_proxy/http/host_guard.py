@@ -1,7 +1,7 @@
 """Refuses requests of web pages: only known ``Host`` and ``Origin`` headers pass.
 
-Any web page in a browser can send requests to this machine. With DNS rebinding its own host name
-resolves to this machine, so the browser treats both as one site. ``Host`` then is the page's host
+Any web page in a browser can send requests to this machine. With DNS rebinding, its own host name
+resolves to this machine, so the browser treats both as one site. ``Host`` is then the page's host
 name, and ``Origin`` the page.
 """
 
@@ -24,7 +24,7 @@ from mcp_tools_proxy.http.token_gate import OPEN_PATHS
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
 MAX_REMEMBERED = 256
-"""Accepted values of ``Host`` that are cached."""
+"""Limit of cached ``Host`` values that were accepted."""
 
 
 _HOST, _ORIGIN = "Host", "Origin"
@@ -35,10 +35,10 @@ class HostOriginGuard:
     """ASGI middleware that passes requests with a known ``Host`` and ``Origin``.
 
     ``hosts`` are names, with a port to allow only that port; ``ANY_HOST`` allows all. ``origins``
-    are as browsers send them. With ``on_loopback`` this machine's own names and origins are allowed
-    too. A request without ``Origin`` was not sent by a page. ``pages_url`` is where our own pages
-    are, None if there are none. With ``has_console`` every origin may send to the console, which
-    checks for itself that it is its own.
+    are as browsers send them. With ``on_loopback``, this machine's names and origins are also
+    allowed. ``pages_url`` is the address of the sign-in pages, if any. With ``has_console``, every
+    origin can send to the console, which checks the origin. Requests without ``Origin`` are not
+    from web pages.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class HostOriginGuard:
         await error_response(error, trace_id)(scope, receive, send)
 
     def _refused_header(self, scope: Scope) -> str | None:
-        """Return the name of the header that is not allowed; None if both are."""
         headers = scope["headers"]
         found = dict(headers)
         is_plain = len(found) == len(headers) and b"origin" not in found
         if is_plain and (self._any_host or found.get(b"host") in self._good_hosts):
-            return None  # a loop over the headers takes four times as long
+            # a loop over the headers takes four times as long
+            return None
         hosts = 0
         for name, value in headers:
             if name == b"host":
@@ -95,7 +95,6 @@ class HostOriginGuard:
         return None if self._any_host or hosts == 1 else _HOST
 
     def _may_send(self, origin: bytes, path: str) -> bool:
-        """Return whether a page of an origin may send a request to a path."""
         if self._has_console and is_console_path(path):
             return True
         is_own = origin in self._page_origins and is_page_path(path)
@@ -122,16 +121,16 @@ class HostOriginGuard:
 
 
 def _own_origins(pages_url: str) -> frozenset[bytes]:
-    """Return what browsers send as the origin of a form of our own pages.
+    """Return the values of ``Origin`` that browsers send for forms of our pages.
 
-    It is "null" for pages without a referrer; a foreign page's form lacks cookie and CSRF token.
+    It is "null" for pages without a referrer; a form of another page lacks cookie and CSRF token.
     """
     parts = urlsplit(pages_url)
     return frozenset({b"null", f"{parts.scheme}://{parts.netloc}".lower().encode()})
 
 
 def _canonical_host(host: str) -> str:
-    """Return a host with an IPv6 address in its canonical form, as one address has many."""
+    """Return a host with an IPv6 address in canonical form."""
     address, bracket, port = host.removeprefix("[").partition("]")
     if not bracket or not host.startswith("["):
         return host
@@ -142,7 +141,7 @@ def _canonical_host(host: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """Return the part before the port; empty when the host cannot be parsed."""
+    """Return the part before the port; empty if the host cannot be parsed."""
     try:
         parts = urlsplit(f"//{host}")
         found = parts.hostname if parts.port is None or parts.port else None

@@ -1,4 +1,4 @@
-"""Reads from the query of a request how its client wants lists of tools written."""
+"""Parses the list options in the query of a request."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,12 +27,12 @@ class InvalidListOption(InvalidRequest):
 
 
 def name_style_of(scope: Scope) -> ToolNameStyle | None:
-    """Return the style of names in the query, None without one. Raises InvalidListOption."""
+    """Return the name style in the query, if any. Raises InvalidListOption."""
     return _style(_given(scope))
 
 
 def list_options_of(scope: Scope, entry: ListOptions) -> ListOptions:
-    """Return the options of the query, over those of the entry. Raises InvalidListOption."""
+    """Return the entry's options, overridden by the query. Raises InvalidListOption."""
     query: bytes = scope["query_string"]
     if not query:
         return entry
@@ -49,13 +49,12 @@ def list_options_of(scope: Scope, entry: ListOptions) -> ListOptions:
 
 
 def query_of(options: ListOptions) -> str:
-    """Return the options that an address named, as they stand in its query."""
+    """Return the query parameters of requested options."""
     named = zip((NAME_STYLE, SCHEMAS, NAME_MAX), options.requested, strict=True)
     return "".join(f"&{key}={value}" for key, value in named if value is not None)
 
 
 def _given(scope: Scope) -> Mapping[str, str]:
-    """Return the list options of the query. Raises InvalidListOption for a repeated one."""
     given: dict[str, str] = {}
     query: bytes = scope["query_string"]
     for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):

@@ -1,6 +1,6 @@
-"""The pages by which users of a deployed gateway sign in to servers: HTML without script.
+"""Sign-in pages for users of a deployed gateway: HTML without scripts.
 
-What a sign-in is and what is kept of it is not here: see ``SignInPages``.
+Sign-ins and their state are in ``SignInPages``.
 """
 
 from base64 import b64encode
@@ -45,13 +45,13 @@ from mcp_tools_proxy.telemetry.request_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.wire.text import printable
 
 COOKIE = Cookie(name="__Host-mcp-sign-in", max_age_s=600)
-"""What the browser keeps for one step of a sign-in."""
+"""The browser's state for one step of a sign-in."""
 
 MAX_FORM_BYTES = 4096
 MAX_FORM_FIELDS = 8
 
 METADATA_AGE_S = 300
-"""Seconds for which issuers may cache our client metadata document."""
+"""Cache time of our client metadata document for issuers, in seconds."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -59,7 +59,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 class LoginPages:
     """Serves the pages below ``pages_url``, and the client metadata document.
 
-    Only ``pages_url`` is ever linked to: a request could name any host.
+    All links use ``pages_url``, since a request could name any host.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LoginPages:
         self._client_metadata = to_json(dict(client_metadata))
 
     def routes(self, refusals: RequestRefusals) -> Sequence[Route]:
-        """Return the routes; what is refused, and how a sign-in ends, is recorded."""
+        """Return the routes; refusals and the results of sign-ins are recorded."""
 
         def endpoint(**handlers: Handler) -> _PageEndpoint:
             return _PageEndpoint(refusals, handlers)
@@ -83,14 +83,12 @@ class LoginPages:
         )
 
     async def _start(self, request: Request) -> Response:
-        """Send the browser to the issuer of callers' tokens."""
         going = await self._pages.start(request.path_params["nonce"])
         response = _redirect(going.url)
         COOKIE.set_on(response, going.cookie)
         return response
 
     async def _confirm(self, request: Request) -> Response:
-        """Send the browser to the server's issuer, as the user pressed the button."""
         form = await _read_form(request)
         going = await self._pages.confirm(
             request.path_params["nonce"], form.get("csrf", ""), COOKIE.value_in(request)
@@ -100,7 +98,7 @@ class LoginPages:
         return response
 
     async def _callback(self, request: Request) -> Response:
-        """Answer an issuer: with the page to confirm, or on the way to the closing page."""
+        """Show the confirmation page, or redirect to the closing page."""
         shown = await self._pages.answer(dict(request.query_params), COOKIE.value_in(request))
         if isinstance(shown, Closed):
             problem = {"reason": shown.problem} if shown.problem else {}
@@ -113,19 +111,17 @@ class LoginPages:
         return response
 
     async def _done(self, request: Request) -> Response:
-        """Show how the sign-in has ended."""
         response = closing_page(await self._pages.closing(COOKIE.value_in(request)))
         COOKIE.drop_on(response)
         return response
 
     async def _client(self, _: Request) -> Response:
-        """Show issuers what client the gateway is."""
         headers = {"Cache-Control": f"public, max-age={METADATA_AGE_S}"}
         return Response(self._client_metadata, headers=headers, media_type="application/json")
 
 
 class _PageEndpoint:
-    """The ASGI app of one path: a handler for each method; HEAD is none, for it would use up."""
+    """The ASGI app of one path. HEAD is refused, as it would use the nonce."""
 
     def __init__(self, refusals: RequestRefusals, handlers: Mapping[str, Handler]) -> None:
         self._refusals = refusals
@@ -157,7 +153,6 @@ class _PageEndpoint:
         self._refusals.record_refusal(request.scope, error, new_trace_id())
 
     def _record_end(self, request: Request) -> None:
-        """Record how a sign-in has ended, if it did in this request."""
         ended = operation_of(request.scope)
         if ended is not None:
             code = ServerUnavailable.code if "reason" in ended.fields else "OK"
@@ -169,11 +164,10 @@ _ERRORS: Mapping[int, type[ProxyError]] = {
     SignInUnknown.status: RouteNotFound,
     SignInFailed.status: ServerUnavailable,
 }
-"""As what the refusal of a page is recorded, by its status."""
+"""The recorded error for each status of a refusal page."""
 
 
 async def _read_form(request: Request) -> Mapping[str, str]:
-    """Return the fields of a form; an empty one for what is none. Raises SignInRefused."""
     try:
         body = await read_body(request.receive, MAX_FORM_BYTES)
         fields = parse_qsl(body.decode("ascii"), max_num_fields=MAX_FORM_FIELDS)
@@ -188,7 +182,7 @@ def _redirect(url: str) -> Response:
 
 
 MAX_SHOWN_CHARS = 400
-"""Longer texts of servers and users are cut: a page of them would hide what it is about."""
+"""Longer texts of servers and users are truncated, so that they do not hide the page's content."""
 
 _STYLE = (
     "body{font:1rem/1.5 sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem}"
@@ -207,7 +201,7 @@ _HEADERS = {
 
 
 def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
-    """Build the page that names what is being connected to what, with the button that goes on."""
+    """Build the page that names the server and the account, with the button to continue."""
     sentence = (
         f"Connect the server {_text(shown.server_id)} to your account "
         f"{_text(shown.user_id)} (tenant {_text(shown.tenant_id)}) on this gateway?"
@@ -234,10 +228,10 @@ def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
 
 
 def leading_page(url: str) -> HTMLResponse:
-    """Build the page that leads on to an issuer, at once or by its link.
+    """Build the page that forwards to an issuer, automatically or by its link.
 
-    A redirect would not do: Chromium applies ``form-action`` of the page with the form to each
-    redirect after it, and which others an issuer sends the browser on to is not known.
+    A redirect would fail: Chromium applies ``form-action`` of the form's page to every further
+    redirect, and the other hosts of an issuer are unknown.
     """
     origin = _text(str(URL(url).origin()))
     return _page(
@@ -264,7 +258,7 @@ def closing_page(closing: Closing | None) -> HTMLResponse:
 
 
 def refusal_page(message: str, status: int) -> HTMLResponse:
-    """Build the page of a request that cannot go on."""
+    """Build the page of a refused request."""
     return _page("Not connected", f"<p>{_text(message)}</p>", status)
 
 
@@ -289,6 +283,6 @@ def _scopes(scopes: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text that somebody else chose for a page: cut, and nothing of it hidden."""
+    """Return an untrusted text for a page: truncated, escaped, and without hidden characters."""
     shown = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
     return escape(printable(shown))

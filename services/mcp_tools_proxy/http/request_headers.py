@@ -1,7 +1,4 @@
-"""Reads what headers say of a request: its trace, its cookies, the address that it comes from.
-
-``wire.tracing`` has the rules of traces. An address is also found through trusted proxies.
-"""
+"""Reads the trace, the cookies and the client address from headers (see ``wire.tracing``)."""
 
 import random
 import re
@@ -27,15 +24,16 @@ _CONTEXT_HEADERS = frozenset(name.encode() for name in TRACE_CONTEXT)
 
 
 def trace_id_from(body: object, headers: Headers) -> str:
-    """Return the body's trace_id, else X-Trace-Id, else traceparent's, else a new one.
+    """Return the trace id of the body, X-Trace-Id or traceparent, in this order, or a new one.
 
-    A value that is neither string nor number counts as absent: refused bodies get here too.
+    A value other than a string or number counts as absent: refused bodies reach this too.
     """
     if isinstance(body, dict) and "trace_id" in body:
         chosen = choose_trace_id(body["trace_id"])
         if chosen is not None:
             return chosen
-    for name, _ in headers.raw:  # most requests have neither: two look-ups would take longer
+    # most requests have neither, and two look-ups would take longer
+    for name, _ in headers.raw:
         if name in _TRACE_ID_HEADERS:
             parent = headers.get("traceparent")
             return choose_trace_id(trace_header(headers), traceparent=parent) or new_trace_id()
@@ -43,7 +41,7 @@ def trace_id_from(body: object, headers: Headers) -> str:
 
 
 def trace_header(headers: Mapping[str, str]) -> str | None:
-    """Return X-Trace-Id, which may be UTF-8: Starlette decodes every header as Latin-1."""
+    """Return X-Trace-Id, which can be UTF-8: Starlette decodes every header as Latin-1."""
     value = headers.get("x-trace-id")
     if value is None or value.isascii():
         return value and value.strip(" \t")
@@ -51,16 +49,16 @@ def trace_header(headers: Mapping[str, str]) -> str | None:
 
 
 def new_trace_id() -> str:
-    """Return that of the current trace, else create one; either has 32 hex digits."""
+    """Return the id of the current trace or a new one, as 32 hex digits."""
     # not a secret, and the system's random bytes take a twentieth of a call
     return current_trace_id() or f"{random.getrandbits(128):032x}"
 
 
 def trace_context_from(headers: Headers) -> Mapping[str, str]:
-    """Return the request's W3C trace headers, to be sent on to servers.
+    """Return the request's W3C trace headers, to be forwarded to servers.
 
-    A header in several lines is one list (RFC 9110 §5.3). Values that are not in W3C's form are
-    left out, and so is ``tracestate`` without a valid ``traceparent``.
+    A header in several lines is one list (RFC 9110 §5.3). Malformed values are omitted, and so is
+    ``tracestate`` without a valid ``traceparent``.
     """
     found: dict[str, str] = {}
     for raw_name, value in headers.raw:
@@ -72,9 +70,9 @@ def trace_context_from(headers: Headers) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cookie:
-    """One cookie for all paths, which no script reads.
+    """A cookie for all paths that scripts cannot read.
 
-    Browsers take a ``__Host-`` cookie, a secure one, from this very host alone.
+    Browsers accept a ``__Host-`` cookie only if it is secure and from this host.
     """
 
     name: str
@@ -84,10 +82,10 @@ class Cookie:
     """None to keep it until the browser closes."""
 
     def value_in(self, request: Request) -> str | None:
-        """Return its value; None if the browser sent none, or several.
+        """Return its value; None unless the browser sent exactly one.
 
-        Its name is compared as it was sent. Starlette strips a no-break space from names: with one
-        before it the name has no prefix for browsers, so a neighbouring host could set the cookie.
+        The name is compared exactly, since Starlette strips a no-break space: for browsers, a name
+        after such a space lacks the prefix, so a neighbouring host could set the cookie.
         """
         pattern = re.compile(rf"[ \t]*{re.escape(self.name)}=([A-Za-z0-9_-]+)[ \t]*")
         pairs = ";".join(request.headers.getlist("cookie")).split(";")
@@ -110,15 +108,15 @@ class Cookie:
 
 
 MAX_CACHED = 1_000
-"""Origins that are kept: a caller's is the same each time."""
+"""Limit of cached origins."""
 
 FORWARDED_FOR = b"x-forwarded-for"
 
 MAX_PROXIES = 32
-"""Proxies that are believed of one request: to parse 7,000 took 50 ms."""
+"""Proxies that are considered per request: parsing 7,000 took 50 ms."""
 
 ENTRY = "mcp_tools_proxy.entry"
-"""Key in the ASGI scope for the entry of a request that another one makes in process."""
+"""Key in the ASGI scope for the entry of a request made in process."""
 
 UNKNOWN = "unknown"
 """The address of a request whose transport has none: a Unix socket, or a test."""
@@ -127,9 +125,9 @@ UNKNOWN = "unknown"
 class Peers:
     """Finds the address of a request's sender; ``trusted`` are networks of proxies, as CIDRs.
 
-    In ``X-Forwarded-For`` the rightmost address counts that is no trusted proxy's: each proxy
-    appends the address of its own client, and everything to the left of that may be forged. Without
-    trusted proxies the header is ignored.
+    It is the rightmost address in ``X-Forwarded-For`` that is not a trusted proxy: each proxy
+    appends its client's address, and everything to the left can be forged. Without trusted proxies
+    the header is ignored.
     """
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
@@ -151,7 +149,7 @@ class Peers:
         return Origin(entry, self.address_of(scope))
 
     def origin_at(self, entry: Entry) -> Callable[[Scope], Origin]:
-        """Return the function that reads the origin of a request at an entry."""
+        """Return a function that returns the origin of a request at an entry."""
         origin_of = lru_cache(MAX_CACHED)(Origin)
         return lambda scope: origin_of(scope.get(ENTRY, entry), self.address_of(scope))
 

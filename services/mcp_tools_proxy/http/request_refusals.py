@@ -1,4 +1,4 @@
-"""Counts and records HTTP requests that make no call: refused ones, and those of operators."""
+"""Counts and records HTTP requests without calls: refused ones, and operations of operators."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -26,9 +26,9 @@ _OPERATION = "mcp_tools_proxy.operation"
 
 
 class RecordedOperation:
-    """What a request does besides calls and lists; who begins one knows who does it.
+    """An operation other than calls and lists, to be recorded.
 
-    The operator gate begins one for each use of a right, and handlers add what was done.
+    The operator gate begins one for each use of a right; handlers add the changes.
     """
 
     __slots__ = ("event", "fields")
@@ -41,24 +41,24 @@ class RecordedOperation:
     def by_right(
         cls, right: OperatorRight, tenant_id: str | None, token_fields: Mapping[str, str]
     ) -> Self:
-        """Return one use of an operator's right."""
+        """Return the use of an operator's right."""
         tenant = {} if tenant_id is None else {"tenant_id": tenant_id}
         return cls(RIGHT_USED, {"right": right.value, **tenant, **token_fields})
 
 
 def begin_operation(scope: Scope, operation: RecordedOperation) -> None:
-    """Keep the operation of a request."""
+    """Set the operation of a request."""
     scope[_OPERATION] = operation
 
 
 def operation_of(scope: Scope) -> RecordedOperation | None:
-    """Return the operation of a request; None if it has none."""
+    """Return the operation of a request, if any."""
     found: RecordedOperation | None = scope.get(_OPERATION)
     return found
 
 
 def add_to_operation(scope: Scope, event: str | None = None, **fields: object) -> None:
-    """Add to the record of a request's operation what was done: an event of its own, and fields."""
+    """Add an event and fields to the record of a request's operation."""
     operation = operation_of(scope)
     if operation is not None:
         operation.event = event or operation.event
@@ -66,15 +66,14 @@ def add_to_operation(scope: Scope, event: str | None = None, **fields: object) -
 
 
 def end_operation(scope: Scope) -> None:
-    """Forget the operation of a request, which from here on has a record of another kind."""
+    """Remove the operation of a request that gets another kind of record."""
     scope.pop(_OPERATION, None)
 
 
 class RequestRefusals:
     """Counts and records refused requests, with their route, peer, and proven sender.
 
-    ``needs_token``: callers need a token; where they do not, a caller without one is refused for
-    what it sends, like any caller.
+    Without ``needs_token``, a refused caller without a token counts like any other caller.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class RequestRefusals:
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
         """Count and record a request that is refused with ``error``; its span has the code.
 
-        A refused token gets the seconds to wait where its address has many refusals.
+        A refused token gets the seconds to wait if its address has many refusals.
         """
         self._metrics.requests_refused.labels(error.code).inc()
         set_on_span({ERROR_TYPE: error.code})
@@ -115,7 +114,7 @@ class RequestRefusals:
         return Bound.UNAUTHENTICATED
 
     def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
-        """Record what was done in a request, if that is an operation."""
+        """Record the operation of a request, if any."""
         operation = operation_of(scope)
         if operation is not None:
             fields = {
@@ -127,7 +126,7 @@ class RequestRefusals:
 
 
 def entry_of(scope: Scope) -> Entry:
-    """Return the entry that serves a request: by its path, if the scope does not say it."""
+    """Return the entry in the scope, or by default that of the path."""
     entry: Entry | None = scope.get(ENTRY)
     if entry is not None:
         return entry
@@ -139,36 +138,35 @@ def entry_of(scope: Scope) -> Entry:
 
 CONSOLE_PATH = "/console"
 CONSOLE_UPLOAD = ("POST", f"{CONSOLE_PATH}/documents/upload")
-"""The form whose body is larger than others, and may take longer to arrive."""
+"""The form with a larger body than others, which can take longer to arrive."""
 
 
 def is_console_path(path: str) -> bool:
-    """Return whether a path is that of a page of the console."""
+    """Return whether a path belongs to the console."""
     return path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")
 
 
 PAGE_PREFIX = "/oauth/start/"
-"""The path of an address where somebody signs in: a nonce follows, which is a secret."""
+"""Path prefix of sign-in addresses; a secret nonce follows."""
 
 
 def is_page_path(path: str) -> bool:
-    """Return whether a path is that of a form of our own pages."""
+    """Return whether a path belongs to a form of our pages."""
     return path.startswith(PAGE_PREFIX)
 
 
 def route_of(scope: Scope) -> str:
-    """Return method and path of a request, for its log lines."""
+    """Return method and path of a request for logs, without nonces."""
     before, found, _ = scope["path"].partition(PAGE_PREFIX)
     return cut(f"{scope['method']} {before}{found}{'{nonce}' if found else ''}")
 
 
 def _token_fields(error: ProxyError) -> Mapping[str, str]:
-    """Return log fields for a token that is good no more; its sender is unauthenticated."""
+    """Return log fields for an expired or revoked token; its sender is unauthenticated."""
     return error.token_fields if isinstance(error, Unauthenticated) else {}
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
-    """Return log fields for the sender of a refused request, as far as a token proves them."""
     caller: Caller | None = scope.get(CALLER)
     if error.proven or caller is None or not caller.token_log_fields:
         principal: Principal | None = scope.get(PRINCIPAL)

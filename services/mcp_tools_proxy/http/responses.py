@@ -1,7 +1,7 @@
-"""Responses: the envelope of the HTTP API, the status and headers of errors, event streams.
+"""Responses: the envelope of the HTTP API, status and headers of errors, event streams.
 
-Status and headers of an error are one table for the HTTP API and for MCP over HTTP. ``RateLimit``
-and ``RateLimit-Policy`` are those of draft-ietf-httpapi-ratelimit-headers-11.
+The HTTP API and MCP over HTTP use the same table of errors. ``RateLimit`` and ``RateLimit-Policy``
+follow draft-ietf-httpapi-ratelimit-headers-11.
 """
 
 import math
@@ -22,7 +22,7 @@ JSON = "application/json"
 
 
 class _JsonResponse(Response):
-    """A response that is put together at once: Starlette's own way takes 3 µs more."""
+    """A response built in one step; Starlette takes 3 µs more."""
 
     def __init__(
         self, content: bytes, status: int = 200, headers: Mapping[str, str] | None = None
@@ -44,7 +44,7 @@ def _raw_name(name: str) -> bytes:
 
 
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
-    """Serialize an outcome; absent keys are left out."""
+    """Serialize an outcome without absent keys."""
     replayed = b',"replayed":true' if outcome.replayed else b""
     budget = _budget(outcome.budget)
     match outcome:
@@ -67,9 +67,9 @@ def envelope(outcome: Outcome, trace_id: str) -> bytes:
 def batch_envelope(
     outcomes: Sequence[Outcome], trace_id: str, messages: Iterable[bytes] = ()
 ) -> bytes:
-    """Serialize the outcomes of a batch, each in its own envelope.
+    """Serialize the outcomes of a batch, each in an envelope.
 
-    ``messages`` are pieces of JSON. All is joined once: each copy of a long answer costs.
+    ``messages`` are pieces of JSON. Everything is joined once, since copying a long answer is slow.
     """
     trace = b',"trace_id":%b' % to_json(trace_id)
     pieces = [b'{"results":[']
@@ -138,15 +138,15 @@ def reply_response(
 def json_response(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Build a response with ``content`` as JSON, without an envelope or any null of a model."""
+    """Build a response with ``content`` as JSON, without an envelope or nulls of models."""
     return _JsonResponse(to_json(content, exclude_none=True), status, headers)
 
 
 class ErrorStatus(NamedTuple):
     """The HTTP status of an error in each entry.
 
-    ``api``: 200 for whatever a model or its runtime can react to (contract §1). ``mcp``: of a
-    request that is refused before it becomes a message of MCP; within MCP errors are results.
+    ``api`` is 200 for errors that a model or its runtime can handle (contract §1). ``mcp`` is for a
+    request that is refused before it becomes an MCP message; within MCP, errors are results.
     """
 
     api: int = 200
@@ -176,7 +176,7 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
     "SHUTTING_DOWN": ErrorStatus(api=503, mcp=503),
     "NO_ROOM": ErrorStatus(api=503, mcp=503),
 }
-"""HTTP status by code; every other code has the defaults of ErrorStatus."""
+"""HTTP status by code; other codes have the defaults of ErrorStatus."""
 
 _OTHERS = ErrorStatus()
 _STORE = ErrorStatus(api=503)
@@ -209,13 +209,13 @@ RATE_LIMIT_HEADER = "RateLimit"
 POLICY_HEADER = "RateLimit-Policy"
 
 LARGEST = 999_999_999_999_999
-"""The largest integer of structured fields (RFC 9651 §3.3.1); larger numbers are shown as this."""
+"""The largest integer of structured fields (RFC 9651 §3.3.1), also shown for larger numbers."""
 
 
 def add_rate_limit(headers: dict[str, str], status: BudgetStatus) -> None:
-    """Add what is left of a budget, and the policy that it follows.
+    """Add the remainder of a budget and its policy.
 
-    A rule that limits calls and tokens is two policies: shown is the one with less left.
+    A rule that limits calls and tokens is two policies; the one with less left is shown.
     """
     is_one_of_two = status.remaining_calls is not None and status.remaining_tokens is not None
     name, policy = _policy(status.name, status.unit, status.limit, status.window_s, is_one_of_two)
@@ -223,13 +223,14 @@ def add_rate_limit(headers: dict[str, str], status: BudgetStatus) -> None:
     headers[POLICY_HEADER] = policy
 
 
-@lru_cache(maxsize=2048)  # of 1,000 rules each has one, or two
+@lru_cache(maxsize=2048)  # 1,000 rules have one or two each
 def _policy(
     name: str, unit: Unit, limit: int, window_s: int, is_one_of_two: bool
 ) -> tuple[str, str]:
     """Return the name of a policy as a structured field, and the policy.
 
-    No two policies have one name: a dot is in no rule's. ``tokens`` is no registered unit.
+    The dot in the name of a double policy cannot occur in rule names, so names are unique.
+    ``tokens`` is not a registered unit.
     """
     quoted = f'"{name}.{unit}"' if is_one_of_two else f'"{name}"'
     measured = ';qu="tokens"' if unit == "tokens" else ""
@@ -237,11 +238,11 @@ def _policy(
 
 
 PING_S = 15.0
-"""Seconds of silence after which a comment is sent: proxies cut connections that stay silent."""
+"""Seconds of silence after which a comment is sent, as proxies cut silent connections."""
 
 PING = b": ping\r\n\r\n"
 
 EVENT_STREAM = "text/event-stream"
 
 STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-"""They keep proxies from holding events back."""
+"""Prevent proxies from buffering events."""

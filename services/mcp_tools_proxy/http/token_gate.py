@@ -14,24 +14,24 @@ from mcp_tools_proxy.http.request_refusals import CONSOLE_PATH, RequestRefusals
 from mcp_tools_proxy.telemetry.spans import TRACE_ID, Tracer
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
-"""Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
+"""Routes of probes, which send no token and any Host; they reveal nothing about tenants."""
 
 _OPEN_PAGES = OPEN_PATHS | {"/", "/openapi.json", CONSOLE_PATH}
 _OPEN_FOLDERS = ("/.well-known/", "/oauth/", f"{CONSOLE_PATH}/")
 
 Answer = Callable[[Scope, ProxyError, str], Response]
-"""Builds the response to a refused request; the string is its trace_id."""
+"""Builds the response to a refused request from its scope, error and trace id."""
 
 
 class TokenGate:
-    """ASGI middleware that passes requests with a valid token, and those to open paths.
+    """ASGI middleware that passes requests with a valid token, and requests to open paths.
 
     The body of a refused request is not read: parsing bodies of 1 MiB without a token delayed other
     callers by 394 ms. The console and the sign-in pages are open paths and check their sessions and
-    forms themselves. The principal is kept in the scope under PRINCIPAL.
+    forms. The principal is stored in the scope under PRINCIPAL.
 
-    Every token is checked, however many invalid ones its address has sent: behind a proxy all
-    callers may share one address, and a valid token must pass.
+    Every token is checked, regardless of the number of invalid ones from its address: behind a
+    proxy all callers can share one address, and a valid token must pass.
     """
 
     def __init__(
@@ -63,10 +63,7 @@ class TokenGate:
         await self._app(scope, receive, send)
 
     def _refuse(self, scope: Scope, error: ProxyError) -> Response:
-        """Build the response to a refused request, and count and record the refusal.
-
-        Its span is named by the method alone: the path is whatever the sender chose.
-        """
+        """Build the response and record the refusal; its span lacks the sender's path."""
         headers, method = Headers(scope=scope), scope["method"]
         attributes = {"http.request.method": method}
         with self._tracer.start_request(method, attributes, trace_context_from(headers)) as span:
@@ -83,9 +80,9 @@ def is_open_path(path: str) -> bool:
 
 
 class OperatorCheck:
-    """Recognises operators without refusing other callers: probes send no token, or an old one.
+    """Recognises operators without refusing other callers: probes send no token, or an expired one.
 
-    Where callers need no token, each counts as an operator.
+    If callers need no token, each counts as an operator.
     """
 
     def __init__(self, authenticator: Authenticator) -> None:

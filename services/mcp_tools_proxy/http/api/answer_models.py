@@ -1,9 +1,8 @@
-"""The envelopes of answers, and what the models of all answers have in common.
+"""Envelopes of answers, and the base class of answer models.
 
-The titles are the names of classes in clients that are made from the document: a promise. The
-docstrings are part of the document, too: callers read them. An optional field is left out where it
-does not apply; it is never null. Where the document knows names that a later version may add to,
-they are ``open_names``.
+Titles become class names in generated clients, so they are part of the public API. An optional
+field is omitted if it does not apply; it is never null. Names that a later version can add to are
+``open_names``.
 """
 
 from typing import Annotated, Literal
@@ -108,7 +107,7 @@ class ErrorEnvelope(AnswerModel, title="ErrorResponse"):
 
 
 def or_error(model: type[AnswerModel], title: str, description: str) -> object:
-    """Return the type of an answer that is an error where the caller can handle that."""
+    """Return the type of an answer that can be an error for the caller to handle."""
     return Annotated[model | ErrorEnvelope, Field(title=title, description=description)]
 
 

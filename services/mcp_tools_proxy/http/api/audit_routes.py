@@ -1,8 +1,4 @@
-"""Shows operators the records of attempts: those of the past, and new ones as they come.
-
-Both need the right ``audit``. The docstrings of models and operations are part of the OpenAPI
-document: callers read them.
-"""
+"""Shows audit records to operators with the right ``audit``: past ones and a stream of new ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -53,13 +49,13 @@ from mcp_tools_proxy.telemetry.audit.record_search import (
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 MAX_RECORDS = 1000
-"""Records in one answer at most."""
+"""Maximum number of records in an answer."""
 
 _Text = Annotated[str | None, Field(max_length=1024)]
 
 
 def _has_utc_time(time: datetime) -> datetime:
-    """Check that a time has a form in UTC: one of the year 1 may not. Raises ValueError."""
+    """Check that a time can be converted to UTC; one in year 1 may fail. Raises ValueError."""
     try:
         as_timestamp(time)
     except OverflowError:
@@ -74,7 +70,7 @@ class RecordQuery(BaseModel):
     """Query of records, whenever they are made; all that is given has to hold."""
 
     model_config = ConfigDict(extra="forbid")
-    """A filter whose name is misspelt must not show what it should have left out."""
+    """A misspelt filter must not return the records that it was meant to exclude."""
 
     tenant_id: Annotated[
         Identifier | None,
@@ -92,7 +88,7 @@ class RecordQuery(BaseModel):
 
     @property
     def wanted(self) -> RecordFilter:
-        """What records have to have."""
+        """The filter of the query."""
         return RecordFilter(**self.model_dump(include={*RecordQuery.model_fields}))
 
 
@@ -121,14 +117,14 @@ class AuditQuery(RecordQuery):
 
     @property
     def is_apart(self) -> bool:
-        """Whether records of requests without a valid token are wanted."""
+        """Whether records of requests without a valid token are requested."""
         if self.unauthenticated is None:
             return self.code == Unauthenticated.code
         return self.unauthenticated
 
     @property
     def wanted(self) -> RecordFilter:
-        """What records have to have."""
+        """The filter of the query."""
         return replace(
             super().wanted,
             since=None if self.since is None else as_timestamp(self.since),
@@ -160,11 +156,12 @@ class AuditAnswer(AnswerModel, title="AuditRecords"):
 
 
 CHECK_S = 0.2
-"""Seconds between two checks of the sender's right: with those of a change of the tokens file a
-token that is revoked ends its stream within a second."""
+"""Seconds between checks of the sender's right. With the check of the tokens file, a revoked token
+ends its stream within a second.
+"""
 
 LAST_EVENT_S = 0.5
-"""Seconds in which the last event has to be sent: one that is not read must not delay a stop."""
+"""Seconds for sending the last event, so that a client that does not read cannot delay a stop."""
 
 CANCELLED = "CANCELLED"
 OK = "OK"
@@ -173,7 +170,7 @@ OK = "OK"
 class RecordStream(StreamingResponse):
     """Sends records until the client leaves, ``check`` raises ProxyError, or ``stopping`` returns.
 
-    ``on_end`` gets the code of the end, and how many records were sent.
+    ``on_end`` receives the code of the end and the number of sent records.
     """
 
     def __init__(
@@ -215,7 +212,7 @@ class RecordStream(StreamingResponse):
             self._on_end(code, self._sent)
 
     async def _send_until_over(self, receive: Receive, send: Send) -> str:
-        """Send records; return the code by which that ended, OK if the client has left."""
+        """Send records; return the code of the end, OK if the client has left."""
         code = OK
 
         async with anyio.create_task_group() as group:
@@ -232,7 +229,6 @@ class RecordStream(StreamingResponse):
         return code
 
     async def _refused(self) -> str:
-        """Wait until the sender has no right any more; return the code."""
         while True:
             await anyio.sleep(CHECK_S)
             try:
@@ -245,7 +241,7 @@ class RecordStream(StreamingResponse):
         return ShuttingDown.code
 
     async def _send_records(self, send: Send) -> None:
-        """Send records and losses, until cancelled; a comment at first, and in silence."""
+        """Send records and losses until cancelled; a comment at the start and after silence."""
         frame = PING
         while True:
             await send({"type": "http.response.body", "body": frame, "more_body": True})
@@ -261,15 +257,14 @@ class RecordStream(StreamingResponse):
 
 
 def _frame(event: str, data: str) -> bytes:
-    """Frame an event; ``data`` is one line of ASCII."""
     return f"event: {event}\r\ndata: {data}\r\n\r\n".encode("ascii")
 
 
 MAX_STREAMS = 16
-"""Streams of records that one replica has open at once."""
+"""Limit of open record streams of a replica."""
 
 MAX_OF_TENANT = 4
-"""Of these the operators of one tenant have so many: one of them had taken all 16."""
+"""Limit of streams for operators of one tenant, as one tenant had used all 16."""
 
 STREAM_ENDED = "audit.stream_ended"
 
@@ -294,9 +289,9 @@ _UNAVAILABLE = SharedAnswer(
 
 
 class AuditRoutes(Feature):
-    """Shows records: those of the audit file, or else the newest of this process.
+    """Shows the records of the audit file, or without one the latest of this process.
 
-    A replica shows its new records to MAX_STREAMS readers at most.
+    A replica streams its new records to at most MAX_STREAMS readers.
     """
 
     tag = Tag.AUDIT
@@ -338,7 +333,7 @@ class AuditRoutes(Feature):
                 raise AuditUnavailable(
                     "the audit file cannot be read now; try again later", reason=error.strerror
                 ) from error
-        # as they were logged: 1,000 of them, some with a null
+        # 1,000 records in their logged form, some with a null
         answer = without_none({"records": page.records, "next_cursor": page.next_cursor})
         return json_response(answer, headers={TRACE_HEADER: parsed.trace_id})
 
@@ -364,7 +359,7 @@ class AuditRoutes(Feature):
         self._lifecycle.check_serving()
         self._check_capacity(operator.tenant_id)
         feed = RecordFeed(query.wanted, reader_tenant=operator.tenant_id)
-        # the response follows the trail before anything else is awaited, so no 17th comes between
+        # the response follows the trail before any other await, so a 17th stream cannot start
         return RecordStream(
             self._trail,
             feed,
@@ -375,7 +370,6 @@ class AuditRoutes(Feature):
         )
 
     def _check_capacity(self, tenant_id: str | None) -> None:
-        """Raise CapacityExceeded if nobody, or nobody of this tenant, may open one more stream."""
         if self._trail.followers >= MAX_STREAMS:
             raise CapacityExceeded(
                 f"{MAX_STREAMS} streams of records are open at this replica, which is the limit; "

@@ -1,8 +1,8 @@
-"""The route of batches: plain calls, or those of a model's reply as its API sent them.
+"""The route of batches: plain calls, or the calls of a model's reply in the format of its API.
 
-Only ``ReplyRequest`` validates; ``model_replies`` reads its items. The other models describe them
-in the OpenAPI document, where their docstrings are; most are a TypedDict, which costs a start a
-tenth of what a model does.
+Only ``ReplyRequest`` validates; ``model_replies`` parses its items. The other models are for the
+OpenAPI document, including their docstrings; most are a TypedDict, which takes a tenth of the start
+time of a model.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from mcp_tools_proxy.http.responses import JSON, batch_envelope, reply_response
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 
 CallId = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
-"""As ``CALL_ID_PATTERN`` of ``model_replies``, which is imported with the first reply."""
+"""Same as ``CALL_ID_PATTERN`` of ``model_replies``, which is imported with the first reply."""
 
 ResultsWanted = Annotated[
     Literal["full"] | None,
@@ -171,7 +171,7 @@ class ReplyBatchRequest(RequestContext):
     idempotency_key: IdempotencyKey | None = None
 
 
-class BatchBody(RootModel[Any]):  # RootModel of the two would be built at once, in 8 ms
+class BatchBody(RootModel[Any]):  # RootModel of the two would be built at import, in 8 ms
     """Body of POST /internal/mcp/execute/batch."""
 
     model_config = ConfigDict(defer_build=True)
@@ -365,7 +365,7 @@ BATCH_EXAMPLES: Examples = {
 
 
 class BatchRoutes(Feature):
-    """Runs several tools at the same time: all go through the executor, so none skips a check."""
+    """Runs several tools concurrently, all through the executor and its checks."""
 
     tag = Tag.CALLS
 
@@ -389,7 +389,7 @@ class BatchRoutes(Feature):
         self._telemetry = telemetry
 
     def read_batch(self, body: object) -> BatchRequest | ReplyRequest:
-        """Validate the body of a batch as its calls need it. Raises InvalidRequest."""
+        """Validate the body of a batch by the kind of its calls. Raises InvalidRequest."""
         calls = body.get("calls") if isinstance(body, dict) else None
         if isinstance(calls, list):
             if _is_model_reply(calls):
@@ -439,15 +439,14 @@ class BatchRoutes(Feature):
     async def _execute_reply(
         self, parsed: ParsedRequest[BatchRequest | ReplyRequest], body: ReplyRequest
     ) -> Response:
-        """Run the calls of a model's reply, and build the messages that follow it."""
-        # used with replies only
+        # for replies only
         from mcp_tools_proxy.wire.model_replies.reply import answer_of, read_reply  # noqa: PLC0415
 
         reply = read_reply(
             body.calls, max_calls=self._max_batch_calls, max_items=self._max_json_items
         )
         if parsed.body_bytes > PACED_BYTES:
-            await asyncio.sleep(0)  # to parse the texts took up to 40 ms, as a body does
+            await asyncio.sleep(0)  # parsing the texts took up to 40 ms, like a body
         caller = await resolve_user(self._callers, parsed)
         self._lifecycle.check_serving()
         new_call = _call_builder(parsed, caller)
@@ -476,9 +475,8 @@ class BatchRoutes(Feature):
     def _check_calls(self, calls: Sequence[object]) -> None:
         """Check plain calls as a whole before each is validated.
 
-        Raises InvalidRequest for a batch that is too long, or whose calls name agents of their own:
-        unknown fields are ignored elsewhere, but an agent that is ignored would be a wrong
-        permission.
+        Raises InvalidRequest for a batch that is too long, or calls that name agents: elsewhere
+        unknown fields are ignored, but an ignored agent would grant the wrong permissions.
         """
         if len(calls) > self._max_batch_calls:
             raise InvalidRequest(
@@ -511,14 +509,13 @@ def _is_model_reply(calls: Sequence[object]) -> bool:
     """Return whether these are items of a model's API; most batches have plain calls."""
     if not calls or (isinstance(calls[0], dict) and "tool_name" in calls[0]):
         return False
-    # used with replies only
+    # for replies only
     from mcp_tools_proxy.wire.model_replies.reply import shape_of  # noqa: PLC0415
 
     return shape_of(calls) is not None
 
 
 def _call_builder(parsed: ParsedRequest[RequestContext], caller: Caller) -> partial[Call]:
-    """Return what builds a call of this request from its name and arguments."""
     return partial(
         Call,
         caller=caller,

@@ -1,6 +1,6 @@
-"""The handlers that use a component: run a tool, get a prompt, read a resource.
+"""Handlers that run a tool, get a prompt or read a resource.
 
-A call may have an idempotency key: what it means for a disconnect is decided here.
+Also defines the effect of a disconnect on calls with an idempotency key.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -59,9 +59,9 @@ _RAW_NAME = IDEMPOTENCY_HEADER.lower().encode()
 
 
 def idempotency_key_of(parsed: ParsedRequest[RequestContext], of_body: str | None) -> str | None:
-    """Return the key of a request, whose body has ``of_body``.
+    """Return the idempotency key of a request, from the header or ``of_body``.
 
-    Raises InvalidRequest for a header that is malformed, repeated, or another key than the body's.
+    Raises InvalidRequest for a header that is malformed, repeated, or different from the body's.
     """
     values = [value for name, value in parsed.request.headers.raw if name == _RAW_NAME]
     if not values:
@@ -77,9 +77,9 @@ def idempotency_key_of(parsed: ParsedRequest[RequestContext], of_body: str | Non
 
 
 def key_in_batch(of_batch: str | None, place: int) -> str | None:
-    """Return the key of a call whose batch has a key: the batch's, and its place.
+    """Return the key of a call whose batch has a key: the batch's key and the call's position.
 
-    No other key is the same: none that a caller sends holds a control character.
+    Callers' keys contain no control characters, so none is the same.
     """
     return None if of_batch is None else f"{of_batch}\0{place}"
 
@@ -87,9 +87,9 @@ def key_in_batch(of_batch: str | None, place: int) -> str | None:
 async def carry_out(
     parsed: ParsedRequest[RequestContext], work: Awaitable[T], calls: Sequence[Call]
 ) -> T:
-    """Return what ``work`` returns; cancel it when the caller hangs up.
+    """Return the result of ``work``; cancel it when the caller disconnects.
 
-    A call with an idempotency key is carried to its end: its caller comes back for the outcome.
+    A call with an idempotency key is completed, as its caller can fetch the outcome with a retry.
     """
     for call in calls:
         if call.idempotency_key is not None:
@@ -102,7 +102,7 @@ def _invalid(problem: str) -> InvalidRequest:
 
 
 class _Uses(Feature):
-    """Operations that use components: all go through the executor, so none skips a check."""
+    """Operations that use components, all through the executor and its checks."""
 
     tag = Tag.CALLS
 
@@ -188,7 +188,7 @@ def call_of(
     kind: Kind = Kind.TOOL,
     idempotency_key: str | None = None,
 ) -> Call:
-    """Return the call that a request makes for a caller."""
+    """Return the call of a request for a caller."""
     return Call(
         name=name,
         kind=kind,

@@ -1,7 +1,4 @@
-"""Shows the definitions that are not as locked, and accepts one (contract §1).
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Shows definitions that differ from the lock, and accepts one (contract §1)."""
 
 import asyncio
 from typing import Annotated, Literal

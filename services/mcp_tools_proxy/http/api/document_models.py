@@ -1,7 +1,4 @@
-"""Queries, bodies and answers of the routes that look after documents.
-
-The docstrings of models are part of the OpenAPI document: callers read them.
-"""
+"""Queries, bodies and answers of the routes that manage documents."""
 
 from typing import Annotated, Self
 
@@ -13,7 +10,7 @@ from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
 MAX_READERS = 1_000
-"""Users, and roles, that one query names."""
+"""Limit of users, and of roles, in a query."""
 
 
 class DocumentsQuery(BaseModel):
@@ -74,7 +71,7 @@ class UploadQuery(DocumentQuery):
     ] = None
 
     def readers(self) -> Readers | None:
-        """Return who may read the document; None if the query does not say it."""
+        """Return the users and roles that can read the document; None if the query has neither."""
         if self.reader_user is None and self.reader_role is None:
             return None
         return Readers(
@@ -91,7 +88,7 @@ class NamedReaders(BaseModel):
     roles: Annotated[list[Identifier], Field(fail_fast=True)] = []
 
     def to_readers(self) -> Readers:
-        """Return them as the domain has them."""
+        """Return the domain's readers."""
         return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
 
 
@@ -116,7 +113,7 @@ class DocumentReaders(AnswerModel):
 
     @classmethod
     def of(cls, readers: Readers | None) -> Self | None:
-        """Return readers for an answer; None where they are not limited."""
+        """Return readers for an answer; None if all users of the tenant can read."""
         return None if readers is None else cls.model_validate(dump_readers(readers))
 
 

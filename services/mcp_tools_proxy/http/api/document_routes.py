@@ -1,4 +1,4 @@
-"""The routes that look after documents, for operators with the right ``documents``."""
+"""Routes that manage documents, for operators with the right ``documents``."""
 
 import asyncio
 import base64
@@ -76,13 +76,13 @@ from mcp_tools_proxy.wire.text import quote
 CONTENT_PATH = "/internal/documents/content"
 RIGHTS_PATH = "/internal/documents/rights"
 UPLOADS = (("PUT", CONTENT_PATH),)
-"""The requests whose bodies are larger than others, and may take longer to arrive."""
+"""Requests with larger bodies than others, which can take longer to arrive."""
 
 PAGE = 100
-"""Documents in one answer of the list."""
+"""Number of documents on a page."""
 
 _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
-"""An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
+"""A strong entity tag in a list; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
 
 _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
@@ -119,7 +119,7 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
 
 
 def document_responses(model: object, description: str, *statuses: int) -> Responses:
-    """Return the responses of an operator's route of documents."""
+    """Return the responses of a document route for operators."""
     shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
     answer = Answer(description, model, (TRACE_HEADER, ETAG))
     return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
@@ -133,7 +133,7 @@ _RIGHTS_EXAMPLES: Examples = {
 
 
 class DocumentRoutes(Feature):
-    """List, read, put and remove documents, and set who may read them; each use is recorded."""
+    """List, read, put and delete documents, and set their readers; each use is recorded."""
 
     tag = Tag.DOCUMENTS
 
@@ -145,7 +145,7 @@ class DocumentRoutes(Feature):
         lifecycle: Lifecycle,
         on_put: Callable[[Key], None] = lambda _: None,
     ) -> None:
-        """``on_put`` is called with each document that was put."""
+        """Create the routes; ``on_put`` is called with each document that was put."""
         self._writer = writer
         self._uploads = uploads
         self._gate = gate
@@ -187,7 +187,7 @@ class DocumentRoutes(Feature):
         )
 
     async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> DocumentsAnswer:
-        """List one document with its older versions, which are not looked up for a whole list."""
+        """List one document with its older versions, which lists of several documents omit."""
         add_to_operation(parsed.request.scope, doc_id=key[1])
         with _as_api_errors():
             head = await self._writer.head(key)
@@ -214,9 +214,9 @@ class DocumentRoutes(Feature):
             document = await self._writer.document(key)
         if document is None:
             raise _no_document(key)
-        # of what is sent: the version of a second read may be another's, which a PUT would undo
+        # the version of this content; a second read could see a newer one
         version = await asyncio.to_thread(version_of, document)
-        # without readers: put again later, they would give back a right that was taken away
+        # without readers, as a later PUT of this content would restore revoked rights
         shown = dataclasses.replace(document, readers=None)
         content = await asyncio.to_thread(dump_document, shown)
         return Response(content, 200, {TRACE_HEADER: parsed.trace_id, **_etag(version)}, JSON)
@@ -244,7 +244,7 @@ class DocumentRoutes(Feature):
         disconnects, the import is cancelled and nothing is stored. Requires the operator right
         `documents`.
         """
-        # a replica that stops waits for it as for a call
+        # a stopping replica waits for it as for a call
         self._lifecycle.check_serving()
         return await self._lifecycle.track(self._put(parsed, query))
 
@@ -346,7 +346,7 @@ class DocumentRoutes(Feature):
         return _rights_response(parsed, head)
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
-        """Return what the request expects to be there. Raises VersionRequired, VersionMismatch."""
+        """Return the version expected by the request. Raises VersionRequired, VersionMismatch."""
         head = await self._writer.head(key)
         if headers.get("if-none-match", "").strip() == "*":
             if head is not None:
@@ -357,7 +357,7 @@ class DocumentRoutes(Feature):
 
 @contextmanager
 def _as_api_errors() -> Iterator[None]:
-    """Convert what a store or an import raises to errors of the API."""
+    """Convert errors of stores and imports to errors of the API."""
     try:
         yield
     except StoreUnavailable:
@@ -407,10 +407,6 @@ def _with_readers(document: Document, readers: Readers | None) -> Document:
 
 
 def _matching(headers: Headers, current: str | None) -> str:
-    """Return the version that is there, if ``If-Match`` names it.
-
-    Raises VersionRequired, VersionMismatch.
-    """
     wanted = headers.get("if-match")
     if wanted is None:
         raise VersionRequired(
@@ -457,7 +453,6 @@ def _etag(tag: str) -> dict[str, str]:
 
 
 def _key_named(parsed: ParsedRequest[object], query: DocumentQuery) -> Key:
-    """Return the document that the query names, which the record of the operation names too."""
     add_to_operation(parsed.request.scope, doc_id=query.doc_id)
     return query.tenant_id, query.doc_id
 

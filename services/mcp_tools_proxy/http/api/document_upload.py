@@ -1,4 +1,4 @@
-"""Takes uploads: to a temporary file within their limit, imported, and read one at a time."""
+"""Receives uploads: stored in a size-limited temporary file, imported, and read one at a time."""
 
 import asyncio
 from collections import Counter
@@ -31,13 +31,13 @@ from mcp_tools_proxy.storage.files import open_temporary, write_all
 from mcp_tools_proxy.wire.strict_json import BODY
 
 MAX_UPLOADS = 32
-"""Uploads at once; each is a file on disk, of at most ``max_document_bytes``."""
+"""Limit of concurrent uploads; each is a file of at most ``max_document_bytes``."""
 
 MAX_UPLOADS_OF_TENANT = 24
-"""Of these, so that slow uploads of one tenant leave places to the others."""
+"""Limit of a tenant, so that its slow uploads leave capacity for others."""
 
 LARGE_BYTES = 1_000_000
-"""Documents over this size are read and written one at a time: it takes three times their size."""
+"""Larger documents are read and written one at a time, as that takes three times their size."""
 
 IMPORT_RETRY_S = 5
 
@@ -58,7 +58,7 @@ FILES: Mapping[str, str] = {
     _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. With this type, PDFs "
     "are detected by their first bytes; other files are read as text.",
 }
-"""What OpenAPI says of an upload, by media type: generators of clients know no others."""
+"""OpenAPI descriptions of uploads, by media type."""
 
 
 def media_type(headers: Headers) -> str:
@@ -72,14 +72,14 @@ def media_type(headers: Headers) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploaded:
-    """A document, and the PDF that it was imported from, where that is to be kept."""
+    """A document, and the PDF it was imported from, if originals are kept."""
 
     document: Document
     original: bytes | None
 
 
 class Uploads:
-    """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
+    """Receives uploads within limits of memory and disk."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class Uploads:
         self._max_document_bytes = max_document_bytes
         self._keep_originals = keep_originals
         self._running: Counter[str] = Counter()
-        """By tenant."""
+        """Running uploads by tenant."""
         self._large = asyncio.Lock()
         """Held while a large document is in memory."""
         self._reader = ThreadPoolExecutor(1, "upload")
-        """One thread, for each keeps the memory of what it has read: 8 kept 180 MB."""
+        """One thread, as each keeps the memory of its largest read: 8 kept 180 MB."""
 
     def __repr__(self) -> str:
         return f"<Uploads: {self._running.total()} running>"
@@ -109,11 +109,10 @@ class Uploads:
     async def document(
         self, request: Request, kind: str, query: UploadQuery
     ) -> AsyncIterator["Uploaded"]:
-        """Receive the body of a request; yield the document that it holds, or is imported to.
+        """Receive the body of a request; yield its document, imported if necessary.
 
-        If that is large, no other is in memory while the block runs. Raises ImportBusy,
-        PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and what an import
-        raises.
+        If it is large, no other large one is in memory while the block runs. Raises ImportBusy,
+        PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and errors of imports.
         """
         with self._place(query.tenant_id):
             async with (
@@ -129,7 +128,6 @@ class Uploads:
                 yield Uploaded(document=document, original=original)
 
     def _memory_bytes(self, sent: "_JsonForm | Imported", file: FileIO) -> int:
-        """Return how many bytes are in memory at least once a document was read."""
         return max(sent.size, file.tell() if self._keep_originals else 0)
 
     @contextmanager
@@ -155,7 +153,7 @@ class Uploads:
     async def _readable(
         self, request: Request, file: FileIO, kind: str, query: UploadQuery
     ) -> AsyncIterator["_JsonForm | Imported"]:
-        """Import an upload, unless it is the JSON form already.
+        """Import an upload, unless it has the JSON form.
 
         An import ends when its client disconnects: another tenant waited 50 s for its place.
         """
@@ -178,7 +176,7 @@ class Uploads:
 
 
 class _JsonForm:
-    """An upload that is a document's JSON form."""
+    """An upload in the JSON form of documents."""
 
     def __init__(self, file: FileIO, query: UploadQuery) -> None:
         self.size = file.tell()
@@ -203,7 +201,6 @@ class _JsonForm:
 
 
 def _pdf_in(file: FileIO) -> bytes | None:
-    """Return the content of a file that is a PDF."""
     if _suffix_of(file) != ".pdf":
         return None
     file.seek(0)
@@ -211,14 +208,12 @@ def _pdf_in(file: FileIO) -> bytes | None:
 
 
 def _suffix_of(file: FileIO) -> str:
-    """Return the kind of a file that came without its type."""
     file.seek(0)
     return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
 
 
 @asynccontextmanager
 async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
-    """Write the body to a temporary file. Raises PayloadTooLarge, StoreUnavailable."""
     with _as_store_unavailable():
         file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
     with file:
@@ -238,7 +233,6 @@ async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
 
 @contextmanager
 def _as_store_unavailable() -> Iterator[None]:
-    """Convert an error of the temporary folder, which may be full of files, or gone."""
     try:
         yield
     except OSError as error:

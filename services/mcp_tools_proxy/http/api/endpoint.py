@@ -1,6 +1,6 @@
 """Builds endpoints: read, parse and validate the body, call the handler, or refuse the request.
 
-A handler finds out here who calls: what body and query assert, and what is missing.
+Also determines the caller from body and query, and refuses missing fields.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS
 _RAW_TRACE_HEADER = TRACE_HEADER.lower().encode()
 
 MAX_PARAMETERS = 3_000
-"""Parameters of one query; no route takes more than 1,000 roles and 1,000 documents."""
+"""Limit of query parameters; routes accept at most 1,000 roles and 1,000 documents."""
 
 T = TypeVar("T")
 Body_co = TypeVar("Body_co", covariant=True)
@@ -42,7 +42,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest(Generic[Body_co]):
-    """A request as a handler gets it: ``body`` was read and validated, and is None without one."""
+    """A request for a handler: ``body`` is validated, or None without a body."""
 
     request: Request
     body: Body_co
@@ -51,16 +51,16 @@ class ParsedRequest(Generic[Body_co]):
 
 
 Handler = Callable[[ParsedRequest[T]], Awaitable[Response]]
-"""Builds the response to a request; may raise ProxyError, with which the request is refused."""
+"""Builds the response to a request, or raises ProxyError to refuse it."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyReader(Generic[T]):
-    """Reads a body that is of one of several models: ``described`` is what OpenAPI shows of it.
+    """Reads a body of one of several models; OpenAPI shows ``described``.
 
-    ``read`` validates the JSON, and may raise ProxyError.
+    ``read`` validates the JSON and can raise ProxyError.
     """
 
     described: type[BaseModel]
@@ -80,9 +80,9 @@ class EndpointFactory:
         handler: Handler[ModelT],
         before_body: Callable[[Request], Awaitable[object]] | None = None,
     ) -> Endpoint:
-        """Build an endpoint whose handler gets the body as ``model``, or as its reader returns.
+        """Build an endpoint whose handler gets the body as ``model``, or as its reader returns it.
 
-        ``before_body`` may raise ProxyError, with which the request is refused unread.
+        ``before_body`` can raise ProxyError to refuse the request unread.
         """
         read = model.read if isinstance(model, BodyReader) else partial(validate, model)
 
@@ -128,12 +128,10 @@ class EndpointFactory:
         return endpoint
 
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
-        """Build the response to a refused request, and count and record the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(without_frames(error), trace_id)
 
     def _record_end(self, request: Request, error: BaseException, trace_id: str) -> None:
-        """Record what an operator did in a request that ends by ``error``."""
         has_left = isinstance(error, (asyncio.CancelledError, ClientDisconnect))
         code = "CANCELLED" if has_left else "INTERNAL_ERROR"
         self._refusals.record_operation(request.scope, code, trace_id)
@@ -172,7 +170,6 @@ def validate(model: type[ModelT], body: object) -> ModelT:
 
 
 def _check_query(query: bytes) -> None:
-    """Raise InvalidRequest for a query with too many parameters, before it is parsed."""
     if query.count(b"&") >= MAX_PARAMETERS:
         raise InvalidRequest(
             f"query: has over {MAX_PARAMETERS} parameters, the limit; send fewer",
@@ -181,7 +178,7 @@ def _check_query(query: bytes) -> None:
 
 
 def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str, object]:
-    """Return a query; only ``several`` may be given more than once. Raises InvalidRequest.
+    """Return a query; only ``several`` can be given more than once. Raises InvalidRequest.
 
     It is read in one pass: a search for each key blocked the event loop for 6 s.
     """
@@ -199,7 +196,7 @@ def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str
 
 
 def list_fields(model: type[BaseModel]) -> Collection[str]:
-    """Return the parameters of a query that may be given more than once."""
+    """Return the query parameters that can be given more than once."""
     return [
         field.alias or name
         for name, field in model.model_fields.items()
@@ -213,7 +210,7 @@ def _is_list(annotation: object) -> bool:
 
 
 def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:
-    """Convert a validation error of pydantic's; the result names the field."""
+    """Convert a validation error of pydantic; the result names the field."""
     field = place_of(error, whole="body")
     return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})
 
@@ -234,7 +231,7 @@ async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestCon
 
 
 def require_user(asserted: AssertedIdentity) -> None:
-    """Raise InvalidRequest if a body that stands for somebody does not name tenant and user."""
+    """Raise InvalidRequest if a body does not name both tenant and user."""
     for field, value in (
         ("user.tenant_id", asserted.tenant_id),
         ("user.user_id", asserted.user_id),
@@ -255,9 +252,9 @@ def asserted_by_query(query: CallerQuery) -> AssertedIdentity:
 
 
 async def require_authentication(authenticator: Authenticator, request: Request) -> bool:
-    """Check the token where callers need one; return whether the caller is an operator.
+    """Check the token if callers need one; return whether the caller is an operator.
 
-    Where callers need no token, each counts as an operator. Raises InvalidRequest, Unauthenticated.
+    If callers need no token, each counts as an operator. Raises InvalidRequest, Unauthenticated.
     """
     authorization, _ = read_headers(request.headers.raw)
     return await authenticator.is_operator(authorization)

@@ -1,7 +1,4 @@
-"""Explains to operators how a call would be handled.
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Explains to operators how a call would be handled."""
 
 from typing import Annotated
 
@@ -94,7 +91,7 @@ EXPLAIN_RESPONSES = {
 
 
 class ExplainRoutes(Feature):
-    """Explains calls of any user: the operator stands in for the caller that the body names."""
+    """Explains calls of any user; the operator acts for the caller in the body."""
 
     tag = Tag.AUDIT
 
@@ -104,11 +101,9 @@ class ExplainRoutes(Feature):
         self._callers = callers
 
     def _needs_token(self) -> bool:
-        """Return whether nobody has a call explained without a token."""
         return self._gate.needs_token(OperatorRight.PRESETS)
 
     async def _check_sender(self, request: Request) -> None:
-        """Check the sender before the body is read. Raises as ``explain_call``."""
         await self._gate.before_explain(request)
 
     @operation(
@@ -160,7 +155,7 @@ def _answer(explanation: Explanation, trace_id: str) -> ExplainAnswer:
 
 
 def budgets_of(explanation: Explanation) -> list[ExplainedBudget]:
-    """Return what is left of each budget that a call is charged to, and where its rule stands."""
+    """Return the remainder and the rule of each budget that a call is charged to."""
     return [
         ExplainedBudget.model_validate({**it.as_json, "rule": it.budget.source})
         for it in explanation.budgets

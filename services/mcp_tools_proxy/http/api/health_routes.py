@@ -1,7 +1,6 @@
-"""Probes, metrics, and the keys that verify what the gateway signs.
+"""Probes, metrics, and the public keys for the gateway's signatures.
 
-HEAD of the probes is here too, and ``GET /`` for browsers while the console is off. The docstrings
-of models and operations are part of the OpenAPI document: callers read them.
+Also HEAD of the probes, and ``GET /`` for browsers while the console is off.
 """
 
 import asyncio
@@ -88,15 +87,15 @@ class KeySetAnswer(AnswerModel, title="SigningKeySet"):
 
 
 MAX_AGE_S = 300
-"""Seconds for which clients may cache the keys."""
+"""Cache time of the keys for clients, in seconds."""
 
 
 class HealthRoutes(Feature):
-    """Operations that need no caller's token.
+    """Operations without a caller's token.
 
-    ``shows_details`` returns whether the sender of a request may read errors, problems and paths.
-    With ``metrics_token`` metrics need it: they name tools, servers and tenants. ``published_keys``
-    are those that verify assertions; None where nothing is signed.
+    ``shows_details`` returns whether the sender of a request can read errors, problems and paths.
+    Metrics need ``metrics_token``, if set, as they name tools, servers and tenants.
+    ``published_keys`` verify assertions; None without signatures.
     """
 
     tag = Tag.HEALTH
@@ -175,7 +174,7 @@ class HealthRoutes(Feature):
 
         Requires the token in `MCP_PROXY_METRICS_TOKEN`, if it is set.
         """
-        # one request at a time, piece by piece: by default anybody may send any number of them
+        # one request at a time, piece by piece: by default anyone can send any number of them
         if self._metrics_token is not None:
             self._check_metrics_token(parsed.request, self._metrics_token)
         pieces = []
@@ -207,7 +206,6 @@ class HealthRoutes(Feature):
         return response
 
     def _check_metrics_token(self, request: Request, expected: str) -> None:
-        """Raise InvalidRequest or Unauthenticated for a request without the token of metrics."""
         presented = bearer_token(read_authorization(request.headers.raw))
         if presented is None or not hmac.compare_digest(presented.encode(), expected.encode()):
             raise Unauthenticated(
@@ -257,10 +255,9 @@ dt {{ font-weight: 600; }} dd {{ margin: 0 0 .75rem; }}
 def landing_routes(
     health: Health, *, name: str, version: str, has_console: bool
 ) -> Sequence[Route]:
-    """Return the route of the page, unless the console has that path, and those of HEAD."""
+    """Return the routes of HEAD, and of the page unless the console has its path."""
 
     async def show_page(request: Request) -> Response:
-        """Show what this is; a client that takes no HTML gets NOT_FOUND, as before."""
         if not _takes_html(request):
             raise HTTPException(404)
         status = health.readiness().status
@@ -279,7 +276,6 @@ def landing_routes(
 
 
 def _head_route(path: str, status: Callable[[], int]) -> Route:
-    """Return a route for HEAD, beside that of GET, which describes itself in the OpenAPI."""
 
     async def head(_: Request) -> Response:
         return Response(status_code=status(), media_type="application/json")

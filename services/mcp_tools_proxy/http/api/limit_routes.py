@@ -1,7 +1,4 @@
-"""Shows what is left of the budgets of a tenant, and charges nothing.
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Shows the remainder of a tenant's budgets without charging them."""
 
 from typing import Annotated
 
@@ -82,7 +79,7 @@ LimitsOrError = or_error(LimitsAnswer, "LimitListResponse", "The budgets, or an 
 
 
 class LimitRoutes(Feature):
-    """Shows the budgets of the caller's own tenant; those of others to operators."""
+    """Shows budgets of the caller's tenant, and of others to operators."""
 
     tag = Tag.STATUS
 
@@ -116,10 +113,9 @@ class LimitRoutes(Feature):
         return LimitsAnswer(limits=[LimitAnswer.model_validate(it.as_json) for it in readings])
 
     async def _caller(self, parsed: ParsedRequest[None], query: LimitsQuery) -> Caller:
-        """Return the caller of the call that the query describes.
+        """Return the caller of the described call; one other than the sender needs the right AUDIT.
 
-        What the sender may not be itself needs the right AUDIT. Raises InvalidRequest for a request
-        without a tenant, Unauthenticated, Forbidden.
+        Raises InvalidRequest for a request without a tenant, Unauthenticated, Forbidden.
         """
         asserted = AssertedIdentity(
             tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent

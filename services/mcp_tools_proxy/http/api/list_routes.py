@@ -1,7 +1,6 @@
-"""Lists what a caller may use: tools, prompts, resources, documents.
+"""Lists tools, prompts, resources and documents of a caller.
 
-Documents are listed by a call of the tool list_documents. The docstrings of models and operations
-are part of the OpenAPI document: callers read them.
+Documents are listed by a call of the tool list_documents.
 """
 
 import re
@@ -205,7 +204,7 @@ ResourcesOrError = or_error(ResourcesAnswer, "ResourceListResponse", "The resour
 
 
 class ToolPreviews:
-    """Lists tools of any caller: the operator stands in for the one that the query names."""
+    """Lists tools of any caller; the operator acts for the caller in the query."""
 
     def __init__(
         self,
@@ -226,7 +225,7 @@ class ToolPreviews:
         preset_id: str,
         requested_style: ToolNameStyle | None,
     ) -> ListBody:
-        """List the tools with a preset. Raises as the gate and a switch do, and as any list."""
+        """List the tools with a preset. Raises the errors of the gate, a switch, and a list."""
         operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         named = {"preset_id": preset_id, "user_id": query.user_id, "agent": query.agent}
         add_to_operation(parsed.request.scope, **{key: cut(it) for key, it in named.items() if it})
@@ -241,7 +240,7 @@ class ToolPreviews:
         shown = _preview(preview, tools)
         if operator.tenant_id is None:
             shown.agents = sorted(registry.access_rules.agents or ())
-        else:  # paths and values of files are of all tenants
+        else:  # paths and values of files concern all tenants
             shown.problems = None
         more = {
             "instructions": instructions,
@@ -268,7 +267,7 @@ def _preview(preview: PresetPreview, tools: ToolList) -> PresetPreviewAnswer:
 
 
 def list_responses(model: object) -> Responses:
-    """Return the responses of a route that lists what a caller may use."""
+    """Return the responses of a route that lists components of a caller."""
     description = (
         "The list. Errors that the caller can handle, such as AGENT_REQUIRED, are also 200, with "
         "status `error`."
@@ -280,11 +279,11 @@ def list_responses(model: object) -> Responses:
 _INVALID_NAME_STYLE = refusal(
     "INVALID_REQUEST: `name_style` is not one of the three styles, or is repeated."
 )
-"""The response 400 of the one route that has a style of names."""
+"""The response 400 of the only route with a style of names."""
 
 
 class ListRoutes(Feature):
-    """Operations that list what a caller may use; 304 if the client has the list already."""
+    """Operations that list components of a caller; 304 if the client has the current list."""
 
     tag = Tag.LISTS
 
@@ -393,14 +392,12 @@ class ListRoutes(Feature):
         kind: Kind,
         content: Mapping[str, object],
     ) -> Response:
-        """Build a list; ``pending`` names the servers whose first connection is not decided yet."""
         pending = self._first_attempts.pending_for(caller, kind)
         body = to_json({**content, "pending": pending} if pending else content)
         return _list_response(parsed, etag_of(body), lambda: body)
 
 
 def _list_response(parsed: ParsedRequest[None], etag: str, body: Callable[[], bytes]) -> Response:
-    """Build the response with a list; ``body`` is called if the client does not have it."""
     headers = {TRACE_HEADER: parsed.trace_id, "ETag": etag, "Cache-Control": "private, no-cache"}
     if _matches_etag(parsed.request.headers, etag):
         return Response(None, 304, headers)
@@ -410,7 +407,7 @@ def _list_response(parsed: ParsedRequest[None], etag: str, body: Callable[[], by
 def _values(query: QueryParams) -> dict[str, object]:
     """Return the query parameters. Raises InvalidRequest for a repeated one of _SINGLE_VALUED.
 
-    A proxy in front may have checked the first of two values while we would use the last.
+    A proxy in front could have checked the first of two values while we use the last.
     """
     for key in _SINGLE_VALUED:
         if len(query.getlist(key)) > 1:
@@ -492,7 +489,7 @@ ReadableOrError = or_error(
 
 
 def called_list_responses(model: object) -> Responses:
-    """Return the responses of a route that lists by a call of a tool, which is charged."""
+    """Return the responses of a route that lists with a tool call, which is charged."""
     listed = Answer(
         "The list. Errors that the caller can handle are also 200, with status `error`.",
         model,
@@ -502,7 +499,7 @@ def called_list_responses(model: object) -> Responses:
 
 
 class ReadableDocumentRoutes(Feature):
-    """Lists what the caller may read, by the executor: no check and no budget is left out."""
+    """Lists the caller's documents through the executor, with its checks and budgets."""
 
     tag = Tag.LISTS
 

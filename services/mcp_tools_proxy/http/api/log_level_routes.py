@@ -1,7 +1,4 @@
-"""Shows and changes the level of this process's log, for operators (contract §1).
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Shows and changes this process's log level, for operators (contract §1)."""
 
 from typing import Annotated
 

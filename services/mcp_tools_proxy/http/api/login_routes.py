@@ -1,7 +1,4 @@
-"""Lists, offers and ends logins to servers (contract §1).
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Lists, offers and ends logins to servers (contract §1)."""
 
 from typing import Annotated, Any, Literal
 
@@ -113,10 +110,10 @@ _LOGIN_EXAMPLES: Examples = {
 
 
 class LoginRoutes(Feature):
-    """Operations on logins: a JWT that names a user is for hers, all others need the right LOGINS.
+    """Operations on logins. A user's JWT is enough for their own; others need the right LOGINS.
 
-    ``jwt_issuer`` is that of callers' tokens, None where they have none; ``access`` is None where
-    no logins are kept, ``offers`` where there are no pages.
+    ``jwt_issuer`` issues the callers' tokens; None without JWTs. ``access`` is None if logins are
+    not stored, ``offers`` without sign-in pages.
     """
 
     tag = Tag.LOGINS
@@ -228,7 +225,6 @@ class LoginRoutes(Feature):
         return LogoutAnswer(removed=removed)
 
     def _access_of(self, command: str) -> LoginAccess:
-        """Return the logins. Raises Forbidden where they are looked after by commands alone."""
         if self._jwt_issuer is None:
             raise Forbidden(
                 "logins can be managed here only with auth_mode jwt; use the command "
@@ -241,13 +237,11 @@ class LoginRoutes(Feature):
         return self._access
 
     async def _check_operator(self, parsed: ParsedRequest[None], query: LoginsQuery) -> str:
-        """Check the operator's right for whose logins are named; return the tenant, "" for none."""
         named = query.tenant_id
         await self._gate.check(parsed, OperatorRight.LOGINS, tenant_id=named)
         return named or ""
 
     def _named_owner(self, query: LoginsQuery) -> LoginOwner:
-        """Return whose login is named. Raises InvalidRequest."""
         login_for = LoginFor(query.login_for or "deployment")
         mismatch = login_for.mismatch(query.tenant_id, query.user_id)
         if mismatch is not None:
@@ -269,13 +263,11 @@ class LoginRoutes(Feature):
 def _begin(
     parsed: ParsedRequest[Any], event: str, caller: Caller, *, server_id: str | None = None
 ) -> None:
-    """Begin what the record of a user's own request has; an operator's is the gate's."""
     fields = {**caller_fields(caller), **without_none({"server_id": server_id})}
     begin_operation(parsed.request.scope, RecordedOperation(event, fields))
 
 
 def _is_own(caller: Caller, query: LoginsQuery) -> bool:
-    """Return whether a query is of the caller's own logins, who is proven to be a user."""
     return (
         caller.jwt is not None
         and caller.tenant_id != NO_TENANT

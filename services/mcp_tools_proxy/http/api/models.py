@@ -1,7 +1,4 @@
-"""Pydantic models of request bodies and queries, where null means absent.
-
-The docstrings of these classes are part of the OpenAPI document: callers read them.
-"""
+"""Pydantic models of request bodies and queries, where null means absent."""
 
 from typing import Annotated
 

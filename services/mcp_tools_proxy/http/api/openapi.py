@@ -1,6 +1,6 @@
-"""Describes operations in the OpenAPI document: parameters, bodies, responses, and their tags.
+"""Describes operations in the OpenAPI document: parameters, bodies, responses, and tags.
 
-What several operations have, such as the errors and headers, is described once for all.
+Common parts, such as errors and headers, are shared components.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,17 +66,17 @@ ANSWER_HEADERS = {
 
 
 class Answer(NamedTuple):
-    """A response of one operation; ``model`` is None where there is no body, or text."""
+    """A response of an operation; ``model`` is None for text or without a body."""
 
     description: str
     model: object = None
     headers: Sequence[str] = (TRACE_HEADER,)
     text: str | None = None
-    """The media type of a body that is text."""
+    """The media type of a text body."""
 
 
 class SharedAnswer(NamedTuple):
-    """A response that several operations have, by the name of its component."""
+    """A response of several operations, with the name of its component."""
 
     name: str
     answer: Answer
@@ -130,10 +130,9 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
         ),
     ),
 }
-"""The responses that operations share, by status."""
+"""The shared responses, by status."""
 
 Responses = Mapping[int, Answer | SharedAnswer]
-"""The responses of one operation, by status."""
 
 
 ERRORS_ARE_OK = "Errors that the caller can handle are also 200, with status `error`."
@@ -159,7 +158,7 @@ CALL_RESPONSES = call_responses(CallAnswer)
 
 
 def describe_responses(components: Components, responses: Responses) -> dict[str, object]:
-    """Describe the responses of an operation; add what they share to ``components``."""
+    """Describe the responses of an operation; add shared parts to ``components``."""
     return {
         str(status): _shared_answer(components, response)
         if isinstance(response, SharedAnswer)
@@ -247,7 +246,7 @@ LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")
 
 
 def header_parameters(components: Components, names: Sequence[str]) -> list[JsonSchema]:
-    """Return the parameters for request headers, which operations share."""
+    """Return the shared parameters for request headers."""
     return [_shared(components, _parameter(name, "header", _header(name))) for name in names]
 
 
@@ -260,7 +259,7 @@ def path_parameters(components: Components, model: type[BaseModel]) -> list[Json
 
 
 def query_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
-    """Return the parameters of a query, which the endpoint validates as ``model`` itself."""
+    """Return the parameters of a query, which the endpoint validates as ``model``."""
     fields = {it.alias or name: it for name, it in model.model_fields.items()}
     parameters = [
         _parameter(name, "query", schema, required=fields[name].is_required())
@@ -282,7 +281,7 @@ def _header(name: str) -> JsonSchema:
 
 
 def _parameter(name: str, place: str, schema: JsonSchema, *, required: bool = False) -> JsonSchema:
-    """Describe the parameter and its schema alike: some tools show the one, some the other."""
+    """Tools show the description of the parameter or of its schema."""
     described = {"description": schema["description"]} if "description" in schema else {}
     return {"name": name, "in": place, "required": required, **described, "schema": schema}
 
@@ -295,11 +294,11 @@ def _shared(components: Components, parameter: JsonSchema) -> JsonSchema:
 
 
 Examples = Mapping[str, Mapping[str, object]]
-"""Bodies by the name under which they are shown; each works (tests/api/test_examples.py)."""
+"""Example bodies by their displayed name; each works (tests/api/test_examples.py)."""
 
 
 class Tag(StrEnum):
-    """The groups of operations; a client that is made from the document has a module for each."""
+    """The groups of operations; generated clients have a module for each."""
 
     CALLS = "calls"
     LISTS = "lists"
@@ -338,11 +337,11 @@ TAGS = [
     },
     {"name": Tag.HEALTH.value, "description": "Probes and metrics."},
 ]
-"""What the OpenAPI document says of the tags, in the order in which it lists them."""
+"""The tags of the OpenAPI document, in their order there."""
 
 
 class Operation(NamedTuple):
-    """What the OpenAPI document has of an operation."""
+    """An operation of the OpenAPI document."""
 
     operation_id: str
     tag: Tag
@@ -354,12 +353,12 @@ class Operation(NamedTuple):
     body: type[BaseModel] | None = None
     examples: Mapping[str, Mapping[str, object]] = {}
     files: Mapping[str, str] = {}
-    """Of a body that may be a file: what it is, by media type."""
+    """Description of a file body, by media type."""
     path: type[BaseModel] | None = None
     """The parameters of the path."""
 
     def describe(self, components: Components) -> Mapping[str, object]:
-        """Describe parameters, body and responses; add what they share to ``components``."""
+        """Describe parameters, body and responses; add shared parts to ``components``."""
         described: dict[str, object] = {}
         if parameters := self._parameters(components):
             described["parameters"] = parameters
@@ -392,7 +391,7 @@ class Operation(NamedTuple):
 _BEARER = HTTPBearer(
     scheme_name="bearer",
     description="A caller's or an operator's token.",
-    auto_error=False,  # the endpoints check the token themselves
+    auto_error=False,  # the endpoints check the token
 )
 
 

@@ -1,4 +1,4 @@
-"""Decides whether an operator may do something: each operation needs one named right."""
+"""Checks the operator right that each operation needs."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,15 +20,15 @@ LOCAL = Principal(
     rights=frozenset({OperatorRight.PRESETS}),
     token_log_fields={"token_id": "(loopback)"},
 )
-"""The principal of requests without a token to a service that only its own machine reaches."""
+"""The principal of requests without a token to a service on a loopback address."""
 
 
 class OperatorGate:
-    """Admits whoever has the right that an operation needs; each use of a right is recorded.
+    """Admits senders with the right that an operation needs; each use of a right is recorded.
 
-    Where callers need tokens (``auth_mode`` token or jwt) the token has to have the right. With
-    ``auth_mode`` none it is the admin token, which has every right; while none is set, every caller
-    has the right PRESETS if the service listens on a loopback address.
+    If callers need tokens (``auth_mode`` token or jwt), the token must have the right. With
+    ``auth_mode`` none, the admin token has every right; if it is not set, every caller has the
+    right PRESETS if the service listens on a loopback address.
     """
 
     def __init__(self, *, host: str, authenticator: Authenticator) -> None:
@@ -37,13 +37,13 @@ class OperatorGate:
         self._authenticator = authenticator
 
     def needs_token(self, right: OperatorRight) -> bool:
-        """Return whether nobody has ``right`` without a token."""
+        """Return whether ``right`` needs a token."""
         if right is not OperatorRight.PRESETS:
             return True
         return self._operators.admin is not None or self._authenticator.needs_token
 
     async def identify(self, token: str) -> Principal:
-        """Return the operator whom a bearer token proves. Raises Unauthenticated."""
+        """Return the operator of a bearer token. Raises Unauthenticated."""
         principal = await self._authenticator.authenticate(f"Bearer {token}")
         found = principal or self._operators.find(token)
         if found is None:
@@ -53,7 +53,7 @@ class OperatorGate:
     async def check(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
     ) -> Principal:
-        """Return the sender, who has ``right`` for the tenant that the operation concerns, if any.
+        """Return the sender, checked for ``right`` on the tenant of the operation.
 
         An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
         Unauthenticated, Forbidden.
@@ -65,9 +65,9 @@ class OperatorGate:
     async def admit(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
     ) -> Principal:
-        """Return who has the right; record nothing, as ``check`` was there at the beginning.
+        """Check as ``check``, but without a record.
 
-        For what goes on after its request. Raises as ``check``.
+        For work that continues after its request, which ``check`` has recorded.
         """
         principal = await self._sender(parsed.request, right)
         _check_right(principal, right, tenant_id)
@@ -76,10 +76,10 @@ class OperatorGate:
     async def check_explain(
         self, parsed: ParsedRequest[object], *, tenant_id: str | None
     ) -> Principal:
-        """Return the sender, who may have a call of the tenant explained.
+        """Return the sender, checked for the right to have a call of the tenant explained.
 
-        That needs AUDIT, or no token where none is needed to switch presets: whoever may do that
-        may see what a preset leads to. Raises as ``check``.
+        That needs AUDIT, or no token if switching presets needs none, as an explanation shows the
+        effect of a preset. Raises as ``check``.
         """
         if await self._is_local(parsed.request):
             _begin(parsed, LOCAL, OperatorRight.AUDIT, tenant_id)
@@ -87,7 +87,6 @@ class OperatorGate:
         return await self.check(parsed, OperatorRight.AUDIT, tenant_id=tenant_id)
 
     async def _is_local(self, request: Request) -> bool:
-        """Return whether a request is of LOCAL. Raises InvalidRequest, Unauthenticated."""
         try:
             return await self._sender(request, OperatorRight.PRESETS) is LOCAL
         except Forbidden:
@@ -101,10 +100,10 @@ class OperatorGate:
     async def check_own(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
     ) -> Principal:
-        """Check that the sender has ``right``, and return who that is.
+        """Return the sender, checked for ``right`` within the scope of their token.
 
-        As ``check``, but an operation without ``tenant_id`` concerns what the sender's token may
-        do, and the handler keeps it there.
+        Like ``check``, but without ``tenant_id`` the operation is limited to the token's tenant;
+        the handler enforces that.
         """
         principal = await self._sender(parsed.request, right)
         tenant_id = tenant_id or principal.tenant_id
@@ -115,7 +114,8 @@ class OperatorGate:
     def before_body(self, right: OperatorRight) -> Callable[[Request], Awaitable[object]]:
         """Return the check of a sender before the body of a request is read.
 
-        Without it, a bad admin token with an invalid body was INVALID_REQUEST: the body was parsed.
+        Without it, an invalid admin token with an invalid body was INVALID_REQUEST, as the body was
+        parsed.
         """
 
         async def check(request: Request) -> None:
@@ -134,7 +134,6 @@ class OperatorGate:
     def _unauthenticated(
         self, headers: Headers, presented: str | None, right: OperatorRight
     ) -> Principal:
-        """Return the principal of a sender where callers need no token."""
         found = None if presented is None else self._operators.find(presented)
         if found is not None:
             return found
@@ -169,7 +168,6 @@ def _begin(
     right: OperatorRight,
     tenant_id: str | None,
 ) -> None:
-    """Begin the record of what somebody does by ``right``."""
     begin_operation(
         parsed.request.scope,
         RecordedOperation.by_right(right, tenant_id, principal.token_log_fields),
@@ -177,19 +175,18 @@ def _begin(
 
 
 def _check_right(principal: Principal, right: OperatorRight, tenant_id: str | None) -> None:
-    """Raise Forbidden if ``principal`` may not use ``right``."""
     if refusal := _refusal(principal, right, tenant_id):
         refusal.proven = proven_of(principal)
         raise refusal
 
 
 def _refusal(principal: Principal, right: OperatorRight, tenant_id: str | None) -> Forbidden | None:
-    """Return why ``principal`` may not use ``right``; None if it may."""
+    """Return why ``principal`` cannot use ``right``, if so."""
     if right not in principal.rights:
         return Forbidden(
             f'the token does not have the operator right "{right}"; send a token that has it'
         )
-    if right is OperatorRight.PRESETS:  # presets are of all tenants, and any --admin token's
+    if right is OperatorRight.PRESETS:  # presets are common to all tenants
         return None
     if principal.tenant_id not in (None, tenant_id):
         return Forbidden(

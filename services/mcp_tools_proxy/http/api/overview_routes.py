@@ -1,7 +1,4 @@
-"""Shows the state of this replica to operators with the right ``audit``.
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Shows the state of this replica to operators with the right ``audit``."""
 
 import socket
 from collections import Counter
@@ -208,7 +205,7 @@ MAX_BUDGETS_SHOWN = 100
 
 
 class OverviewRoutes(Feature):
-    """Shows this replica as it is now; ``recent_calls`` is None where no calls are counted."""
+    """Shows the current state of this replica; ``recent_calls`` is None if they are not counted."""
 
     tag = Tag.STATUS
 
@@ -271,7 +268,6 @@ class OverviewRoutes(Feature):
 
 
 def _states_of_servers(readiness: Readiness) -> Readiness:
-    """Return what of readiness somebody sees who looks after one tenant."""
     checks = {
         name: {key: check[key] for key in ("status", "state")}
         for name, check in readiness.checks.items()
@@ -329,7 +325,6 @@ def _budget(budget: TightBudget) -> TightBudgetAnswer:
 
 
 MAX_OF_KIND = 50
-"""Entries of one kind that are shown."""
 
 _DOWN = (
     ServerState.RECONNECTING,
@@ -339,16 +334,15 @@ _DOWN = (
 )
 
 _SHOWN_ELSEWHERE = ("config", "preset", "definitions", "agents")
-"""Checks of readiness whose every problem has an entry of its own."""
+"""Checks of readiness whose problems have separate entries."""
 
 _REASONS = ("problems", "problem", "failure", "reason", "file", "last_error")
-"""The fields of a check that say why it is degraded."""
 
 
 def for_tenant(
     statuses: Iterable[ServerStatus], configs: Mapping[str, ServerConfig], tenant_id: str
 ) -> Iterator[AttentionAnswer]:
-    """Yield what somebody who looks after one tenant may know of: no errors, no other's logins."""
+    """Yield the entries for operators of one tenant: no errors or logins of others."""
     for status in statuses:
         if _is_failing(status):
             yield _failing(status, error=None)
@@ -362,7 +356,7 @@ def for_all_tenants(
     publisher: RegistryPublisher,
     checks: Mapping[str, CheckResult],
 ) -> Iterator[AttentionAnswer]:
-    """Yield all that needs a person."""
+    """Yield all entries that need attention."""
     configs = publisher.configuration.servers
     for status in statuses:
         if _is_failing(status):
@@ -374,7 +368,7 @@ def for_all_tenants(
 
 
 def at_most(entries: Iterable[AttentionAnswer]) -> tuple[list[AttentionAnswer], int]:
-    """Return the first MAX_OF_KIND of each kind, and how many were left out."""
+    """Return the first MAX_OF_KIND of each kind, and the number of omitted ones."""
     counts: Counter[str] = Counter()
     shown: list[AttentionAnswer] = []
     left_out = 0
@@ -388,7 +382,6 @@ def at_most(entries: Iterable[AttentionAnswer]) -> tuple[list[AttentionAnswer], 
 
 
 def _is_failing(status: ServerStatus) -> bool:
-    """Return whether a server does not work, for another reason than a login that is missing."""
     if status.state in (ServerState.DISABLED, ServerState.LOGIN_REQUIRED):
         return False
     return status.state in _DOWN or status.stale
@@ -409,7 +402,6 @@ def _failing(status: ServerStatus, *, error: str | None) -> AttentionAnswer:
 
 
 def _waiting(status: ServerStatus, config: ServerConfig | None) -> AttentionAnswer | None:
-    """Return the entry of a server that waits for somebody's login; None for any other."""
     if status.state is not ServerState.LOGIN_REQUIRED or config is None or config.auth is None:
         return None
     login_for = (config.auth.discovery or config.auth).login_for
@@ -427,7 +419,6 @@ def _waiting(status: ServerStatus, config: ServerConfig | None) -> AttentionAnsw
 
 
 def _items(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
-    """Yield the items that are not visible as the preset and the lock have them."""
     preset_id = publisher.config.preset.preset_id
     for missing, reason in publisher.preset_state.missing:
         yield AttentionAnswer(
@@ -460,7 +451,6 @@ def _items(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
 
 
 def _files(publisher: RegistryPublisher) -> Iterator[AttentionAnswer]:
-    """Yield the problems of the files of the configuration, and that older versions are used."""
     for problem in publisher.config.problems:
         yield AttentionAnswer(
             kind=AttentionKind.FILE_PROBLEM,

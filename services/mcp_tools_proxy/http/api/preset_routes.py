@@ -1,7 +1,4 @@
-"""Lists presets, shows the active one, and switches to another (contract §1, §6).
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Lists presets, shows the active one, and switches to another (contract §1, §6)."""
 
 from typing import Annotated, Self
 
@@ -108,7 +105,7 @@ class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
 
     @classmethod
     def of(cls, state: PresetState, **more: object) -> Self:
-        """Return what operators are shown of a preset; ``more`` are further fields."""
+        """Return the operators' view of a preset; ``more`` are further fields."""
         return cls.model_validate(
             {
                 "preset": {"id": state.preset.preset_id, "name": state.preset.name},

@@ -1,7 +1,7 @@
 """Builds the routes of the HTTP API from the operations that features declare.
 
-A feature is a class whose methods are its operations. What a client is told of one is said once:
-its name, parameters, body and answer are those of the method, its texts are the docstring.
+A feature is a class whose methods are operations. An operation's name, parameters, body and answer
+come from the method, its texts from the docstring.
 """
 
 import inspect
@@ -49,7 +49,7 @@ _DECLARED = "_declared_operation"
 
 
 class Feature:
-    """The operations of one feature: its methods that ``operation`` declares, in their order."""
+    """The operations of a feature: its methods with ``operation``, in order."""
 
     tag: ClassVar[Tag]
 
@@ -58,42 +58,42 @@ class Feature:
 class operation:  # noqa: N801 - it is a decorator
     """Declares a method of a feature as an operation.
 
-    The method's name is that of a function in clients that are made from the OpenAPI document: a
-    promise. Its docstring is the summary and the description. It gets a ParsedRequest, whose type
-    names the body's model, and ``query``, if it has that parameter: a model, validated here. It
-    returns an answer's model, or a response.
+    The method's name becomes a function name in clients generated from the OpenAPI document, so it
+    is part of the public API. Its docstring is the summary and the description. The method receives
+    a ParsedRequest, whose type names the body's model, and a validated ``query`` if it has that
+    parameter. It returns an answer's model or a response.
     """
 
     method: str
     path: str
     answer: str = ""
-    """Describes the answer."""
+    """Description of the answer."""
     _: KW_ONLY
     model: object = None
     """The answer's model, if the method's annotation does not name it."""
     status: int = 200
     errors: Responses = field(default_factory=dict)
-    """They come on top of those that every operation has."""
+    """Errors in addition to those of every operation."""
     responses: Responses | None = None
-    """All responses, in place of these."""
+    """All responses, replacing the default ones."""
     headers: Sequence[str] = TRACED
     query: type[BaseModel] | None = None
-    """Describes a query that the method reads itself."""
+    """A query that the method reads; for the description only."""
     path_parameters: type[BaseModel] | None = None
     examples: Examples = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     right: OperatorRight | None = None
-    """It is checked here, for the tenant that the query names if it names one.
+    """The right that is checked here, for the tenant in the query, if any.
 
-    Whoever has no token for it is refused before a body is read.
+    A sender without a token for it is refused before the body is read.
     """
     token_for: OperatorRight | None = None
-    """Such a right that the method checks."""
+    """A right that the method checks."""
     needs_token: bool | Method | None = None
-    """Where that is decided in another way; as the next ones it may be a method of the feature."""
+    """Whether a token is needed, if not by the right. Like the next two, it can be a method."""
     before_body: Method | None = None
     read: Method | None = None
-    """Reads a body that is of one of several models, which ``body`` describes."""
+    """Reads a body of one of several models, which ``body`` describes."""
     body: type[BaseModel] | None = None
     is_fast: bool = False
 
@@ -106,7 +106,7 @@ class operation:  # noqa: N801 - it is a decorator
 class RouteBuilder:
     """Builds the routes of features.
 
-    ``needs_token`` is whether callers need a token; where that differs, an operation says so.
+    ``needs_token`` is whether callers need a token; operations can override it.
     """
 
     def __init__(
@@ -153,7 +153,6 @@ class RouteBuilder:
     def _handler(
         self, method: Method, query: type[BaseModel] | None, right: OperatorRight | None
     ) -> Handler[Any]:
-        """Return what an endpoint calls: the method, between what its declaration asks for."""
         several = () if query is None else list_fields(query)
 
         async def handle(parsed: ParsedRequest[Any]) -> Response:
@@ -178,7 +177,6 @@ class RouteBuilder:
         return None if right is None else self._gate.before_body(right)
 
     def _needs(self, feature: Feature, declared: operation) -> bool:
-        """Return whether an operation needs a token."""
         needs, right = declared.needs_token, declared.right or declared.token_for
         if callable(needs):
             return bool(needs(feature))
@@ -214,21 +212,19 @@ def response_of(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the response that a method built, or build that of an answer."""
+    """Return a method's response, or build the response for its answer."""
     if isinstance(answer, Response):
         return answer
     return json_response(answer, status, {TRACE_HEADER: parsed.trace_id, **(headers or {})})
 
 
 def _types_of(handler: Method) -> tuple[Any, type[BaseModel] | None, object]:
-    """Return the type of a method's body, of its query, and of what it returns."""
     hints = handler.__annotations__
     (body,) = get_args(hints["parsed"])
     return body, hints.get("query"), hints["return"]
 
 
 def _responds(method: Method) -> bool:
-    """Return whether a method builds its responses itself: nothing is to be done for it."""
     return method.__annotations__["return"] is Response
 
 

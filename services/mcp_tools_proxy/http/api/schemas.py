@@ -1,6 +1,6 @@
-"""Puts the schemas of models into the components of the OpenAPI document, each under its title.
+"""Puts schemas of models into the components of the OpenAPI document, each under its title.
 
-A generator of clients names a class after a component, and invents a name for any other object.
+Client generators name classes after components, and invent names for other objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,27 +16,25 @@ from mcp_tools_proxy.http.fast_routes import Components
 JsonSchema = dict[str, object]
 
 Mode = Literal["validation", "serialization"]
-"""Whether a schema is of what is received or of what is sent: an answer has no null."""
+"""Whether a schema is for received or sent data; answers contain no null."""
 
 _NULL = {"type": "null"}
 
 
 def open_names(title: str, description: str, names: Sequence[str]) -> WithJsonSchema:
-    """Return the schema of a text that is one of ``names`` today, and may be another one later.
+    """Return the schema of a text that is one of ``names`` today, with others possible later.
 
-    A client that knows a closed list fails when a later gateway sends a name that is new.
+    A client with a closed list fails when a later gateway sends a new name.
     """
     known = {"title": title, "type": "string", "enum": [*names], "description": description}
     return _OpenNames({"anyOf": [known, {"type": "string"}]})
 
 
 class _OpenNames(WithJsonSchema):
-    """The schema of a text; a field that has it takes a member of an enum for its value."""
-
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Return a schema that validates the value of a member, as pydantic asks for it."""
+        """Return a schema that validates the value of a member, as pydantic requires."""
         return core_schema.no_info_before_validator_function(_value_of, handler(source))
 
 
@@ -45,7 +43,7 @@ def _value_of(name: object) -> object:
 
 
 def add_schema(components: Components, model: Any, mode: Mode) -> JsonSchema:
-    """Add the schema of ``model``, and each part of it that has a title; return what refers to it.
+    """Add the schema of ``model``, and each titled part; return a reference to it.
 
     Raises ValueError if two different schemas have the same title.
     """
@@ -54,7 +52,7 @@ def add_schema(components: Components, model: Any, mode: Mode) -> JsonSchema:
 
 
 def property_schemas(components: Components, model: type[BaseModel]) -> dict[str, JsonSchema]:
-    """Return the schema of each field of a query, which has no null; share what has a title."""
+    """Return the schema of each field of a query, without null; share titled parts."""
     generated, sharing = _generate(components, model, "validation")
     return {
         name: sharing.shared_object(_without_null(_without_null_default(schema)))
@@ -69,15 +67,15 @@ def _generate(components: Components, model: Any, mode: Mode) -> tuple[dict[str,
 
 
 class _UntitledFields(GenerateJsonSchema):
-    """Generates schemas in which only models have a title, and what was given one."""
+    """Generates schemas without titles for fields."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Return False: "Tool Name" says no more than ``tool_name``."""
+        """Return False: "Tool Name" adds nothing to ``tool_name``."""
         return False
 
 
 class _Sharing:
-    """Moves what has a title to ``shared``; our models are not recursive."""
+    """Moves titled parts to ``shared``; our models are not recursive."""
 
     def __init__(
         self,
@@ -90,13 +88,13 @@ class _Sharing:
         self._mode = mode
 
     def shared(self, schema: object) -> object:
-        """Return ``schema`` with a reference in place of each part that has a title."""
+        """Return ``schema`` with references in place of titled parts."""
         if isinstance(schema, list):
             return [self.shared(item) for item in schema]
         return self.shared_object(schema) if isinstance(schema, dict) else schema
 
     def shared_object(self, schema: Mapping[str, object]) -> JsonSchema:
-        """Return ``schema``, which is an object, as ``shared`` does."""
+        """Return ``schema``, an object, as ``shared`` does."""
         parts = {key: self._part(key, value) for key, value in schema.items()}
         title = parts.get("title")
         return self._add(title, parts) if isinstance(title, str) else parts
@@ -118,7 +116,7 @@ class _Sharing:
         return _without_null(described) if self._mode == "serialization" else described
 
     def _target(self, reference: str) -> object:
-        """Return where the definition is that ``reference`` names, which has a title."""
+        """Return the reference to the titled definition that ``reference`` names."""
         return self.shared_object(self._definitions[reference.rpartition("/")[2]])["$ref"]
 
     def _add(self, title: str, schema: dict[str, object]) -> dict[str, object]:
@@ -128,7 +126,6 @@ class _Sharing:
 
 
 def _without_null(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """Convert "T or null" to T."""
     match schema:
         case {"anyOf": [dict() as only, {"type": "null"}], **others}:
             return {**only, **others}

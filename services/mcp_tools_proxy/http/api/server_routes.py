@@ -1,7 +1,6 @@
-"""Shows the downstream servers and what one offers, reconnects one, and shows the backend's link.
+"""Shows downstream servers, their items and the backend's link, and reconnects a server.
 
-What a server offers is shown in pages, bounded in items and bytes. The docstrings of models are
-part of the OpenAPI document: callers read them.
+Items are shown in pages, limited in items and bytes.
 """
 
 import re
@@ -202,7 +201,7 @@ class ServersAnswer(AnswerModel, title="ServerList"):
 
 PAGE_ITEMS = 100
 PAGE_BYTES = 1_048_576
-"""A page ends before the item that would make it longer, unless that is its first."""
+"""A page ends before the item that exceeds this, unless it is the first."""
 
 _CURSOR = re.compile(r"([1-9][0-9]{0,8})-([0-9a-f]{16})")
 
@@ -216,20 +215,20 @@ _NO_SERVER = SharedAnswer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedItem:
-    """An item as its server defines it; of an invalid one there is only its name and problem."""
+    """An item as its server defines it; an invalid one has only its name and problem."""
 
     kind: DefinitionKind
     name: str
     definition: JsonObject | None = None
     problem: str | None = None
     hidden_for: Why | None = None
-    """Why the active preset does not show it, None if it does."""
+    """Why the active preset hides it; None if it does not."""
 
 
 class OfferedItems:
-    """All that one server offers, by kind, in its order; empty while that is unknown.
+    """All items of a server, by kind, in its order; empty while unknown.
 
-    Why an item is hidden is looked up when it is read.
+    The reason for hiding an item is determined when it is read.
     """
 
     def __init__(self, server_id: str, offers: Offers) -> None:
@@ -243,7 +242,7 @@ class OfferedItems:
         return len(self._usable) + len(self._dropped)
 
     def __getitem__(self, place: int) -> OfferedItem:
-        """Return the item at a place from 0. Raises IndexError."""
+        """Return the item at an index from 0. Raises IndexError."""
         if place >= len(self._usable):
             return _dropped(self._dropped[place - len(self._usable)])
         kind, name, definition = self._usable[place]
@@ -274,9 +273,9 @@ def _dropped(item: InvalidItem) -> OfferedItem:
 
 
 class ServerRoutes(Feature):
-    """Operations on ``servers``, which are in the order of mcp.json.
+    """Operations on ``servers``, in the order of mcp.json.
 
-    ``reconnect`` begins to reconnect a server, and returns whether it runs.
+    ``reconnect`` starts to reconnect a server, and returns whether it runs.
     """
 
     tag = Tag.STATUS
@@ -308,7 +307,7 @@ class ServerRoutes(Feature):
         """
         is_operator = await require_authentication(self._authenticator, parsed.request)
         offers = None
-        if "offers" in parsed.request.query_params:  # without it any other parameter is ignored
+        if "offers" in parsed.request.query_params:  # otherwise unknown parameters are ignored
             offers = await self._offers_page(parsed)
         servers = [_shown(status, is_operator=is_operator) for status in self._servers()]
         return ServersAnswer(servers=servers, offers=offers)
@@ -345,7 +344,7 @@ class ServerRoutes(Feature):
         return response_of(_shown(self._status_of(server_id), is_operator=is_operator), parsed, 202)
 
     async def _offers_page(self, parsed: ParsedRequest[None]) -> ServerOffersAnswer:
-        """Return a page of what a server offers. Raises as the gate; RouteNotFound."""
+        """Return a page of a server's items. Raises the errors of the gate; RouteNotFound."""
         query = validate(ServersQuery, single_values(parsed.request.query_params))
         server_id = server_id_of(query.offers or "")
         await self._gate.check(parsed, OperatorRight.AUDIT)
@@ -364,7 +363,7 @@ class ServerRoutes(Feature):
 
 
 def page_of(server_id: str, items: OfferedItems, cursor: str | None) -> ServerOffersAnswer:
-    """Return a page of items. Raises InvalidRequest for a cursor of another offer."""
+    """Return a page of items. Raises InvalidRequest for a cursor of another list."""
     begin = 0 if cursor is None else _place_of(cursor, items)
     shown: list[OfferedItemAnswer] = []
     size = 0
@@ -393,7 +392,6 @@ def _offered(item: OfferedItem) -> OfferedItemAnswer:
 
 
 def _place_of(cursor: str, items: OfferedItems) -> int:
-    """Return where the next page begins: behind the item that the cursor was made of."""
     found = _CURSOR.fullmatch(cursor)
     place = 0 if found is None else int(found[1])
     if found is None or place > len(items) or _digest(items[place - 1]) != found[2]:
@@ -437,7 +435,7 @@ class RemoteAnswer(AnswerModel, title="RemoteStatus"):
 
 
 class RemoteRoutes(Feature):
-    """Shows ``remote``, None if off."""
+    """Shows the state of ``remote``, None if off."""
 
     tag = Tag.STATUS
 

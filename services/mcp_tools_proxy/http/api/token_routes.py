@@ -1,7 +1,4 @@
-"""Lists, makes and revokes bearer tokens, for operators (contract §1).
-
-The docstrings of models and operations are part of the OpenAPI document: callers read them.
-"""
+"""Lists, creates and revokes bearer tokens, for operators (contract §1)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
@@ -49,10 +46,10 @@ from mcp_tools_proxy.wire.identifiers import CONTROL_CHARACTERS, MAX_DOCUMENTS, 
 from mcp_tools_proxy.wire.text import quote
 
 MAX_TOKENS = 1000
-"""Tokens in one answer at most."""
+"""Maximum number of tokens in an answer."""
 
 MAX_AGENTS = 1000
-"""Agents of one token that is made by request."""
+"""Limit of agents of a new token."""
 
 
 class TokensQuery(BaseModel):
@@ -100,7 +97,7 @@ class TokenWanted(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    """A field whose name is misspelt would widen the token."""
+    """A misspelt field would widen the token."""
 
     tenant_id: Identifier | None = None
     user_id: Identifier | None = None
@@ -125,7 +122,7 @@ class TokenWanted(BaseModel):
 
     @property
     def principal(self) -> Principal:
-        """What the token proves and allows."""
+        """Identity and permissions of the token."""
         return Principal(
             tenant_id=self.tenant_id,
             user_id=self.user_id,
@@ -214,10 +211,10 @@ _TOKEN_EXAMPLES: Examples = {
 
 
 class TokenRoutes(Feature):
-    """Operations on tokens; all need the right TOKENS, and concern what the sender's token may do.
+    """Operations on tokens; all need the right TOKENS, and are limited to the sender's permissions.
 
-    ``tokens`` is None where callers do not prove themselves by the tokens file. ``agents`` returns
-    the agents that have a profile, None while that cannot be known.
+    ``tokens`` is None unless callers use the tokens file. ``agents`` returns the agents with a
+    profile, None if they are unknown.
     """
 
     tag = Tag.TOKENS
@@ -320,7 +317,6 @@ class TokenRoutes(Feature):
         return TokenItem.model_validate(token_facts(entry))
 
     def _file_of(self, command: str) -> TokenFileVerifier:
-        """Return the tokens. Raises Forbidden where callers prove themselves in another way."""
         if self._tokens is None:
             raise Forbidden(
                 "tokens can be managed here only with auth_mode token; use the command "
@@ -330,7 +326,7 @@ class TokenRoutes(Feature):
 
 
 def _page(entries: Collection[TokenEntry], holder: Principal, query: TokensQuery) -> TokensAnswer:
-    """Return the page that the query wants, of those that may do at most what ``holder`` may."""
+    """Return a page of the tokens that can do at most what ``holder`` can."""
     listed = {
         _place(entry): entry
         for entry in entries
@@ -349,13 +345,13 @@ def _page(entries: Collection[TokenEntry], holder: Principal, query: TokensQuery
 
 
 def _place(entry: TokenEntry) -> str:
-    """Return a token's place in the list, which stays when others go: later is greater."""
+    """Return a token's sort key, which is stable when others are removed; later is greater."""
     seconds = 0 if entry.created is None else max(0, int(entry.created.timestamp()))
     return f"{seconds:012d}.{entry.id}"
 
 
 def _checked(wanted: Principal, holder: Principal) -> Principal:
-    """Return what a token is wanted for. Raises InvalidRequest, Forbidden."""
+    """Return the new token's principal. Raises InvalidRequest, Forbidden."""
     match contradiction_of(wanted):
         case "tenant":
             raise InvalidRequest(
@@ -394,7 +390,6 @@ def _expiry(text: str, now: datetime) -> datetime:
 
 @contextmanager
 def _write_errors() -> Iterator[None]:
-    """Convert what a change of the file raises to errors of the API."""
     try:
         yield
     except UnknownToken as error:

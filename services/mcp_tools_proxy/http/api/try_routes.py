@@ -1,7 +1,6 @@
-"""Runs a tool for a person who wants to see the outcome.
+"""Runs a tool to show the outcome to a user.
 
-It runs under their own name, or, for operators with the right ``run``, as another user. The
-docstrings of models are part of the OpenAPI document: callers read them.
+The call is the user's own, or, for operators with the right ``run``, another user's.
 """
 
 from time import perf_counter
@@ -72,10 +71,10 @@ TryAnswer = Annotated[
 
 
 class TryRoutes(Feature):
-    """Runs tools for the caller that the body names.
+    """Runs tools for the caller in the body.
 
-    Where that is not the sender himself, an operator stands in, and no server is given anything of
-    that caller: the domain's ``StandIn`` sees to it.
+    If that is not the sender, an operator acts for the caller, and ``StandIn`` of the domain
+    withholds the caller's credentials from servers.
     """
 
     tag = Tag.CALLS
@@ -114,7 +113,7 @@ class TryRoutes(Feature):
         Servers get no credentials of the user: if a server needs the user's login, secret or
         assertion, the call fails with LOGIN_REQUIRED or CREDENTIALS_MISSING.
         """
-        # used with tries and replies only
+        # for tries and replies only
         from mcp_tools_proxy.wire.model_replies.reply import text_of  # noqa: PLC0415
 
         body = parsed.body
@@ -139,7 +138,7 @@ class TryRoutes(Feature):
     async def _stand_in(
         self, parsed: ParsedRequest[ExecuteRequest], asserted: AssertedIdentity
     ) -> Caller:
-        """Return whom an operator stands in for; the record of the call names the operator."""
+        """Return the caller that an operator acts for; the call's record names the operator."""
         operator = await self._gate.check(parsed, OperatorRight.RUN, tenant_id=asserted.tenant_id)
         require_user(asserted)
         return self._callers.resolve_stand_in(parsed.request.scope, asserted, operator)

@@ -1,5 +1,5 @@
-"""MCP out: many sessions over one WebSocket that the gateway opens to a remote backend.
+"""Many MCP sessions over one WebSocket that the gateway opens to a remote backend.
 
-``backend_dialer`` keeps the link up, ``frame_router`` hands its frames to sessions and buffers what
-they send. A session exchanges parsed JSON and knows no WebSocket; frames know no MCP.
+``backend_dialer`` keeps the link up; ``frame_router`` routes its frames to sessions and buffers the
+frames that they send. Sessions exchange parsed JSON, without WebSocket; frames know no MCP.
 """

@@ -1,4 +1,4 @@
-"""Keeps a link to the backend up: dials, serves the link until it ends, and dials again."""
+"""Keeps the link to the backend up: dials, serves the link until it ends, and dials again."""
 
 import asyncio
 import random
@@ -19,11 +19,13 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 STEADY_S = 30.0
-"""A link that was up for so many seconds is dialled again at once, others after a pause: two
-gateways with one identifier evict each other, and would do so in a tight loop."""
+"""Seconds after which a link counts as steady and is redialled at once; others after a pause.
+
+Two gateways with one identifier evict each other, and would otherwise do so in a tight loop.
+"""
 
 SHORTEST_S = 0.25
-"""The first pause after an accident, in seconds."""
+"""The first pause after an accidental fault, in seconds."""
 
 REFUSED_SHORTEST_S = 1.0
 REFUSED_LONGEST_S = 30.0
@@ -34,7 +36,7 @@ RETRY_AFTER_LONGEST_S = 300.0
 
 
 class Token(Protocol):
-    """The source of the token."""
+    """Source of the token."""
 
     @property
     def problem(self) -> str | None:
@@ -42,11 +44,11 @@ class Token(Protocol):
         ...
 
     async def read(self) -> str | None:
-        """Return the token, None while there is none."""
+        """Return the token, or None."""
         ...
 
     async def wait_for_change(self, refused: str | None) -> None:
-        """Wait until there is a token other than ``refused``."""
+        """Wait for a token other than ``refused``."""
         ...
 
 
@@ -60,9 +62,10 @@ def pause_before_dial(
 ) -> float:
     """Return the pause in seconds: exponential, with a jitter of 50 to 100 %.
 
-    ``setbacks`` counts the faults of the same nature (accident or deliberate) in a row before this
-    one. ``uptime_s`` is how long the link was up, ``longest_s`` the longest pause after accidents,
-    ``random`` returns 0 … 1. ``Retry-After`` is a minimum only: 0 s does not mean no pause.
+    ``setbacks`` counts the preceding consecutive faults of the same nature (accidental or
+    deliberate). ``uptime_s`` is how long the link was up, ``longest_s`` the longest pause after
+    accidental faults; ``random`` returns 0 … 1. ``Retry-After`` is only a minimum: 0 s does not
+    mean no pause.
     """
     if uptime_s >= STEADY_S:
         return 0.0
@@ -74,17 +77,16 @@ def pause_before_dial(
 
 
 _STATE_GROUPS = {RemoteState.ONLINE: "up", RemoteState.UNAUTHORIZED: "refused"}
-"""States that have a start time of their own. CONNECTING and OFFLINE share one, since dials and
-pauses alternate until a link is up."""
+"""CONNECTING and OFFLINE share a start time, since they alternate until a link is up."""
 
 log = structlog.get_logger()
 
 
 class BackendDialer:
-    """Dials while ``run`` runs; the other public attributes report its progress.
+    """Dials while ``run`` runs; the public attributes report its progress.
 
-    ``dial`` opens a link with a token, ``serve`` uses that link until it ends. ``ready`` is awaited
-    before the first dial. ``clock`` is monotonic, in seconds.
+    ``dial`` opens a link with a token, ``serve`` uses it until it ends. ``ready`` is awaited before
+    the first dial. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -118,18 +120,18 @@ class BackendDialer:
 
     @property
     def last_error(self) -> str | None:
-        """Why the last link was lost, or could not be opened; None while one is up."""
+        """Why the last link was lost or could not be opened; None while one is up."""
         if self.state is RemoteState.ONLINE or self._last_fault is None:
             return None
         return str(self._last_fault)
 
     @property
     def next_attempt_s(self) -> float | None:
-        """Seconds until the next dial, None while none is planned."""
+        """Seconds until the next dial; None if none is planned."""
         return None if self._next_at is None else max(0.0, self._next_at - self._clock())
 
     async def run(self) -> None:
-        """Dial as soon as ``ready`` returns, and again after each loss, until cancelled."""
+        """Dial after ``ready``, and again after each loss, until cancelled."""
         await self._ready()
         while True:
             self._set_state(RemoteState.CONNECTING)
@@ -142,7 +144,6 @@ class BackendDialer:
                 await self._pause(fault, uptime_s)
 
     async def _run_link(self, token: str | None) -> tuple[LinkFault, float]:
-        """Dial and serve until the link ends; return why, and for how many seconds it was up."""
         self.attempts += 1
         if token is None:
             why = f"the token cannot be read: its file {self._token.problem}"
@@ -191,9 +192,9 @@ class BackendDialer:
         self._next_at = None
 
     def _record_failure(self, fault: LinkFault) -> bool:
-        """Store why there is no link; return whether the reason is another than before.
+        """Store the fault; return whether its reason differs from the last one.
 
-        A change between accidents and deliberate faults resets the back-off.
+        A change between accidental and deliberate faults resets the back-off.
         """
         last, self._last_fault = self._last_fault, fault
         if last is None or last.kind.is_deliberate is not fault.kind.is_deliberate:
@@ -212,11 +213,10 @@ def _now() -> str:
 
 
 MAX_BYTES = 64 * 1024
-"""Largest token file: a larger one is not a token file."""
 
 
 class FixedToken:
-    """A token from the settings: it does not change before a restart."""
+    """A token from the settings; it changes only at a restart."""
 
     problem: str | None = None
 
@@ -228,24 +228,24 @@ class FixedToken:
         return self._token
 
     async def wait_for_change(self, refused: str | None) -> None:
-        """Wait for ever."""
+        """Wait forever."""
         await asyncio.Event().wait()
 
 
 class FileToken:
-    """A token in a file that may change at any time; white space around the token is ignored."""
+    """A token in a file that can change at any time; surrounding white space is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problem: str | None = None
-        """Why the last ``read`` returned None; without the path, as callers may see this text."""
+        """Why the last ``read`` returned None; without the path, as callers can see this text."""
         self._is_readable = True
 
     def __repr__(self) -> str:
         return f"<FileToken problem={self.problem!r}>"
 
     async def read(self) -> str | None:
-        """Read the file; return None and log once if it holds no token."""
+        """Read the file; return None if it holds no token, and log each new problem once."""
         token, problem = await asyncio.to_thread(self._load)
         if problem is not None and problem != self.problem:
             log.error("remote.token_unreadable", source=str(self._path), reason=problem)
@@ -255,8 +255,8 @@ class FileToken:
     async def wait_for_change(self, refused: str | None) -> None:
         """Read the file at once and after each change, until it holds another token.
 
-        An unreadable file is retried every RETRY_S seconds: a new permission is no change that
-        the watcher sees.
+        An unreadable file is retried every RETRY_S seconds, since the watcher does not see
+        permission changes.
         """
         async for _ in file_changes(self._path):
             token = await self.read()

@@ -1,4 +1,4 @@
-"""The connector: MCP sessions over a link that may break and be dialled again."""
+"""The connector: MCP sessions over a link that is redialled when it breaks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,24 +17,24 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.json_rpc import SendMessage
 
 LEFTOVER_S = 1.0
-"""Seconds for pending responses to be sent when the service stops."""
+"""Seconds for sending pending responses when the service stops."""
 
 STALL_POLL_S = 0.5
-"""Seconds between checks whether a link is still open while it is not read from.
+"""Seconds between checks whether a link is still open while reading is paused.
 
-Reading stops while the outbox is full, and a link that is not read reports no loss.
+Reading stops while the outbox is full, and an unread link does not report its loss.
 """
 
 
 class McpSessions(Protocol):
-    """Opens MCP sessions; implemented by ``mcp_server.message_session``."""
+    """Opens MCP sessions; implemented by ``mcp.server.message_session``."""
 
     def open(self, send: SendMessage) -> McpSession:
-        """Open a session that sends its messages by ``send``."""
+        """Open a session that sends its messages with ``send``."""
         ...
 
     def end_streams(self) -> None:
-        """End every ``subscriptions/listen`` stream with its own result."""
+        """End every ``subscriptions/listen`` stream with its result."""
         ...
 
     async def run(self) -> None:
@@ -44,10 +44,10 @@ class McpSessions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorRules:
-    """Settings of one connector; times are in seconds.
+    """Settings of a connector; times are in seconds.
 
-    ``max_items`` bounds the JSON values of one frame. ``drop_grace_s`` is how long sessions outlive
-    a link, ``retry_max_s`` the longest pause before a lost link is dialled again.
+    ``max_items`` limits the JSON values of a frame. ``drop_grace_s`` is how long sessions outlive a
+    link, ``retry_max_s`` the longest pause before a lost link is redialled.
     """
 
     server_identifier: str
@@ -62,9 +62,9 @@ class ConnectorRules:
 class Connector:
     """Serves ``mcp_sessions`` to a backend while ``lifespan`` is open.
 
-    Sessions outlive a link by ``drop_grace_s``: their calls continue, and messages that they send
-    meanwhile go out over the next link. After that they end, and their calls are cancelled. Frames
-    that a link had accepted when it broke may be lost.
+    Sessions outlive a link by ``drop_grace_s``: their calls continue, and their messages are sent
+    over the next link. Then they end, and their calls are cancelled. Frames that a broken link had
+    accepted can be lost.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Connector:
         on_frame_ignored: Callable[[str], None],
         metrics: Metrics,
     ) -> None:
-        """Create a connector; it awaits ``ready`` before it dials for the first time.
+        """Create a connector; it awaits ``ready`` before the first dial.
 
-        ``on_frame_ignored`` is told why a frame is not used.
+        ``on_frame_ignored`` receives the reason for each ignored frame.
         """
         self._rules = rules
         self._mcp_sessions = mcp_sessions
@@ -110,7 +110,7 @@ class Connector:
         return f"<Connector {self._dialer.state.value}, {len(self._sessions)} sessions>"
 
     def status(self) -> RemoteStatus:
-        """Return the state of the link and the counts that operators see."""
+        """Return the state of the link and its counts for operators."""
         url = urlsplit(self._rules.link.url)
         return RemoteStatus(
             state=self._dialer.state,
@@ -128,9 +128,9 @@ class Connector:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Serve while open; on exit, pending responses are still sent over a link that is up.
+        """Serve while open; on exit, send pending responses if a link is up.
 
-        The calls themselves have finished or were cancelled by then.
+        The calls have finished or were cancelled before the exit.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -158,7 +158,6 @@ class Connector:
                 await self._outbox.empty()
 
     async def _serve(self, link: Link) -> None:
-        """Receive and send frames until the link ends; then start the grace of the sessions."""
         self._stop_waiting()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -173,7 +172,7 @@ class Connector:
 
     async def _read_from(self, link: Link) -> None:
         async for data in link.receive():
-            # back-pressure: stop reading while the outbox is full
+            # back-pressure
             while not await self._outbox.wait_for_capacity(STALL_POLL_S):
                 if link.closed:
                     return

@@ -1,6 +1,6 @@
-"""Routes frames between the link and the sessions; checks and logs each of them.
+"""Routes, checks and logs frames between the link and the sessions.
 
-Frames that wait to be sent are kept in order, bounded in bytes, in an outbox that outlives a link.
+Outgoing frames wait in order in an outbox that is limited in bytes and outlives links.
 """
 
 import asyncio
@@ -27,10 +27,8 @@ from mcp_tools_proxy.wire.json_rpc import is_request
 from mcp_tools_proxy.wire.uris import redact_session_id
 
 INTERNAL_ERROR = -32603
-"""JSON-RPC's code for a failure on this side."""
 
 INVALID_REQUEST = -32600
-"""JSON-RPC's code for an invalid request."""
 
 Message = Mapping[str, object]
 
@@ -38,10 +36,10 @@ log = structlog.get_logger()
 
 
 class FrameRouter:
-    """Hands incoming frames to their sessions, and the sessions' messages to ``outbox``.
+    """Routes incoming frames to their sessions, and messages of the sessions to ``outbox``.
 
-    ``max_frame_bytes`` bounds outgoing frames; the link bounds incoming ones. ``max_items`` bounds
-    the JSON values of one incoming frame. Links come and go, the router stays.
+    It outlives links. ``max_frame_bytes`` limits outgoing frames; the link limits incoming ones.
+    ``max_items`` limits the JSON values of an incoming frame.
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class FrameRouter:
         on_ignored: Callable[[str], None],
         metrics: Metrics,
     ) -> None:
-        """Create a router; ``on_ignored`` is told why a frame is not used."""
+        """Create a router; ``on_ignored`` receives the reason for each ignored frame."""
         self._server_identifier = server_identifier
         self._max_frame_bytes = max_frame_bytes
         self._max_items = max_items
@@ -65,7 +63,7 @@ class FrameRouter:
             {result: metrics.remote_frames.labels(direction, result) for result in results}
             for direction, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
         )
-        self._log = log.bind()  # bound once: structlog's lazy logger would bind at each line
+        self._log = log.bind()  # bound once: structlog's lazy logger would bind for each line
         self.outbox = Outbox()
         self.sessions = RemoteSessions(
             session_factory, self.send, max_sessions=max_sessions, idle_s=session_idle_s
@@ -75,11 +73,13 @@ class FrameRouter:
         return f"<FrameRouter {len(self.sessions)} sessions, {self.outbox}>"
 
     async def receive(self, data: bytes | None) -> None:
-        """Receive one frame, None for a binary one. No frame ends the link or another session."""
+        """Receive a frame, None for a binary one. A bad frame ends neither the link nor other
+        sessions.
+        """
         try:
             frame = read_frame(data, max_items=self._max_items)
             if data is not None and len(data) > PACED_BYTES:
-                await asyncio.sleep(0)  # to parse it took up to 40 ms
+                await asyncio.sleep(0)  # parsing took up to 40 ms
             self._log_frame("in", frame.session_identifier, frame.message)
             await self._deliver(frame.session_identifier, with_meta(frame.message))
         except BadFrame as bad:
@@ -107,23 +107,23 @@ class FrameRouter:
         self._on_ignored(reason)
 
     async def send(self, session_identifier: str, message: Message) -> None:
-        """Queue one message of a session; wait while the outbox is full.
+        """Queue a message of a session; wait while the outbox is full.
 
         A response that is too large is replaced by an error. A request that is too large is
-        answered with that error here, since the backend never sees it.
+        answered with that error here, since the backend never receives it.
         """
         data = write_frame(session_identifier, self._server_identifier, message)
         if len(data) > self._max_frame_bytes:
             self._frames_out["too_large"].inc()
             log.warning("remote.frame_too_large", bytes=len(data), summary=summarize(message))
             if "method" in message:
-                if is_request(message):  # its session would wait for ever
+                if is_request(message):  # its session would wait forever
                     with suppress(InvalidRequest):
                         await self._deliver(session_identifier, self._too_large(message))
                 return
             message = self._too_large(message)
             data = write_frame(session_identifier, self._server_identifier, message)
-            if len(data) > self._max_frame_bytes:  # the id alone is too large; the backend chose it
+            if len(data) > self._max_frame_bytes:  # the backend chose an id that is too large
                 return
         else:
             self._frames_out["ok"].inc()
@@ -138,7 +138,7 @@ class FrameRouter:
         return _error_response(error, message)
 
     def _log_frame(self, direction: str, session_identifier: str, message: object) -> None:
-        """Log one line for each frame: keys and names, no values (W-15, W-18)."""
+        """Log one line per frame: keys and names, no values (W-15, W-18)."""
         if self._log.is_enabled_for(logging.INFO):
             self._log.info(
                 "remote.frame",
@@ -148,7 +148,7 @@ class FrameRouter:
             )
 
     def expire_all(self) -> None:
-        """End all sessions and drop unsent frames: no link was opened again in time."""
+        """End all sessions and drop unsent frames, as no new link was opened in time."""
         if len(self.sessions) or self.outbox.waiting_bytes:
             log.warning("remote.sessions_ended", sessions=len(self.sessions))
         self.sessions.end_all()
@@ -156,7 +156,6 @@ class FrameRouter:
 
 
 def _error_response(error: ProxyError, message: object) -> Message:
-    """Build the error response to a request, be it the backend's or its session's own."""
     id_ = message.get("id") if isinstance(message, Mapping) else None
     code = INVALID_REQUEST if isinstance(error, InvalidRequest) else INTERNAL_ERROR
     error_object = {"code": code, "message": error.message, "data": error.as_json}
@@ -164,13 +163,13 @@ def _error_response(error: ProxyError, message: object) -> Message:
 
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Bytes that may wait; beyond it senders wait."""
+"""Bytes that can wait before senders have to wait."""
 
 MAX_TRIES = 3
-"""Links over which sending one frame is tried.
+"""Attempts to send a frame, each over another link.
 
-A frame that breaks every link (it is over a limit of the backend, say) would otherwise block all
-frames behind it for ever.
+A frame that breaks every link, such as one over a limit of the backend, would otherwise block the
+frames after it forever.
 """
 
 
@@ -182,9 +181,8 @@ class Outbox:
         self._frames: deque[bytes] = deque()
         self._filled, self._emptied, self._has_capacity = (asyncio.Event() for _ in range(3))
         self._turn = asyncio.Lock()
-        """Wakes waiting senders one at a time: waking a thousand for each frame takes long."""
+        """Wakes waiting senders one at a time; waking a thousand for each frame is slow."""
         self._tries = 0
-        """How often sending the first frame was tried."""
         self.waiting_bytes = 0
         self._update_events()
 
@@ -192,9 +190,9 @@ class Outbox:
         return f"<Outbox {len(self._frames)} frames, {self.waiting_bytes} bytes>"
 
     async def wait_for_capacity(self, within_s: float | None = None) -> bool:
-        """Wait in turn for capacity for one more frame of any size; return whether there is some.
+        """Wait in turn for capacity for a frame of any size; return whether there is capacity.
 
-        ``within_s`` bounds the wait, in seconds.
+        ``within_s`` limits the wait, in seconds.
         """
         if self._has_capacity.is_set() and not self._turn.locked():
             return True
@@ -205,7 +203,7 @@ class Outbox:
         return False
 
     async def empty(self) -> None:
-        """Wait until every frame was sent."""
+        """Wait until every frame is sent."""
         await self._emptied.wait()
 
     async def put(self, frame: bytes) -> None:
@@ -216,10 +214,10 @@ class Outbox:
         self._update_events()
 
     async def drain(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send frames as they come, until cancelled or ``send`` raises.
+        """Send frames until cancelled or ``send`` raises.
 
-        A frame is removed only when it was sent: at worst the next link sends it once more. A frame
-        that was tried ``MAX_TRIES`` times is logged and dropped.
+        A frame is removed only after it was sent, so the next link may send it again. After
+        ``MAX_TRIES`` attempts it is logged and dropped.
         """
         while True:
             await self._filled.wait()
@@ -229,14 +227,14 @@ class Outbox:
                 await send(frame)
             else:
                 log.error("remote.frame_given_up", bytes=len(frame), tries=self._tries)
-            if self._frames and self._frames[0] is frame:  # unless cleared meanwhile
+            if self._frames and self._frames[0] is frame:  # unless cleared during send
                 self._frames.popleft()
                 self._tries = 0
                 self.waiting_bytes -= len(frame)
                 self._update_events()
 
     def clear(self) -> None:
-        """Drop all frames: their sessions have ended."""
+        """Drop all frames, as their sessions have ended."""
         self._frames.clear()
         self._tries = 0
         self.waiting_bytes = 0

@@ -1,9 +1,9 @@
-"""Parses and writes the envelope around every message of the connector (seed 002, W-02, W-03).
+"""Parses and writes the envelope of the connector's messages (seed 002, W-02, W-03).
 
-In: ``{"session_identifier", "message"}``; out, ``target_server_identifier`` as well. ``message`` is
-JSON-RPC as MCP has it. The log has each in one line: names and keys, never values (W-15 … W-18,
-A.6). Every text there is cut and of printable characters alone, and every list is cut: whatever the
-message is, its line is short. MCP's spelling and seed 002's are read alike (W-09).
+Incoming: ``{"session_identifier", "message"}``; outgoing frames add ``target_server_identifier``.
+``message`` is MCP's JSON-RPC; both MCP's spelling and that of seed 002 are read (W-09). Each
+message is logged as one line of names and keys, never values (W-15 … W-18, A.6). Its texts are
+printable; texts and lists are truncated, so the line is short for any message.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,10 +29,10 @@ class Frame:
 
 
 class BadFrame(Exception):
-    """A frame that is ignored; the message is one line and quotes nothing of the frame.
+    """A frame to ignore; the message is one line and quotes nothing of the frame.
 
-    ``frame`` is set if its session and its request are certain, so that it can be answered with
-    ``error``.
+    ``frame`` is set if its session and its request are certain, so that ``error`` can be sent as
+    the answer.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BadFrame(Exception):
 
 
 def read_frame(data: bytes | None, *, max_items: int) -> Frame:
-    """Parse a text frame, as UTF-8, with at most ``max_items`` values; None is a binary one.
+    """Parse a UTF-8 text frame with at most ``max_items`` values; None is a binary frame.
 
     Raises BadFrame.
     """
@@ -56,15 +56,14 @@ def read_frame(data: bytes | None, *, max_items: int) -> Frame:
         raise _with_repeated_key(error) from None
     except TooManyItems as error:
         raise BadFrame(str(error)) from None
-    except ValueError:  # its message may quote the frame
+    except ValueError:  # its message can quote the frame
         raise BadFrame("is not valid JSON") from None
 
 
 def _with_repeated_key(error: RepeatedKey) -> BadFrame:
     """Build the error for a frame with a repeated key.
 
-    It has a ``frame``, and so an answer, only if the repeated key leaves session and request
-    certain.
+    It has a ``frame``, and thus an answer, only if session and request are certain.
     """
     in_doubt = error.place in (("message",), ("message", "id")) or error.place[0] != "message"
     frame = None if in_doubt else _frame_of(error.value)
@@ -83,7 +82,7 @@ def _frame_of(envelope: object) -> Frame:
 def write_frame(
     session_identifier: str, server_identifier: str, message: Mapping[str, object]
 ) -> bytes:
-    """Write a text frame, as UTF-8."""
+    """Return a text frame, as UTF-8."""
     return to_json(
         {
             "session_identifier": session_identifier,
@@ -94,7 +93,7 @@ def write_frame(
 
 
 def with_meta(message: object) -> object:
-    """Convert ``params.meta`` of seed 002 to MCP's ``params._meta``, whose own keys win."""
+    """Convert ``params.meta`` of seed 002 to MCP's ``params._meta``, which takes precedence."""
     if not isinstance(message, dict) or "method" not in message:
         return message
     params = message.get("params")
@@ -113,17 +112,17 @@ MAX_TYPE_CHARS = 32
 MAX_ID_CHARS = 64
 MAX_ERROR_CHARS = 120
 
-_MAX_READ = 1000  # items of a list, characters of a text: the rest costs no time
-_ID_LIMIT = 2**64  # and far below the numbers that Python refuses to spell
+_MAX_READ = 1000  # items of a list, characters of a text; the rest is not read
+_ID_LIMIT = 2**64  # far below the size of number that Python refuses to print
 
 Json = dict[str, object]
 
 
 def summarize(message: object) -> str:
-    """Return a summary of a parsed message, of either direction and of any shape. Never raises.
+    """Return a summary of a parsed message of either direction and any shape. Never raises.
 
     ``type= id= method= params=<keys> params{…} result{…} has_result=true error=<message>``, without
-    the parts that would be empty; at most 8,000 characters.
+    empty parts; at most 8,000 characters.
     """
     if not isinstance(message, dict):
         return "payload=non-object"
@@ -162,7 +161,7 @@ def _message_id(identifier: object) -> str:
 
 
 def _error_text(message: Json) -> str:
-    """Return the error's message without quoted parts, which may be values."""
+    """Return the error's message without quoted parts, which can be values."""
     message_text = _as_object(message.get("error")).get("message")
     if not isinstance(message_text, str):
         return ""
@@ -185,7 +184,7 @@ def _target(params: Json) -> str:
 def _summarize_result(result: Json) -> Iterator[str]:
     for field, (label, details) in _RESULT_LISTS.items():
         items = result.get(field)
-        if isinstance(items, list | tuple):  # our own lists are shared, and cannot be changed
+        if isinstance(items, list | tuple):  # our own lists are shared and immutable
             yield f"{label}={len(items)}"
             yield from details([_as_object(item) for item in items[:_MAX_READ]])
     structured = _keys_of(result, "structuredContent") or _keys_of(result, "structured_content")
@@ -234,7 +233,7 @@ _RESULT_LISTS: dict[str, tuple[str, Callable[[list[Json]], Iterable[str]]]] = {
 
 
 def _schema_fields(tools: list[Json], *spellings: str) -> str:
-    """Return the fields of the first schema that has any."""
+    """Return the fields of the first schema that has fields."""
     schemas = (_as_object(tool.get(spelling)) for tool in tools for spelling in spellings)
     fields = (_keys_of(schema, "properties") for schema in schemas)
     return next(filter(None, fields), "")
@@ -248,7 +247,7 @@ def _block_type(block: Json) -> str:
 
 
 def _uri_or_name(holder: Json) -> str:
-    """Return the URI or URI template without parts that may be values; else the name."""
+    """Return the URI or URI template without parts that can be values, or the name."""
     for key in ("uri", "uriTemplate", "uri_template"):
         if isinstance(uri := holder.get(key), str):
             return _printable(redact_uri(uri[:_MAX_READ]))
@@ -273,7 +272,6 @@ def _bool_text(value: object) -> str:
 
 
 def _join_first(names: Iterable[str]) -> str:
-    """Return the first non-empty ``names``, separated by commas."""
     return _join_names(list(islice(filter(None, names), MAX_NAMES + 1)))
 
 

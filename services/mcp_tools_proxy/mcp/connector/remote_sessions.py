@@ -1,4 +1,4 @@
-"""The sessions of the backend: one MCP session for each ``session_identifier`` (W-02, W-04)."""
+"""Sessions of the backend: one MCP session for each ``session_identifier`` (W-02, W-04)."""
 
 import asyncio
 import time
@@ -16,35 +16,35 @@ from mcp_tools_proxy.wire.json_rpc import SendMessage, is_request
 from mcp_tools_proxy.wire.uris import redact_session_id
 
 POLL_S = 30.0
-"""The longest pause between two checks for idle sessions, in seconds."""
+"""The longest interval between checks for idle sessions, in seconds."""
 
 MAX_ACTIVE_CALLS = 256
-"""Pending requests of all sessions at which the backend is slowed down.
+"""Pending requests of all sessions that slow the backend down.
 
-``subscriptions/listen`` does not count. Each session may have 64 pending requests, so a thousand
+``subscriptions/listen`` does not count. Each session can have 64 pending requests, so a thousand
 sessions could hold 640 MB.
 """
 
 PAUSE_S = 0.02
-"""Seconds before each further message is read, while so many requests are pending.
+"""Seconds before reading each further message while too many requests are pending.
 
-Reading does not stop: pending calls may wait for the backend's answers to requests of servers.
+Reading does not stop, as pending calls can wait for the backend's answers to requests of servers.
 """
 
 log = structlog.get_logger()
 
 
 class McpSession(Protocol):
-    """One MCP session whose messages are parsed JSON."""
+    """An MCP session that exchanges parsed JSON."""
 
     @property
     def open_requests(self) -> int:
-        """Number of pending requests, ``subscriptions/listen`` included."""
+        """Number of pending requests, including ``subscriptions/listen``."""
         ...
 
     @property
     def active_calls(self) -> int:
-        """Number of pending requests without ``subscriptions/listen``."""
+        """Number of pending requests, excluding ``subscriptions/listen``."""
         ...
 
     async def wait_until_answered(self) -> None:
@@ -60,12 +60,12 @@ class McpSession(Protocol):
         ...
 
     async def receive(self, content: object) -> None:
-        """Receive one message. Raises InvalidRequest for a message that cannot be answered."""
+        """Receive a message. Raises InvalidRequest for a message that cannot be answered."""
         ...
 
 
 SessionFactory = Callable[[SendMessage], McpSession]
-"""Opens an MCP session that sends its messages by the argument."""
+"""Opens an MCP session that sends its messages with the argument."""
 
 
 @dataclass(slots=True)
@@ -77,8 +77,8 @@ class _LiveSession:
 class RemoteSessions:
     """Delivers each message to its session, in order; a session begins with its first request.
 
-    There are at most ``max_sessions``: for one more, the longest quiet session without active calls
-    is evicted. Idle sessions end after ``idle_s`` seconds. ``send`` gets the identifier of the
+    At ``max_sessions``, a new session evicts the one that is quiet for longest without active
+    calls. Idle sessions end after ``idle_s`` seconds. ``send`` receives the identifier of the
     session with each message.
     """
 
@@ -98,7 +98,7 @@ class RemoteSessions:
         self._clock = clock
         self._sessions: dict[str, _LiveSession] = {}
         self._capacity = MAX_ACTIVE_CALLS
-        """Messages that certainly exceed no limit; counting the requests each time takes 0.5 ms."""
+        """Messages that cannot exceed the limit; counting the requests each time takes 0.5 ms."""
         self._tasks: asyncio.TaskGroup | None = None
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ class RemoteSessions:
             await asyncio.sleep(PAUSE_S)
 
     async def run(self) -> None:
-        """Run the sessions, and end idle ones, until cancelled."""
+        """Run the sessions and end idle ones, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._end_idle()
@@ -127,10 +127,10 @@ class RemoteSessions:
             self._tasks = None
 
     async def deliver(self, identifier: str, message: object) -> None:
-        """Deliver a message to its session, which may be new.
+        """Deliver a message to its session, which can be new.
 
         Raises InvalidRequest for a message that cannot be answered, CapacityExceeded for a new
-        session when all others are in use.
+        session if all others are in use.
         """
         session = self._sessions.get(identifier) or self._open(identifier, message)
         session.quiet_since = self._clock()
@@ -166,7 +166,7 @@ class RemoteSessions:
             for identifier, session in self._sessions.items()
             if not session.mcp.active_calls
         ]
-        open_sessions = {NO_TENANT: len(self._sessions)}  # all are of the backend's one caller
+        open_sessions = {NO_TENANT: len(self._sessions)}  # all belong to the backend
         self._end(select_session_to_evict(idle, open_sessions, NO_TENANT, limit=self._max_sessions))
 
     async def _serve(self, identifier: str, session: _LiveSession) -> None:

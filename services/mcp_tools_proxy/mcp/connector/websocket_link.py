@@ -1,4 +1,4 @@
-"""One WebSocket to the backend: subprotocol ``mcp``, a bearer token, text frames (W-01)."""
+"""A WebSocket to the backend: subprotocol ``mcp``, a bearer token, text frames (W-01)."""
 
 import asyncio
 import os
@@ -22,27 +22,28 @@ from mcp_tools_proxy.system.websocket_client import (
 
 
 class FaultKind(Enum):
-    """Why there is no link; the values are labels of a metric."""
+    """Reasons for a missing link; the values are labels of a metric."""
 
     UNREACHABLE = "unreachable"
-    """No server accepts the connection, or a proxy has no backend behind it."""
+    """No server accepts the connection, or a proxy cannot reach the backend."""
     LOST = "lost"
-    """The link broke or ended by accident: the backend restarts, say."""
+    """The link broke or ended by accident, for example at a restart of the backend."""
     CLOSED = "closed"
-    """The backend closed the link on purpose: another gateway has its identifier, say."""
+    """The backend closed the link on purpose, for example for another gateway with its identifier.
+    """
     REFUSED = "refused"
-    """The backend refused the handshake for another reason than the token."""
+    """The backend refused the handshake for a reason other than the token."""
     UNAUTHORIZED = "unauthorized"
     """The backend refused the token: unknown, or without access."""
 
     @property
     def is_deliberate(self) -> bool:
-        """Whether the backend acted on purpose; other faults are accidents."""
+        """Whether the backend acted on purpose; other faults are accidental."""
         return self not in (FaultKind.LOST, FaultKind.UNREACHABLE)
 
 
 class LinkFault(Exception):
-    """Why there is no link, in one line for operators; ``retry_after_s`` is from the backend."""
+    """Reason for a missing link, one line for operators; ``retry_after_s`` is from the backend."""
 
     def __init__(
         self, kind: FaultKind, message: str, *, retry_after_s: float | None = None
@@ -56,7 +57,8 @@ DIAL_S = 5.0
 """Seconds for the connection and the WebSocket handshake."""
 
 _DELIBERATE_CODES = frozenset({1008, 1013})
-"""Deliberate close codes: policy violation, try again later; and all of applications (3000 ff.)."""
+"""Deliberate close codes: policy violation and try again later; 3000 and above are also deliberate.
+"""
 _FIRST_APPLICATION_CODE = 3000
 
 _PROXY_STATUSES = frozenset({502, 503, 504})
@@ -67,7 +69,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRules:
-    """Settings of every link; ``keepalive_s`` is the pause between pings, in seconds."""
+    """Settings of all links; ``keepalive_s`` is the interval between pings, in seconds."""
 
     url: str
     trust: ssl.SSLContext | None
@@ -76,7 +78,7 @@ class LinkRules:
 
 
 class Link:
-    """An open WebSocket; once ``receive`` has ended, ``fault`` is the reason."""
+    """An open WebSocket; after ``receive`` ends, ``fault`` is the reason."""
 
     def __init__(self, websocket: aiohttp.ClientWebSocketResponse[bool], rules: LinkRules) -> None:
         self._socket = websocket
@@ -96,14 +98,14 @@ class Link:
                 yield data if is_text else None
 
     async def send(self, frame: bytes) -> None:
-        """Send one text frame; wait while the backend does not read. Raises LinkFault."""
+        """Send a text frame; wait while the backend does not read. Raises LinkFault."""
         try:
             await self._socket.send_frame(frame, aiohttp.WSMsgType.TEXT)
         except _ERRORS:
             raise LinkFault(FaultKind.LOST, "the connection broke") from None
 
     async def close(self) -> None:
-        """Close; ``receive`` ends too. Takes at most CLOSE_S, whatever the backend sends."""
+        """Close; ``receive`` ends too. Takes at most CLOSE_S, even if the backend keeps sending."""
         with suppress(*_ERRORS):
             async with asyncio.timeout(CLOSE_S):
                 await self._socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)
@@ -135,7 +137,7 @@ class Link:
 
 @asynccontextmanager
 async def open_link(rules: LinkRules, token: str) -> AsyncIterator[Link]:
-    """Open a link to the backend and yield it; close it at the end. Raises LinkFault."""
+    """Open a link to the backend, yield it, and close it. Raises LinkFault."""
     sockets = timeout_sockets(2 * rules.keepalive_s)
     connector = aiohttp.TCPConnector(socket_factory=sockets, force_close=True)
     unlimited = aiohttp.ClientTimeout()  # DIAL_S limits the dial, keep-alive the link
@@ -196,13 +198,12 @@ def _handshake_fault(error: aiohttp.WSServerHandshakeError) -> LinkFault:
 
 
 def _certificate_fault(error: Exception) -> LinkFault:
-    """Build the fault for an untrusted certificate, in the words of the TLS library."""
     why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "unknown"
     return LinkFault(FaultKind.REFUSED, f"the backend's certificate is not trusted: {why}")
 
 
 def _error_text(error: Exception) -> str:
-    """Return the system's text for an error, or its type: its own text may quote the URL."""
+    """Return the system's text for an error, or its type; its own text can quote the URL."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number is not None and number > 0 else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""The two clients that a call can have: one of a stateless request, one of a session's request.
+"""Clients of a call: of a stateless request, or of a session's request.
 
 Both implement ``domain.client.Client``: notifications, and requests of servers to the client.
 """
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 def is_client_info(value: object) -> bool:
-    """Return whether a client has said its name and version."""
+    """Return whether a value is a client's name and version."""
     match value:
         case {"name": str(), "version": str()}:
             return True
@@ -27,15 +27,15 @@ def is_client_info(value: object) -> bool:
 
 
 def client_name_of(info: object) -> str | None:
-    """Return the name in a client's description of itself, None if there is none."""
+    """Return the name in a client's info, if any."""
     name = info.get("name") if isinstance(info, dict) else None
     return name if isinstance(name, str) else None
 
 
 def read_capabilities(declared: object) -> Mapping[str, Mapping[str, object]]:
-    """Return the capabilities that a client declares; what is no object, or null, is not declared.
+    """Return the declared capabilities, without values that are not objects.
 
-    Some clients write null for the parts that they lack.
+    Some clients write null for parts that they lack.
     """
     objects = declared.items() if isinstance(declared, Mapping) else ()
     return {
@@ -46,10 +46,10 @@ def read_capabilities(declared: object) -> Mapping[str, Mapping[str, object]]:
 
 
 class _RequestClient:
-    """The client of one request.
+    """The client of a request.
 
-    ``send`` sends it a message before the response, None where the response is the only message.
-    ``log_level`` is the lowest severity of log messages that it wants, None for none.
+    ``send`` sends messages before the response; None if the response is the only message.
+    ``log_level`` is the lowest severity of log messages that it wants; None for no messages.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class _RequestClient:
 
 
 class StatelessClient(_RequestClient):
-    """The client of one stateless request of MCP 2026-07-28, which declares its own capabilities.
+    """The client of a stateless request of MCP 2026-07-28, which declares its capabilities.
 
-    Requests to such a client are part of the result (``input_required``); it repeats the call with
-    its responses.
+    Requests to such a client are part of the result (``input_required``); the client repeats the
+    call with its responses.
     """
 
     supports_input_required = True
@@ -108,24 +108,24 @@ class StatelessClient(_RequestClient):
         return read_capabilities(self._declared)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise ClientRequestFailed: there is no channel for a request to the client."""
+        """Raise ClientRequestFailed: there is no channel for requests to the client."""
         raise _unreachable()
 
 
 class RequestsToClient(Protocol):
-    """What a session of the older eras offers for the client of one of its requests."""
+    """A session, as used by HandshakeClient."""
 
     capabilities: Mapping[str, object]
 
     async def request_client(
         self, send: SendMessage, method: str, params: Mapping[str, object]
     ) -> Mapping[str, object]:
-        """Send the client a request by ``send`` and return its result."""
+        """Send the client a request with ``send`` and return its result."""
         ...
 
 
 class HandshakeClient(_RequestClient):
-    """The client of one request in a session of the older eras."""
+    """The client of a request in a session of the older eras."""
 
     supports_input_required = False
 
@@ -141,7 +141,7 @@ class HandshakeClient(_RequestClient):
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """The capabilities that the client declared in its handshake, in MCP's spelling."""
+        """The capabilities declared in the handshake, in MCP's spelling."""
         return self._session.capabilities
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
@@ -158,8 +158,7 @@ def _unreachable() -> ClientRequestFailed:
 
 
 def is_wanted(level: object, least: str | None) -> bool:
-    """Return whether a log message of ``level`` reaches the severity ``least``; None wants no
-    messages."""
+    """Return whether a log message of ``level`` reaches ``least``; None wants no messages."""
     if least is None or level not in LEVELS:
         return False
     return LEVELS.index(level) >= LEVELS.index(least)

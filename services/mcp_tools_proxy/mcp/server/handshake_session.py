@@ -1,7 +1,7 @@
-"""Sessions of MCP's older eras, over any carrier: a handshake, then requests in both directions.
+"""Sessions of MCP's older eras: a handshake, then requests in both directions.
 
-A carrier (streamable HTTP, legacy HTTP+SSE, stdio, the connector) parses the client's messages and
-sends ours. Requests of the newer era, which need no session, are in stateless.py.
+A transport (streamable HTTP, legacy HTTP+SSE, stdio, the connector) parses the client's messages
+and sends ours. Stateless requests of the newer era are in stateless.py.
 """
 
 import asyncio
@@ -40,13 +40,12 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 )
 
 INITIALIZE = "initialize"
-"""The method by which a session begins."""
 
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 
 COURTESY_S = 0.5
-"""Seconds for telling a client that we no longer wait for its response."""
+"""Seconds for notifying a client that we no longer wait for its response."""
 
 _OUR_ID = re.compile(r"([0-9a-f]{8})-[0-9]{1,18}")
 
@@ -56,24 +55,23 @@ log = structlog.get_logger()
 
 
 class RequestCancelled(Exception):
-    """The client has cancelled its request: no result will come."""
+    """The client has cancelled its request, or the session has ended."""
 
 
 class Declared(NamedTuple):
-    """What a client said of itself in its handshake."""
+    """Declarations of a client in its handshake."""
 
     version: str
-    """The protocol version that was agreed on."""
+    """The negotiated protocol version."""
     capabilities: Mapping[str, Any]
-    """Its capabilities, in MCP's spelling."""
     client_name: str | None = None
-    """What it calls itself; None at a replica that did not see the handshake."""
+    """None at a replica that did not serve the handshake."""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Self:
-        """Read the parameters of ``initialize``. Raises JsonRpcError.
+        """Parse the parameters of ``initialize``. Raises JsonRpcError.
 
-        A version that is unknown here is answered with the newest one, and the client decides.
+        An unknown version is answered with the newest one, and the client decides.
         """
         requested = params.get("protocolVersion")
         capabilities = params.get("capabilities")
@@ -91,8 +89,6 @@ class Declared(NamedTuple):
 
 
 class _OpenRequest:
-    """A request of the client in progress, in the task that serves it."""
-
     __slots__ = ("is_cancelled", "task")
 
     def __init__(self) -> None:
@@ -106,9 +102,9 @@ class _OpenRequest:
 
 
 class HandshakeSession:
-    """One session: what its client declared, and what is open between both sides.
+    """A session: its client's declarations, and pending requests of both sides.
 
-    ``send`` sends what no request of the client has caused: changes of lists and of resources.
+    ``send`` sends messages that no client request has caused: changes of lists and of resources.
     """
 
     __slots__ = (
@@ -126,23 +122,23 @@ class HandshakeSession:
         self.capabilities = declared.capabilities
         self.client_name = declared.client_name
         self.log_level = LEVELS[0]
-        """The lowest level of log messages that the client wants; all, until it sets another."""
+        """The lowest level of log messages that the client wants; initially all."""
         self.subscriptions: SessionSubscriptions = server.session_subscriptions(send)
         self._requests: dict[str, _OpenRequest] = {}
-        """The client's requests that have no response yet, by id: 1 and "1" are one id."""
+        """Pending client requests, by id; 1 and "1" are the same id."""
         self._responses: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
-        """Our requests to the client that it has not answered yet, by id."""
+        """Our pending requests, by id."""
 
     def __repr__(self) -> str:
         return f"<HandshakeSession {len(self._requests)} open requests>"
 
     @property
     def holds_state(self) -> bool:
-        """Whether the client has set or subscribed to anything that a new session would lack."""
+        """Whether the client has settings or subscriptions that a new session would lack."""
         return self.log_level != LEVELS[0] or bool(self.subscriptions)
 
     def check_id(self, id_: RequestId) -> None:
-        """Raise InvalidRequest if the id is that of a request without a response."""
+        """Raise InvalidRequest if the id belongs to a pending request."""
         if str(id_) in self._requests:
             raise InvalidRequest("a request with this id is still in progress; use another id")
 
@@ -155,11 +151,10 @@ class HandshakeSession:
         headers: Headers = NO_HEADERS,
         options: ListOptions = SERVER_NAMES,
     ) -> Json:
-        """Return the JSON-RPC response to a request: errors are in it.
+        """Return the JSON-RPC response to a request, which can be an error response.
 
-        ``send`` sends what comes before the response; with None it can carry nothing but that.
-        ``options`` is how lists are written.
-        Raises RequestCancelled when the client cancels the request, or the session ends.
+        ``send`` sends messages before the response, if possible. ``options`` applies to lists.
+        Raises RequestCancelled if the client cancels the request or the session ends.
         """
         id_, method = content["id"], content["method"]
         open_request = self._requests[str(id_)] = _OpenRequest()
@@ -195,7 +190,7 @@ class HandshakeSession:
     def receive(self, content: Mapping[str, Any]) -> bool:
         """Receive a notification of the client, or its response to a request of ours.
 
-        Returns False if nothing here waits for it.
+        Returns False if it is unknown here.
         """
         if "method" not in content:
             waiting = self._responses.get(str(content.get("id")))
@@ -218,7 +213,7 @@ class HandshakeSession:
     ) -> Mapping[str, object]:
         """Send the client a request and return its result. Raises ClientRequestFailed.
 
-        ``send`` is that of the client's request which caused ours.
+        ``send`` belongs to the client request that caused ours.
         """
         id_ = f"{self._server.replica}-{next(_request_numbers)}"
         waiting = self._responses[id_] = asyncio.get_running_loop().create_future()
@@ -226,7 +221,7 @@ class HandshakeSession:
             await send({"jsonrpc": "2.0", "id": id_, "method": method, "params": dict(params)})
             response = await waiting
         except asyncio.CancelledError:
-            with suppress(TimeoutError):  # the client may not read what we send
+            with suppress(TimeoutError):  # the client may have stopped reading
                 async with asyncio.timeout(COURTESY_S):
                     await send(cancelled(id_, reason="the call has ended"))
             raise
@@ -235,9 +230,9 @@ class HandshakeSession:
         return _result_in(response)
 
     async def follow(self, uris: Set[str], caller: Caller, *, notify: bool = False) -> None:
-        """Subscribe to these resources and to no others; what cannot be followed is left out.
+        """Subscribe to exactly these resources, except those that fail.
 
-        With ``notify`` the client is notified of each that was not followed: it may have changed.
+        With ``notify``, the client is notified of each new one, which may have changed.
         """
         for uri in self.subscriptions.uris - uris:
             self.subscriptions.unsubscribe(uri)
@@ -255,13 +250,12 @@ class HandshakeSession:
                     await self.subscriptions.send_updates({uri})
 
     def end(self) -> None:
-        """End the session here: requests are cancelled, subscriptions end."""
+        """End the session here: cancel its requests and subscriptions."""
         for request in self._requests.values():
             request.cancel()
         self.subscriptions.cancel_all()
 
     async def _result_of(self, request: McpRequest) -> Json:
-        """Return the result of a method. Raises JsonRpcError."""
         if request.method in self._server.methods:
             return await self._server.handle(request)
         request = request.narrowed()
@@ -300,7 +294,6 @@ def _level_in(request: McpRequest) -> str:
 
 
 def _result_in(response: Mapping[str, Any]) -> Mapping[str, object]:
-    """Return the result of a client's response. Raises ClientRequestFailed."""
     match response:
         case {"result": dict(result)}:
             return result
@@ -310,11 +303,11 @@ def _result_in(response: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def cancelled(id_: RequestId, **more: str) -> Json:
-    """Build the notification that a request's response is no longer waited for."""
+    """Build the notification that cancels a request."""
     return {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": id_, **more}}
 
 
 def replica_of(id_: str) -> str | None:
-    """Return the replica that sent a client the request with this id; None if none of ours did."""
+    """Return the replica that sent the request with this id to a client, or None."""
     ours = _OUR_ID.fullmatch(id_)
     return None if ours is None else ours[1]

@@ -1,13 +1,11 @@
-"""Notifies each connected client when a list that this client sees has changed, and only then.
+"""Notifies connected clients when a list that they see has changed.
 
-A registry is replaced whenever anything changes anywhere, so a new registry says little. The lists
-of a client depend on its agent, on whether it has a tenant, and on whether it has one document
-only; their entity tags are compared.
+A registry is replaced after any change, so each client's lists are compared by entity tags. They
+depend on its agent, on whether it has a tenant, and on whether it has exactly one document.
 
-Notifications do not wait for slow clients: each has a task of its own. One that does not read its
-stream must neither hold up the others nor pile up work. It is not given up either: a client that
-reads again after a minute gets what is pending then, else its lists would stay stale until the next
-change.
+Each client has a sending task, so a slow one neither delays others nor accumulates work: its
+pending changes are merged. It is kept, since dropping its notifications would leave its lists stale
+until the next change.
 """
 
 import asyncio
@@ -31,9 +29,9 @@ T = TypeVar("T")
 
 
 class Subscriber(Generic[T]):
-    """A notification target with coalescing: ``send`` gets all pending items as one batch.
+    """A notification target; ``send`` receives all pending items as one batch.
 
-    Items that are added while a batch is being sent form the next one.
+    Items added during a send form the next batch.
     """
 
     def __init__(self, send: Callable[[frozenset[T]], Awaitable[None]]) -> None:
@@ -48,15 +46,12 @@ class Subscriber(Generic[T]):
             self._task = tasks.create_task(self._send_pending())
 
     def close(self) -> None:
-        """Drop what is pending: the client has left."""
+        """Drop pending items, as the client has left."""
         if self._task is not None:
             self._task.cancel()
 
     async def _send_pending(self) -> None:
-        """Send batches until no item is pending, however long the client takes.
-
-        Sending fails when the client's session or stream ends; that is logged.
-        """
+        """Send batches until no item is pending; log a failure, as after the stream has ended."""
         try:
             while self._pending:
                 batch, self._pending = frozenset(self._pending), set()
@@ -66,13 +61,13 @@ class Subscriber(Generic[T]):
 
 
 class Delivery:
-    """Owns the sending tasks. Items that are enqueued while ``run`` does not run are dropped."""
+    """Owns the sending tasks. Items enqueued while ``run`` does not run are dropped."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
 
     def enqueue(self, subscriber: Subscriber[T], items: Iterable[T]) -> None:
-        """Add ``items`` to those pending for ``subscriber``, and send them in the background."""
+        """Add pending ``items`` for ``subscriber``, and send them in the background."""
         if self._tasks is not None:
             subscriber.add(items, self._tasks)
 
@@ -86,7 +81,7 @@ class Delivery:
 
 
 class ListKind(Enum):
-    """The lists that have a ``list_changed`` notification; templates belong to resources."""
+    """The lists with a ``list_changed`` notification; templates belong to resources."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -94,7 +89,7 @@ class ListKind(Enum):
 
     @property
     def changed_method(self) -> str:
-        """The notification that this list has changed."""
+        """The method of the notification."""
         return f"notifications/{self.value}/list_changed"
 
 
@@ -102,7 +97,7 @@ class ListKind(Enum):
 class ListVersions:
     """Entity tags of a caller's lists in ``registry``; empty while nothing can be listed.
 
-    ``options`` is how the lists are written.
+    ``options`` applies to the lists.
     """
 
     registry: Registry | None = None
@@ -111,13 +106,13 @@ class ListVersions:
 
     @property
     def digest(self) -> bytes:
-        """Four bytes that are other ones, but by rare chance, when any of the lists is."""
+        """Four bytes that, except for rare collisions, change with any of the lists."""
         tags = ";".join(self.etags.get(kind, "") for kind in ListKind)
         return sha256(tags.encode()).digest()[:4]
 
 
 OnChange = Callable[[frozenset[ListKind]], Awaitable[None]]
-"""Notifies one client of the lists that have changed."""
+"""Notifies a client of changed lists."""
 
 
 @dataclass(slots=True)
@@ -140,13 +135,13 @@ class ListChangeMonitor:
         return len(self._subscriptions)
 
     async def snapshot(self, caller: Caller, options: ListOptions = SERVER_NAMES) -> ListVersions:
-        """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
+        """Return the current versions for ``caller``. Raises AgentNotFound, AgentRequired."""
         return await _snapshot(self._registry.current, caller, options)
 
     async def snapshot_or_empty(
         self, caller: Caller, options: ListOptions = SERVER_NAMES
     ) -> ListVersions:
-        """Return the versions that ``caller`` sees now, empty ones where it may list nothing."""
+        """Return the current versions for ``caller``, empty ones if listing fails."""
         return await _snapshot_or_empty(self._registry.current, caller, options)
 
     def subscribe(
@@ -154,8 +149,8 @@ class ListChangeMonitor:
     ) -> Callable[[], None]:
         """Call ``send`` at each change of the lists of ``caller``, starting from ``versions``.
 
-        The lists are those in the style of ``versions``. Returns a function that ends the
-        subscription. A change between snapshot and subscription is not lost.
+        Uses the list options of ``versions``. Returns a function that ends the subscription. A
+        change between snapshot and subscription is not lost.
         """
         key = object()
         subscriber = Subscriber(send)
@@ -172,7 +167,7 @@ class ListChangeMonitor:
     async def run(self) -> None:
         """Compare after each change of the registry, until cancelled."""
         unsubscribe = self._registry.subscribe(self._changed.set)
-        self._changed.set()  # clients that subscribed before are compared now
+        self._changed.set()  # compare clients that subscribed earlier
         try:
             while True:
                 await self._changed.wait()
@@ -218,7 +213,7 @@ async def _snapshot_or_empty(
 ) -> ListVersions:
     try:
         return await _snapshot(registry, caller, options)
-    except ProxyError:  # its agent was removed: nothing can be listed any more
+    except ProxyError:  # its agent was removed
         pass
     except Exception:
         log.exception("facade.look_crashed")

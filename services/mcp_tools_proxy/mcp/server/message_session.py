@@ -1,7 +1,7 @@
-"""MCP sessions over a carrier of messages: the connector's WebSocket, stdio, legacy HTTP+SSE.
+"""MCP sessions over a message transport: the connector's WebSocket, stdio, legacy HTTP+SSE.
 
-Parsed JSON in and out. The first request decides the era: one of the newer era stands for itself,
-``initialize`` begins a session of the older ones.
+Messages are parsed JSON. The first request decides the era: ``initialize`` begins a session of the
+older eras; requests of the newer era are independent of each other.
 """
 
 import asyncio
@@ -51,24 +51,22 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 )
 
 MAX_OPEN_REQUESTS = 64
-"""Pending requests of one session; one more is refused."""
+"""Pending requests of a session; further ones are refused."""
 
 log = structlog.get_logger()
 
 
 class _PendingRequest(NamedTuple):
-    """A request without a response, and the task that makes it."""
-
     id: RequestId
     method: str
     task: asyncio.Task[None]
 
 
 class MessageSession:
-    """One session, of either era: ``receive`` gets the client's messages, ``send`` sends ours.
+    """A session of either era: ``receive`` accepts client messages, ``send`` sends ours.
 
-    Messages are processed in order, while requests run at the same time and are answered as they
-    finish, at most ``max_open_requests`` at once.
+    Messages are processed in order; at most ``max_open_requests`` requests run concurrently, and
+    each is answered when it finishes.
     """
 
     def __init__(
@@ -81,10 +79,7 @@ class MessageSession:
         max_open_requests: float = MAX_OPEN_REQUESTS,
         options: ListOptions = SERVER_NAMES,
     ) -> None:
-        """Create a session; ``tasks`` runs its requests.
-
-        ``options`` is how its lists are written.
-        """
+        """Create a session; ``tasks`` runs its requests, ``options`` applies to its lists."""
         self._server = server
         self._caller = caller
         self._send = send
@@ -92,11 +87,8 @@ class MessageSession:
         self._max_open_requests = max_open_requests
         self._options = options
         self._is_modern: bool | None = None
-        """The era, fixed by the first request; None before it."""
         self._handshake: HandshakeSession | None = None
-        """The session of an older era, from ``initialize`` on."""
         self._open: dict[str, _PendingRequest] = {}
-        """The pending requests, by id."""
         self._answered = asyncio.Event()
         self._answered.set()
         self._closed = asyncio.Event()
@@ -106,12 +98,12 @@ class MessageSession:
 
     @property
     def open_requests(self) -> int:
-        """Number of pending requests, ``subscriptions/listen`` included."""
+        """Number of pending requests, including ``subscriptions/listen``."""
         return len(self._open)
 
     @property
     def active_calls(self) -> int:
-        """Number of pending requests without ``subscriptions/listen``."""
+        """Number of pending requests, excluding ``subscriptions/listen``."""
         return sum(request.method != LISTEN for request in self._open.values())
 
     async def wait_until_answered(self) -> None:
@@ -144,13 +136,14 @@ class MessageSession:
         self._answered.set()
 
     async def receive(self, content: object, caller: Caller | None = None) -> None:
-        """Receive one message of the client.
+        """Receive a message of the client.
 
-        ``caller`` is who sent it, where that is known of each message: the same one as of the
-        session, but perhaps with other documents.
-        A request that is refused is answered with a JSON-RPC error. Raises InvalidRequest for a
-        message that cannot be answered: it is no JSON-RPC, or has the id of a pending request, so
-        that an error would pass for that request's response.
+        ``caller`` is the sender, if known for each message: the session's caller, but perhaps with
+        other documents.
+
+        A refused request is answered with a JSON-RPC error. Raises InvalidRequest for a message
+        that cannot be answered: it is not JSON-RPC, or has the id of a pending request, so that an
+        error would look like the response to that request.
         """
         id_ = refusable_id(content)
         if id_ is not None:
@@ -167,7 +160,7 @@ class MessageSession:
             await self._send(refused_request(id_, error))
 
     def check_id(self, id_: RequestId) -> None:
-        """Raise InvalidRequest if the id is that of a pending request."""
+        """Raise InvalidRequest if the id belongs to a pending request."""
         if str(id_) in self._open:
             raise InvalidRequest("a request with this id is still in progress; use another id")
 
@@ -181,14 +174,13 @@ class MessageSession:
             self._is_modern = _opens_modern(content)
         response = None
         if content["method"] == INITIALIZE and not self._is_modern:
-            # at once: a client may send its next request without waiting for the response
+            # at once: a client can send its next request before the response
             response = self._initialize(id_, content.get("params") or {}, caller)
         task = self._tasks.create_task(self._respond(id_, content, caller, response))
         self._open[str(id_)] = _PendingRequest(id_, content["method"], task)
         self._answered.clear()
 
     def _receive_other(self, message: Json) -> None:
-        """Cancel a request, or hand over what concerns the session of an older era."""
         match message:
             case {"method": str(method), "params": {"requestId": int() | str() as id_}} if (
                 method == CANCELLED
@@ -207,7 +199,6 @@ class MessageSession:
             handshake.subscriptions.subscribe_to_lists(self._caller, versions)
 
     def _initialize(self, id_: RequestId, params: Mapping[str, Any], caller: Caller) -> Json:
-        """Begin the session of an older era; return the response to the request that did."""
         try:
             declared = Declared.read(params)
         except JsonRpcError as error:
@@ -220,10 +211,9 @@ class MessageSession:
     async def _respond(
         self, id_: RequestId, content: Json, caller: Caller, response: Json | None
     ) -> None:
-        """Send the response to a request, made here if there is none; cancelled with it."""
 
         async def send_before_response(message: Mapping[str, object]) -> None:
-            if response is None:  # a notification after its response would break MCP
+            if response is None:  # MCP forbids notifications after the response
                 await self._send(message)
 
         try:
@@ -242,7 +232,6 @@ class MessageSession:
     async def _answer_modern(
         self, id_: RequestId, content: Json, caller: Caller, send: SendMessage
     ) -> Json:
-        """Return the response to a request of the newer era."""
         try:
             if content["method"] == INITIALIZE:
                 raise _initialize_refused(content.get("params"))
@@ -257,7 +246,6 @@ class MessageSession:
     async def _answer_in_session(
         self, id_: RequestId, content: Json, caller: Caller, send: SendMessage
     ) -> Json:
-        """Return the response to a request of the older eras. Raises RequestCancelled."""
         if self._handshake is not None:
             return await self._handshake.answer(content, caller, send, options=self._options)
         if content["method"] == "ping":
@@ -277,7 +265,7 @@ class MessageSession:
 
 
 class MessageSessions:
-    """Opens the sessions with one server, and owns the tasks that they share."""
+    """Opens sessions with a server, and owns their tasks."""
 
     def __init__(self, server: GatewayMcpServer, caller: Caller) -> None:
         """Create an empty collection; every session is served for ``caller``."""
@@ -286,13 +274,13 @@ class MessageSessions:
         self._tasks: asyncio.TaskGroup | None = None
 
     def open(self, send: SendMessage) -> MessageSession:
-        """Open a session that sends its messages by ``send``; only while ``run`` runs."""
+        """Open a session that sends its messages with ``send``; only while ``run`` runs."""
         if self._tasks is None:
             raise RuntimeError("sessions can be opened only while run() runs")
         return MessageSession(self._server, self._caller, send, self._tasks)
 
     def end_streams(self) -> None:
-        """End every ``subscriptions/listen`` stream with its own result, not by cancelling it."""
+        """End every ``subscriptions/listen`` stream with its result instead of cancelling it."""
         self._server.listen_streams.close()
 
     async def run(self) -> None:
@@ -307,7 +295,8 @@ class MessageSessions:
 def _opens_modern(content: Mapping[str, Any]) -> bool:
     """Return whether a connection that begins with this request is of the newer era.
 
-    That is so if its ``_meta`` names a version, except for ``initialize``, which that era lacks.
+    That is the case if its ``_meta`` names a version, except for ``initialize``, which that era
+    lacks.
     """
     match content:
         case {"params": {"_meta": dict(meta)}}:
@@ -316,7 +305,6 @@ def _opens_modern(content: Mapping[str, Any]) -> bool:
 
 
 def _initialize_refused(params: Mapping[str, Any] | None) -> JsonRpcError:
-    """Build the error for ``initialize`` on a connection of the newer era."""
     data: Json = {"supported": list(MODERN_VERSIONS)}
     if isinstance(requested := (params or {}).get("protocolVersion"), str):
         data["requested"] = requested

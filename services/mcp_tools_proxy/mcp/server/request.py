@@ -1,7 +1,7 @@
-"""One MCP request, parsed once: method, parameters, caller and protocol era.
+"""An MCP request, parsed once: method, parameters, caller and protocol era.
 
-Requests of sessions and stateless requests both become an ``McpRequest``, so that the methods do
-not depend on the transport.
+Requests of sessions and stateless requests both become an ``McpRequest``, so methods do not depend
+on the transport.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from mcp_tools_proxy.wire.tracing import (
 )
 
 BuildClient = Callable[[object, str | None], Client]
-"""Builds the Client of a request from its progress token and its lowest wanted log level."""
+"""Builds the Client of a request from its progress token and its log level."""
 
 NO_HEADERS = Headers(raw=[])
 
@@ -48,24 +48,23 @@ KNOWN_METHODS = frozenset(
         "subscriptions/listen",
     }
 )
-"""Every method that is served in some era."""
 
 
 def facts_of(method: str, trace_id: str, client_name: str | None = None) -> RequestFacts:
-    """Return what the record of a request says of it.
+    """Return the fields of a request's record.
 
-    A method that there is not may be any text, so it is none of a record's.
+    An unknown method could be any text, so it is recorded as "unknown".
     """
     return RequestFacts(method if method in KNOWN_METHODS else "unknown", trace_id, client_name)
 
 
 SIGN_IN_KEY = f"{OUR_PREFIX}sign_in"
-"""The key of our own input request, by which a user signs in to a server, and of its response."""
+"""The key of our input request for a user's sign-in to a server, and of its response."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """One request. ``params`` are unchecked; ``modern`` is True for MCP 2026-07-28 or newer."""
+    """A request. ``params`` are unchecked; ``modern`` is True for MCP 2026-07-28 or newer."""
 
     method: str
     params: Mapping[str, Any]
@@ -73,14 +72,12 @@ class McpRequest:
     modern: bool
     trace_id: str
     headers: Headers
-    """HTTP headers of this very request; empty on stdio and for the connector."""
+    """Headers of this HTTP request; empty on stdio and for the connector."""
     log_level: str | None
-    """Lowest severity of the log messages that the client wants, None for no log messages."""
+    """Lowest severity of log messages that the client wants; None for no messages."""
     build_client: BuildClient
     options: ListOptions
-    """How the client's lists are written."""
     client_name: str | None = None
-    """What the client calls itself."""
 
     @classmethod
     def from_params(
@@ -96,10 +93,10 @@ class McpRequest:
         options: ListOptions = SERVER_NAMES,
         client_name: str | None = None,
     ) -> Self:
-        """Create a request, with the trace id of ``_meta`` or headers, else a new one.
+        """Create a request with the trace id of ``_meta`` or headers, or a new one.
 
-        ``session_log_level`` is the log level of its session: older eras set that once, while a
-        modern request carries its own in ``_meta``.
+        ``session_log_level`` is used in older eras; a modern request has its log level in
+        ``_meta``.
         """
         meta = _object_or_empty(params.get("_meta"))
         log_level = meta.get(LOG_LEVEL_META_KEY) if modern else session_log_level
@@ -121,9 +118,9 @@ class McpRequest:
         )
 
     def narrowed(self) -> Self:
-        """Return the request of a caller with those documents alone that ``_meta`` names, if any.
+        """Return the request restricted to the documents in ``_meta``, if any.
 
-        Raises JsonRpcError for a list that is none.
+        Raises JsonRpcError for an invalid list.
         """
         ids = _object_or_empty(self.params.get("_meta")).get(DOCUMENTS_KEY)
         if ids is None:
@@ -138,18 +135,18 @@ class McpRequest:
 
     @property
     def facts(self) -> RequestFacts:
-        """What its record says of the request."""
+        """The fields of its record."""
         return facts_of(self.method, self.trace_id, self.client_name)
 
     def require_str(self, name: str) -> str:
-        """Return a required parameter, a string. Raises JsonRpcError."""
+        """Return a required string parameter. Raises JsonRpcError."""
         value = self.params.get(name)
         if not isinstance(value, str):
             raise JsonRpcError(INVALID_PARAMS, f"{name} should be a string")
         return value
 
     def optional_object(self, name: str) -> Mapping[str, Any]:
-        """Return a parameter that is an object, or {} if it is absent. Raises JsonRpcError."""
+        """Return an object parameter, or {} if it is absent. Raises JsonRpcError."""
         value = self.params.get(name)
         if value is None:
             return {}
@@ -178,7 +175,7 @@ class McpRequest:
 
     @property
     def has_sign_in_response(self) -> bool:
-        """Whether the client has been sent to a sign-in of ours, and says that it is done."""
+        """Whether the client responds to our sign-in request."""
         return self.modern and SIGN_IN_KEY in self._responses
 
     @property
@@ -186,7 +183,7 @@ class McpRequest:
         return _object_or_empty(self.params.get("inputResponses"))
 
     def _input_responses(self) -> InputResponses | None:
-        """Return the responses for the server: ours are none that it requested."""
+        """Return the responses for the server, without our sign-in response."""
         own = self.has_sign_in_response and len(self._responses) == 1
         if own and "requestState" not in self.params:
             return None
@@ -201,14 +198,14 @@ class McpRequest:
 
     @property
     def trace_context(self) -> Mapping[str, str]:
-        """The W3C trace context of ``_meta``, else of the HTTP headers."""
+        """The W3C trace context of ``_meta``, or of the HTTP headers."""
         meta = _object_or_empty(self.params.get("_meta"))
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 
 
 def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
-    """Return the idempotency key of a request's ``_meta``. Raises JsonRpcError for a bad one."""
+    """Return the idempotency key in ``_meta``. Raises JsonRpcError if it is invalid."""
     key = meta.get(IDEMPOTENCY_KEY)
     if key is None or (isinstance(key, str) and is_idempotency_key(key)):
         return key
@@ -216,7 +213,7 @@ def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
 
 
 def _sources(meta: Mapping[str, Any]) -> bool | None:
-    """Return whether ``_meta`` wants sources, None if it does not say. Raises JsonRpcError."""
+    """Return whether ``_meta`` requests sources; None if absent. Raises JsonRpcError."""
     wanted = meta.get(SOURCES_KEY)
     if wanted is None or isinstance(wanted, bool):
         return wanted

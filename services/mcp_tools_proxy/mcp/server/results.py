@@ -1,8 +1,8 @@
-"""Converts outcomes to MCP results and errors: pure functions.
+"""Converts outcomes to MCP results and errors, with pure functions.
 
-A server's result is passed on; our additions are in ``_meta``, under our own prefix. A failed tool
-call is a result with ``isError``, which the model can read; a failed prompt or resource is a
-JSON-RPC error, never an empty success (A.5).
+A server's result is relayed; our additions are in ``_meta``, under our prefix. A failed tool call
+is a result with ``isError``, which the model can read; a failed prompt or resource is a JSON-RPC
+error, never an empty success (A.5).
 """
 
 from collections.abc import Mapping
@@ -51,22 +51,21 @@ _CALLER_ERRORS = frozenset(
         "PAGE_SPAN_TOO_LARGE",
     }
 )
-"""Codes for mistakes of the caller: they become JSON-RPC's invalid params."""
+"""Codes for mistakes of the caller; they become JSON-RPC's invalid params."""
 
 _NOT_FOUND = ("RESOURCE_NOT_FOUND", "DOCUMENT_NOT_FOUND", "PAGES_NOT_FOUND")
-"""Codes for a resource that is not there."""
 
 _OUR_FIELDS = frozenset({"structured_content", "meta", "tokens", "truncated"})
-"""Fields of our results that MCP spells otherwise, or does not have."""
+"""Fields of our results that MCP spells differently or lacks."""
 
 Json = dict[str, Any]
 
 
 def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
     """Build a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
-    the fields that its server has added.
+    fields of the server.
 
-    Raises JsonRpcError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
+    Raises JsonRpcError for a server error that the client has to handle; see CLIENT_ERROR_CODES.
     """
     answer = _with_budget(_tool_answer(outcome, call, modern=modern), outcome)
     if outcome.replayed:
@@ -90,7 +89,7 @@ def _tool_answer(outcome: Outcome, call: Call, *, modern: bool) -> Json:
 
 
 def _own_answer(outcome: Ok) -> Json:
-    """Return the content of a local tool's result: its JSON as text, or what it shows, an image."""
+    """Return the content of a local tool's result: its JSON as text, or its own image."""
     result = outcome.result
     shown = result.get("content")
     if not isinstance(shown, list) and "meta" not in result:
@@ -103,8 +102,8 @@ def _own_answer(outcome: Ok) -> Json:
 
 
 def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Build a prompts/get result: ``messages``, ``description``?, ``_meta``, and the fields that
-    its server has added.
+    """Build a prompts/get result: ``messages``, ``description``?, ``_meta``, and fields of the
+    server.
 
     Raises JsonRpcError.
     """
@@ -113,8 +112,10 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
 
 
 def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
-    """Build a resources/read result: ``contents``, ``_meta``, and the fields that its server has
-    added. Raises JsonRpcError."""
+    """Build a resources/read result: ``contents``, ``_meta``, and fields of the server.
+
+    Raises JsonRpcError.
+    """
     result = _value_of(outcome, trace_id, modern=modern, uri=uri)
     return _with_budget(_read_answer(outcome, result, trace_id), outcome)
 
@@ -138,10 +139,10 @@ def _with_budget(answer: Json, outcome: Outcome) -> Json:
 
 
 def _raise_client_error(error: ProxyError, call: Call) -> None:
-    """Raise JsonRpcError for a server error that only the client can react to.
+    """Raise JsonRpcError for a server error that only the client can handle.
 
-    It says what the client has to do first (open a URL, declare a capability), or is about the
-    input responses that came with the call.
+    Such an error requires an action (open a URL, declare a capability), or is about the call's
+    input responses.
     """
     details = error.details or {}
     if error.code != "TOOL_FAILED" or "content" in details:
@@ -152,7 +153,7 @@ def _raise_client_error(error: ProxyError, call: Call) -> None:
 
 
 def is_input_required(outcome: Outcome) -> bool:
-    """Return whether the server requires input of the client to continue (MCP 2026-07-28)."""
+    """Return whether the server needs input of the client to continue (MCP 2026-07-28)."""
     return isinstance(outcome, Ok) and outcome.input_required
 
 
@@ -186,7 +187,7 @@ def error_response(id_: RequestId | None, error: JsonRpcError) -> Json:
 
 
 def refused_request(id_: RequestId, error: ProxyError) -> Json:
-    """Build the response to a request that is refused before any method handles it."""
+    """Build the response to a request that is refused before a method handles it."""
     refusal = protocol_error(error, new_trace_id(), modern=True)
     if isinstance(error, InvalidRequest):
         refusal.code = INVALID_REQUEST
@@ -205,12 +206,12 @@ def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
     answer = _server_fields(result)
     structured = result.get("structured_content")
     if structured is not None and (modern or isinstance(structured, Mapping)):
-        answer["structuredContent"] = structured  # older eras know objects only
+        answer["structuredContent"] = structured  # older eras allow objects only
     return answer | {"_meta": _meta(result, trace_id)}
 
 
 def _failed(error: ProxyError, trace_id: str) -> Json:
-    """Build a tool result that shows an error to the model; a server's own content is kept."""
+    """Build a tool result that shows an error to the model; a server's content is kept."""
     error_object = error.as_json
     details = cast("JsonObject", error.details or {})
     answer: Json = {"isError": True}
@@ -225,15 +226,14 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
 
 
 def _server_fields(result: JsonObject) -> Json:
-    """Return the fields with MCP's spelling, unknown ones included (W-14)."""
+    """Return the fields in MCP's spelling, including unknown ones (W-14)."""
     return {key: value for key, value in result.items() if key not in _OUR_FIELDS}
 
 
 def _meta(result: JsonObject, trace_id: str) -> Json:
-    """Return the server's ``_meta`` with our keys added."""
     meta = dict(cast("JsonObject", result.get("meta") or {}))
-    meta.pop(SERVER_INFO_META_KEY, None)  # towards the client, the server is this one
-    meta.pop(BUDGET_KEY, None)  # of a gateway behind this one
+    meta.pop(SERVER_INFO_META_KEY, None)  # for the client, this gateway is the server
+    meta.pop(BUDGET_KEY, None)  # from a gateway behind this one
     ours: Json = {TRACE_ID_KEY: trace_id}
     if result.get("truncated") is True:
         ours[TRUNCATED_KEY] = True

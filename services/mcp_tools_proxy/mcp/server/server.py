@@ -1,4 +1,4 @@
-"""The MCP server behind every transport: what a caller may list and use, in both eras.
+"""The MCP server of all transports and both eras.
 
 Lists come from the registry; calls go to the executor.
 """
@@ -50,10 +50,9 @@ from mcp_tools_proxy.wire.tracing import PENDING_KEY, TRACE_ID_KEY
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER = "server/discover"
-"""The method that returns what the server is and has."""
 
 DISCOVER_TTL_MS = 60_000
-"""How long clients may cache ``server/discover``: only its instructions change while we run."""
+"""Cache time of ``server/discover`` for clients: only its instructions change while running."""
 
 CAPABILITIES: Json = {
     "completions": {},
@@ -61,18 +60,17 @@ CAPABILITIES: Json = {
     "resources": {"subscribe": True, "listChanged": True},
     "tools": {"listChanged": True},
 }
-"""All capabilities, whatever is listed now: a reload may add the first prompt."""
+"""All capabilities, independent of the current lists: a reload can add the first prompt."""
 
 HANDSHAKE_CAPABILITIES: Json = {**CAPABILITIES, "logging": {}}
-"""The capabilities in the older eras. In the newer one each request says which log level it wants,
-so there is no method for that."""
+"""Capabilities in the older eras. In the newer era each request has its own log level."""
 
 
 class GatewayMcpServer:
-    """Serves what a caller may list and use.
+    """Serves the components that a caller can list and use.
 
-    Requests of the newer era (see stateless.py) and sessions of the older eras (see
-    handshake_session.py) call ``handle`` for the methods that both have.
+    Requests of the newer era (stateless.py) and sessions of the older eras (handshake_session.py)
+    call ``handle`` for their common methods.
     """
 
     def __init__(
@@ -88,11 +86,13 @@ class GatewayMcpServer:
         max_streams_of_tenant: int,
         tracer: Tracer,
     ) -> None:
-        """Create a server; ``max_streams`` bounds its open ``subscriptions/listen`` streams."""
+        """Create a server; ``max_streams`` limits its open ``subscriptions/listen`` streams."""
         self._tracer = tracer
         self.info: Mapping[str, str] = {"name": name, "version": VERSION}
         self.replica = uuid4().hex[:8]
-        """Its name in the ids of its requests to clients: several replicas may serve a session."""
+        """This replica in the ids of its requests to clients, as several replicas can serve a
+        session.
+        """
         self._subscriptions = subscriptions
         self._delivery = Delivery()
         self.list_changes = ListChangeMonitor(registry, self._delivery)
@@ -107,7 +107,6 @@ class GatewayMcpServer:
         self._registry = registry
         self._telemetry = telemetry
         self.methods = Methods(registry, first_attempts, executor, telemetry)
-        """The methods that list and use components, in both eras."""
         self._stamp = {SERVER_INFO_META_KEY: self.info}
 
     async def run_notifications(self) -> None:
@@ -117,7 +116,7 @@ class GatewayMcpServer:
             await self.list_changes.run()
 
     def session_subscriptions(self, send: SendMessage) -> SessionSubscriptions:
-        """Return the subscriptions of a new session, none at first; ``send`` tells its client."""
+        """Return the empty subscriptions of a new session; ``send`` notifies its client."""
         return SessionSubscriptions(self.list_changes, self._subscriptions, self._delivery, send)
 
     async def handle(self, request: McpRequest) -> Json:
@@ -138,11 +137,11 @@ class GatewayMcpServer:
         return self._enveloped(discovered, DISCOVER)
 
     def instructions_for(self, caller: Caller) -> Json:
-        """Return the field ``instructions`` for a caller; no field if there are none."""
+        """Return the field ``instructions`` for a caller, or {}."""
         try:
             registry = self._registry.current
             text = registry.instructions.text_for(registry.access_rules.permissions_of(caller))
-        except ProxyError:  # its requests are refused, with the reason
+        except ProxyError:  # the caller's requests are refused with the reason
             text = None
         return {} if text is None else {"instructions": text}
 
@@ -159,14 +158,14 @@ class GatewayMcpServer:
     def record_subscription(
         self, request: McpRequest, *, lists: int = 0, resources: int = 0
     ) -> None:
-        """Record that a client gets changes of so many lists and resources from now on."""
+        """Record that a client has subscribed to this number of lists and resources."""
         version = self._registry.current.version
         self._telemetry.subscribed(
             request.caller, request.facts, version, lists=lists, resources=resources
         )
 
     def record_error(self, request: McpRequest, error: JsonRpcError) -> None:
-        """Record a request that failed and made no call."""
+        """Record a request that failed without a call."""
         if not error.is_recorded:
             self.record_refusal(request.caller, error, request.facts)
 
@@ -175,7 +174,7 @@ class GatewayMcpServer:
         self._telemetry.refused_to(caller, error.refusal or InvalidRequest(error.message), request)
 
     def record_unread(self, event: str, caller: Caller, code: str, **what: object) -> None:
-        """Record what a caller sent that is no request at all."""
+        """Record a message that could not be parsed as a request."""
         self._telemetry.unread(event, caller, code, what)
 
     def _start_span(self, request: McpRequest) -> Span:
@@ -195,11 +194,11 @@ class GatewayMcpServer:
 
 
 def sign_in_request(outcome: Outcome, call: Call, *, modern: bool, was_sent: bool) -> Json | None:
-    """Return the ``input_required`` result of a call that needs a sign-in; None for all others.
+    """Return the ``input_required`` result of a call that needs a sign-in, otherwise None.
 
-    It is none either for a client that opens no addresses, and where the request ``was_sent``
-    before: a client that repeats the call at once would never be told what is missing. Raises
-    JsonRpcError, which is what the older eras have for it.
+    Also None if the client cannot open URLs, or if the request ``was_sent`` before: a client that
+    repeats the call at once would never see the error. Raises JsonRpcError in the older eras, as
+    they require.
     """
     if was_sent or not isinstance(outcome, Failed) or not isinstance(outcome.error, LoginRequired):
         return None
@@ -231,9 +230,9 @@ def _opens_urls(capabilities: Mapping[str, object]) -> bool:
 def page_of(
     listed: EncodedList, etag: str, cursor: object, max_bytes: int
 ) -> tuple[Sequence[Mapping[str, object]], str | None]:
-    """Return the page at a cursor, the first without one, and the next cursor if there is one.
+    """Return the page at a cursor (without one, the first page) and the next cursor, if any.
 
-    A page has at least one item. Raises JsonRpcError for the cursor of another list.
+    A page has at least one item. Raises JsonRpcError for an invalid cursor or one of another list.
     """
     start = 0 if cursor is None else _offset_in(cursor, etag, len(listed))
     if not start and len(listed.as_json(ensure_ascii=True)) <= max_bytes:
@@ -252,7 +251,6 @@ def _cursor(etag: str, offset: int) -> str:
 
 
 def _offset_in(cursor: object, etag: str, count: int) -> int:
-    """Return the offset that a cursor names. Raises JsonRpcError."""
     try:
         tag, _, offset = urlsafe_b64decode(str(cursor)).decode("ascii").rpartition(" ")
     except ValueError:
@@ -274,7 +272,7 @@ CACHED = LIST_METHODS | {"resources/read"}
 
 
 class Methods:
-    """The methods that list and use components, by their name in MCP."""
+    """The methods that list and use components, by MCP name."""
 
     def __init__(
         self,
@@ -309,7 +307,9 @@ class Methods:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
 
     async def _current(self, request: McpRequest, kind: Kind) -> tuple[Registry, Sequence[str]]:
-        """Return the registry to list from, and the servers that it may lack items of."""
+        """Return the registry after first attempts, and the servers whose items can still be
+        missing.
+        """
         await self._first_attempts.wait_until_listed(request.caller, kind)
         registry = self._registry.current
         return registry, self._first_attempts.pending_for(request.caller, kind, registry)
@@ -340,14 +340,13 @@ class Methods:
     async def _list(
         self, request: McpRequest, registry: Registry, key: str, lists: McpLists[Any]
     ) -> Json:
-        """Return the items of ``lists`` that the caller may use, as ``key`` of the result."""
         listed = await lists.list_for(registry.access_rules.permissions_of(request.caller))
         return self._answer(request, registry, key, listed.definitions, listed.etag)
 
     def _answer(
         self, request: McpRequest, registry: Registry, key: str, listed: EncodedList, etag: str
     ) -> Json:
-        """Record a list, and return its result: one page over legacy HTTP+SSE, else all of it."""
+        """Record and return a list: one page over legacy HTTP+SSE, otherwise all items."""
         if request.options.page_bytes is None:
             result: Json = {key: _without_cursor(request, listed)}
         else:
@@ -393,19 +392,16 @@ class Methods:
 
 
 def _sign_in(outcome: Outcome, call: Call, request: McpRequest) -> Json | None:
-    """Return what sends the user to a sign-in, None for all other outcomes."""
     return sign_in_request(
         outcome, call, modern=request.modern, was_sent=request.has_sign_in_response
     )
 
 
 def _with_pending(result: Json, pending: Sequence[str]) -> Json:
-    """Return a list's result, which names the servers that are tried for the first time."""
     return result | {"_meta": {PENDING_KEY: list(pending)}} if pending else result
 
 
 def _without_cursor(request: McpRequest, listed: EncodedList) -> EncodedList:
-    """Return the list, which is one page. Raises JsonRpcError for a cursor."""
     if request.params.get("cursor") is not None:
         raise JsonRpcError(
             INVALID_PARAMS, "every list here is one page, so no cursor is valid; leave cursor out"
@@ -414,10 +410,6 @@ def _without_cursor(request: McpRequest, listed: EncodedList) -> EncodedList:
 
 
 def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
-    """Return kind and name of what is completed; a template is its own name.
-
-    Raises JsonRpcError.
-    """
     match ref:
         case {"type": "ref/prompt", "name": str(name)}:
             return Kind.PROMPT, name

@@ -1,8 +1,8 @@
-"""Requests of MCP 2026-07-28: each carries all that it needs, so no session is kept.
+"""Stateless requests of MCP 2026-07-28.
 
-Over HTTP and by the connector they are all answered here. The checks of a request's envelope are in
-the order of the specification, so that the first fault is the one reported: ``_meta``, then that
-the headers agree with the body, then the version.
+They are answered here for all transports. The envelope is checked in the order of the
+specification, so that the first fault is reported: ``_meta``, then headers against body, then
+version.
 """
 
 import binascii
@@ -56,15 +56,15 @@ class StatelessRequest:
 
     @property
     def client_name(self) -> str | None:
-        """What its client calls itself."""
+        """The client's name, if it was sent."""
         return client_name_of(self.params["_meta"].get(CLIENT_INFO_META_KEY))
 
 
 def wants_stream(content: object) -> bool:
-    """Return whether messages may come before the result of a request.
+    """Return whether messages can precede the result of a request.
 
-    They may for LISTEN, and where ``_meta`` wants progress or log messages. The response has to be
-    an event stream then, not one JSON body.
+    That applies to LISTEN, and if ``_meta`` requests progress or log messages. The response then
+    has to be an event stream instead of a JSON body.
     """
     if not isinstance(content, dict):
         return False
@@ -77,9 +77,9 @@ def wants_stream(content: object) -> bool:
 def parse_stateless(
     content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> StatelessRequest:
-    """Parse a JSON-RPC request, one with a ``request_id_of``. Raises JsonRpcError for its envelope.
+    """Parse a JSON-RPC request with a ``request_id_of``. Raises JsonRpcError for its envelope.
 
-    ``headers`` are the HTTP headers, names in lower case; they have to agree with the body.
+    ``headers`` are the HTTP headers, names in lower case; they must match the body.
     """
     declared = read_envelope(content, headers)
     return StatelessRequest(content["id"], content["method"], content["params"], declared)
@@ -94,10 +94,10 @@ async def handle_stateless(
     headers: Headers = NO_HEADERS,
     options: ListOptions = SERVER_NAMES,
 ) -> Json:
-    """Return the JSON-RPC response to a request: errors are in it, none is raised.
+    """Return the JSON-RPC response to a request, which can be an error response. Never raises.
 
-    ``send`` sends notifications before it; with None they are dropped. ``options`` is how
-    lists are written.
+    ``send`` sends notifications before it; with None they are dropped. ``options`` applies to
+    lists.
     """
     build_client = partial(StatelessClient, request.declared, send)
     mcp_request = McpRequest.from_params(
@@ -132,7 +132,6 @@ async def _handle_protocol_method(
     mcp_request: McpRequest,
     send: SendMessage | None,
 ) -> Json:
-    """Return the result of a method of the protocol itself. Raises JsonRpcError."""
     check_meta(request.params["_meta"])
     mcp_request = mcp_request.narrowed()
     if request.method == DISCOVER:
@@ -146,7 +145,7 @@ async def _handle_protocol_method(
 REQUIRED_KEYS = (PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY)
 
 NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose requests repeat a parameter in the header ``Mcp-Name``, and which."""
+"""Methods whose requests repeat a parameter in the header ``Mcp-Name``, with its name."""
 
 _ENTRIES: Sequence[tuple[str, Callable[[Any], bool], str]] = (
     (CLIENT_INFO_META_KEY, is_client_info, "an object with name and version"),
@@ -163,10 +162,10 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
 def read_envelope(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
-    """Check the envelope of a JSON-RPC request; return the capabilities that its client declares.
+    """Check the envelope of a JSON-RPC request; return the client's declared capabilities.
 
-    They may be of any type. ``headers`` are those of the HTTP request, their names in lower case;
-    None for other carriers. Raises JsonRpcError.
+    They can be of any type. ``headers`` are the HTTP headers, names in lower case; None for other
+    transports. Raises JsonRpcError.
     """
     params = content.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
@@ -186,9 +185,10 @@ def read_envelope(content: Mapping[str, Any], headers: Mapping[str, str] | None)
 
 
 def check_meta(meta: Mapping[str, Any]) -> None:
-    """Raise JsonRpcError if an entry of ``_meta`` is of a wrong type.
+    """Raise JsonRpcError if an entry of ``_meta`` has a wrong type.
 
-    For the protocol's own methods: a call is not refused for what only says who calls.
+    Only for the protocol's methods: a call is not refused for a malformed description of the
+    client.
     """
     for key, is_valid, kind in _ENTRIES:
         if key in meta and not is_valid(meta[key]):
@@ -196,7 +196,7 @@ def check_meta(meta: Mapping[str, Any]) -> None:
 
 
 def check_version(version: str) -> None:
-    """Raise JsonRpcError unless the version is one that is served without a session."""
+    """Raise JsonRpcError for a version that is not served without a session."""
     if version not in MODERN_VERSIONS:
         data = {"supported": list(MODERN_VERSIONS), "requested": version}
         raise JsonRpcError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
@@ -205,7 +205,6 @@ def check_version(version: str) -> None:
 def _check_headers(
     headers: Mapping[str, str], version: object, method: str, params: Mapping[str, Any]
 ) -> None:
-    """Raise JsonRpcError if the headers that proxies route by say otherwise than the body."""
     if "mcp-protocol-version" not in headers or headers["mcp-protocol-version"] != version:
         raise _mismatch("mcp-protocol-version", "protocol version")
     if headers.get("mcp-method") != method:
@@ -222,10 +221,10 @@ def _mismatch(header: str, what: str) -> JsonRpcError:
 
 
 def _decoded(value: str | None) -> str | None:
-    """Return a header's text, which may be in Base64; None if that is malformed.
+    """Return a header's text, which can be in Base64; None if that is malformed.
 
-    Only the one spelling that an encoder makes is accepted: else two readers of the same header
-    might see two names.
+    Only the spelling of an encoder is accepted; otherwise two readers of the header could see two
+    names.
     """
     encoded = None if value is None else _ENCODED.fullmatch(value)
     if encoded is None:

@@ -1,6 +1,6 @@
-"""MCP over stdin and stdout: one client, for as long as its input is open (F-01).
+"""MCP over stdin and stdout: one client, while its input is open (F-01).
 
-Lines are read and written without a thread: one that waits would block the exit.
+Lines are read and written without a thread, as a waiting thread would block the exit.
 """
 
 import asyncio
@@ -28,16 +28,15 @@ from mcp_tools_proxy.wire.json_rpc import refusable_id
 from mcp_tools_proxy.wire.strict_json import parse_request
 
 LAST_RESPONSES_GRACE_S = 1.0
-"""Seconds for pending requests once the input has ended. Clients wait for 2 s before they kill the
-process."""
+"""Seconds for pending requests after the input has ended; clients kill the process after 2 s."""
 
 LINE_REFUSED = "facade.line_refused"
 LINE_TOO_LONG = "facade.line_too_long"
-"""The events of lines that are no requests."""
+"""Events of lines that are not requests."""
 
 
 class InputLines:
-    """The lines of stdin. Of a pipe, one that is over ``max_bytes`` is told and left out."""
+    """Lines of stdin. A line of a pipe over ``max_bytes`` is skipped and reported."""
 
     def __init__(self, pipe: IO[bytes], max_bytes: int, on_too_long: Callable[[], None]) -> None:
         self._pipe = pipe
@@ -47,12 +46,12 @@ class InputLines:
 
     @classmethod
     async def open(cls, max_bytes: int, on_too_long: Callable[[], None]) -> Self:
-        """Open stdin as it is now."""
+        """Open the current stdin."""
         loop = asyncio.get_running_loop()
         pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         lines = cls(pipe, max_bytes, on_too_long)
         try:
-            loop.add_reader(lines._pipe, int)  # a callback without effect: a file raises here
+            loop.add_reader(lines._pipe, int)  # a callback without effect; raises for a file
         except PermissionError:
             return lines
         loop.remove_reader(lines._pipe)
@@ -62,7 +61,7 @@ class InputLines:
         return lines
 
     def close(self) -> None:
-        """Close at once: iteration ends. A file ends by itself."""
+        """Close at once, which ends the iteration; a file is read to its end."""
         if self._transport is not None:
             self._transport.close()
 
@@ -81,7 +80,7 @@ class InputLines:
                 continue
             except asyncio.IncompleteReadError as end:
                 line = end.partial
-            if too_long:  # the end of that line
+            if too_long:
                 self._on_too_long()
                 too_long, line = False, line and b"\n"
             if not line:
@@ -90,7 +89,7 @@ class InputLines:
 
 
 class OutputLines:
-    """Writes messages to stdout, one in each line; what its reader has left is dropped."""
+    """Writes messages to stdout, one per line; messages after its reader has left are dropped."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -99,16 +98,16 @@ class OutputLines:
 
     @classmethod
     async def open(cls, out: IO[bytes]) -> Self:
-        """Open what stdout was, see ``stdout_for_protocol``."""
+        """Open the original stdout, see ``stdout_for_protocol``."""
         lines, loop = cls(out), asyncio.get_running_loop()
         with suppress(ValueError):  # a file
             transport, protocol = await loop.connect_write_pipe(FlowControlMixin, out)
-            transport.set_write_buffer_limits(high=0)  # so that drain waits for all
+            transport.set_write_buffer_limits(high=0)  # so that drain waits until all is written
             lines._writer = asyncio.StreamWriter(transport, protocol, None, loop)
         return lines
 
     async def send(self, message: Mapping[str, object]) -> None:
-        """Write a message; returns when the pipe has taken it."""
+        """Write a message; return when the pipe has accepted it."""
         line = encode_message(message) + b"\n"
         async with self._writing:
             if self._writer is None:
@@ -119,7 +118,7 @@ class OutputLines:
                 await self._writer.drain()
 
     def close(self) -> None:
-        """Close it; all that was sent is written."""
+        """Close after everything sent is written."""
         if self._writer is not None:
             self._writer.close()
         else:
@@ -131,9 +130,8 @@ async def serve_stdio(
 ) -> None:
     """Serve until the input ends, or until the service stops and no call is in flight.
 
-    Requests that are pending when the input ends are answered if that takes no longer than
-    LAST_RESPONSES_GRACE_S: with a file or an ``echo`` as input they all are. Stray prints go to
-    stderr meanwhile, since stdout carries the protocol only.
+    Requests that are pending when the input ends are answered within LAST_RESPONSES_GRACE_S, then
+    refused. Prints go to stderr, since stdout is for the protocol only.
     """
     with stdout_for_protocol() as out:
 
@@ -147,7 +145,7 @@ async def serve_stdio(
         lines = await InputLines.open(limits.max_bytes, refuse_long_line)
         output = await OutputLines.open(out)
         async with asyncio.TaskGroup() as tasks:
-            # one client, which runs this process: what it asks at once is its own affair
+            # the only client runs this process, so its concurrent requests are not limited
             session = MessageSession(
                 server,
                 caller,
@@ -186,7 +184,6 @@ async def _receive(
     *,
     max_items: int,
 ) -> None:
-    """Receive one line; one that is refused is recorded, and answered if it is a request."""
     if not line.strip():
         return
     is_large = len(line) > PACED_BYTES
@@ -195,7 +192,7 @@ async def _receive(
     except InvalidRequest as error:
         refuse(error)
         if is_large:
-            await asyncio.sleep(0)  # it is parsed once more
+            await asyncio.sleep(0)
         id_ = refusable_id(_content_of(line))
         if id_ is not None:
             await output.send(refused_request(id_, error))
@@ -219,7 +216,7 @@ async def _stop_reading(
 
 
 def _content_of(line: bytes) -> object:
-    """Parse a refused line leniently, to find its id: None if it is no JSON at all."""
+    """Parse a refused line leniently, to find its id; None if it is not JSON."""
     try:
         return from_json(line)
     except ValueError:
@@ -228,9 +225,9 @@ def _content_of(line: bytes) -> object:
 
 @contextmanager
 def stdout_for_protocol() -> Iterator[IO[bytes]]:
-    """Yield what stdout was, while all that is printed goes to stderr.
+    """Yield the original stdout, while everything printed goes to stderr.
 
-    Prints of programs that we start and of C code as well: they would break the protocol.
+    Prints of child processes and of C code are included, as they would break the protocol.
     """
     sys.stdout.flush()
     kept = os.dup(1)

@@ -1,7 +1,7 @@
-"""The subscriptions of clients, to lists and resources.
+"""Subscriptions of clients to lists and resources.
 
-The newer era (MCP 2026-07-28) has streams of ``subscriptions/listen``; in the older eras a session
-subscribes.
+In the newer era (MCP 2026-07-28) a ``subscriptions/listen`` stream subscribes, in the older ones a
+session.
 """
 
 import asyncio
@@ -29,19 +29,20 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, SUBSCRIPTION_ID_META_KEY
 
 LISTEN = "subscriptions/listen"
-"""The method that opens a stream of change notifications."""
 
 RESOURCE_UPDATED = "notifications/resources/updated"
 
 MAX_RESOURCES = 100
-"""Resource subscriptions of one client; more are left out of the filter that it gets back."""
+"""Resource subscriptions of a client; the filter in its acknowledgement lacks further ones."""
 
 COALESCE_S = 0.05
-"""Seconds for which repeated updates are merged: a server may send a thousand at once."""
+"""Merge interval of repeated updates, in seconds: a server can send a thousand at once."""
 
 MAX_WAITING = 2 * MAX_RESOURCES
-"""Notifications that wait for a client that does not read, before its stream is ended.
-Twice MAX_RESOURCES, as all subscribed resources may change at once."""
+"""Notifications that wait for a client; beyond it, the stream ends.
+
+Twice MAX_RESOURCES, as all subscribed resources can change at once.
+"""
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _FILTER_KEYS: Mapping[ListKind, str] = {
@@ -52,22 +53,22 @@ _FILTER_KEYS: Mapping[ListKind, str] = {
 
 
 class OnSubscribed(Protocol):
-    """Called when a stream gets changes from now on: of how many lists and resources."""
+    """Called after a stream has subscribed, with the numbers of lists and resources."""
 
     def __call__(self, request: McpRequest, *, lists: int, resources: int) -> None:
-        """Record it."""
+        """Record the subscription."""
         ...
 
 
 class SubscriptionFilter(NamedTuple):
-    """What a client wants to be notified of."""
+    """A client's notification filter."""
 
     kinds: frozenset[ListKind]
     uris: Sequence[str]
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        """Read the parameter ``notifications``; unknown keys are ignored. Raises JsonRpcError."""
+        """Parse the parameter ``notifications``; unknown keys are ignored. Raises JsonRpcError."""
         if not isinstance(value, Mapping):
             raise JsonRpcError(INVALID_PARAMS, "notifications should be an object")
         for key in _FILTER_KEYS.values():
@@ -81,7 +82,7 @@ class SubscriptionFilter(NamedTuple):
 
 
 class ListenStream:
-    """One open stream; its notifications wait until the client reads them."""
+    """An open stream; its notifications wait until the client reads them."""
 
     def __init__(self, id_: RequestId, send: SendMessage) -> None:
         self.meta: Json = {SUBSCRIPTION_ID_META_KEY: id_}
@@ -92,7 +93,7 @@ class ListenStream:
         self._changed = asyncio.Event()
 
     async def run(self, honored: Json) -> None:
-        """Acknowledge the ``honored`` filter, then send what is added, until closed."""
+        """Acknowledge the ``honored`` filter, then send notifications until closed."""
         await self._notify(_ACKNOWLEDGED, {"notifications": honored})
         while True:
             while self._waiting:
@@ -117,7 +118,7 @@ class ListenStream:
         await asyncio.sleep(COALESCE_S)
 
     def close(self) -> None:
-        """End the stream once the client has read what waits."""
+        """End the stream after the client has read the waiting notifications."""
         self._is_closed = True
         self._changed.set()
 
@@ -134,7 +135,7 @@ class ListenStream:
 
 
 class ListenStreams:
-    """The open streams: at most ``max_streams``, and ``max_streams_of_tenant`` of one tenant."""
+    """Open streams: at most ``max_streams``, and ``max_streams_of_tenant`` per tenant."""
 
     def __init__(
         self,
@@ -161,9 +162,9 @@ class ListenStreams:
     async def listen(
         self, request: McpRequest, id_: RequestId, wanted: SubscriptionFilter, send: SendMessage
     ) -> Json:
-        """Serve one stream until the client leaves or ``close`` ends it; return its result.
+        """Serve a stream until the client leaves or ``close`` ends it; return its result.
 
-        ``send`` sends the client a notification. Raises MCPError.
+        ``send`` notifies the client. Raises MCPError.
         """
         stream = ListenStream(id_, send)
         try:
@@ -179,12 +180,11 @@ class ListenStreams:
         return {"_meta": stream.meta}
 
     def close(self) -> None:
-        """End every stream with the result that the protocol has for it."""
+        """End every stream with its result."""
         for stream in tuple(self._open):
             stream.close()
 
     def _check_capacity(self, tenant_id: str) -> None:
-        """Raise CapacityExceeded if one more stream of this tenant would be too many."""
         if len(self._open) >= self._max_streams:
             raise CapacityExceeded(
                 f"{self._max_streams} streams are open, which is the limit; close one, or try "
@@ -199,7 +199,7 @@ class ListenStreams:
         wanted: SubscriptionFilter,
         subscribed: ExitStack,
     ) -> Json:
-        """Subscribe a stream to what is ``wanted``; return the filter without what failed.
+        """Subscribe a stream to the ``wanted`` filter; return it without failed resources.
 
         ``subscribed`` ends the subscriptions. Raises AgentNotFound, AgentRequired.
         """
@@ -222,7 +222,6 @@ class ListenStreams:
         wanted: Sequence[str],
         subscribed: ExitStack,
     ) -> list[str]:
-        """Subscribe a stream to the updates of resources; return the URIs for which that worked."""
         subscriber = Subscriber(stream.add_updates)
         subscribed.callback(subscriber.close)
         uris = []
@@ -236,7 +235,7 @@ class ListenStreams:
 
 
 class SessionSubscriptions:
-    """What one session is told of by ``send``; true while it has subscribed to a resource."""
+    """Subscriptions of a session; true while it has subscribed to a resource."""
 
     __slots__ = (
         "_delivery",
@@ -261,31 +260,29 @@ class SessionSubscriptions:
         self._delivery = delivery
         self._send = send
         self.known_uris: Set[str] = frozenset()
-        """What the client has subscribed to, here or at another replica, as far as is known."""
+        """Known subscriptions of the client, here and at other replicas."""
         self._end_lists: Callable[[], None] | None = None
         self._resources: dict[str, Callable[[], None]] = {}
-        """What ends each resource's subscription, by URI."""
         self._pending = 0
-        """Number of resources whose subscription is being confirmed."""
 
     def __bool__(self) -> bool:
         return bool(self._resources or self._pending)
 
     @property
     def uris(self) -> Set[str]:
-        """The resources that are followed."""
+        """The subscribed resources."""
         return self._resources.keys()
 
     def subscribe_to_lists(self, caller: Caller, versions: ListVersions) -> None:
-        """Send list changes from ``versions`` on; a repeated call does nothing.
+        """Send list changes from ``versions`` on; a repeated call has no effect.
 
-        A client may send ``notifications/initialized`` many times.
+        A client can send ``notifications/initialized`` many times.
         """
         if self._end_lists is None:
             self._end_lists = self._list_changes.subscribe(caller, versions, self._send_changes)
 
     def unsubscribe_from_lists(self) -> None:
-        """Send no more list changes."""
+        """Stop sending list changes."""
         if self._end_lists is not None:
             self._end_lists()
             self._end_lists = None
@@ -293,7 +290,7 @@ class SessionSubscriptions:
     async def subscribe(self, request: McpRequest, uri: str) -> None:
         """Send updates of a resource until unsubscribed. Raises JsonRpcError.
 
-        Subscribing twice is the same as once.
+        Subscribing again has no effect.
         """
         if uri in self._resources:
             return
@@ -320,13 +317,13 @@ class SessionSubscriptions:
             unsubscribe()
             subscriber.close()
 
-        if uri in self._resources:  # two such requests ran at the same time
+        if uri in self._resources:  # two such requests ran concurrently
             cancel()
         else:
             self._resources[uri] = cancel
 
     def unsubscribe(self, uri: str) -> None:
-        """End the subscription of a resource; one that does not exist is no error."""
+        """End the subscription of a resource, if it exists."""
         cancel = self._resources.pop(uri, None)
         if cancel is not None:
             cancel()
@@ -344,7 +341,7 @@ class SessionSubscriptions:
                 await self._send({"jsonrpc": "2.0", "method": kind.changed_method})
 
     async def send_updates(self, uris: Set[str]) -> None:
-        """Notify the client that resources were updated."""
+        """Notify the client of updated resources."""
         for uri in uris:
             params = {"uri": uri}
             await self._send({"jsonrpc": "2.0", "method": RESOURCE_UPDATED, "params": params})

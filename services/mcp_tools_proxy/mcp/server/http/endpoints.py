@@ -1,7 +1,7 @@
-"""MCP over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
+"""HTTP endpoints of MCP.
 
-The era of a request, which is in its headers, decides who serves it: ``stateless_http`` the newer
-one, ``stateful_http`` the older ones.
+The headers of a request show its era: ``stateless_http`` serves the newer one, ``stateful_http``
+the older ones.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 VERSION_HEADER = b"mcp-protocol-version"
 _STREAM_HEADERS = frozenset({VERSION_HEADER, SESSION_HEADER, b"last-event-id"})
-"""A GET for a stream of streamable HTTP has one of these."""
+"""A GET for a stream of streamable HTTP has at least one of these."""
 _SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
@@ -66,12 +66,12 @@ class HttpLimits:
     max_sessions: int
     session_idle_s: float
     session_keys: Sequence[bytes]
-    """Keys of the session ids, the first for new ones; none where no other replica has to know."""
+    """Keys of the session ids, the first for new ones; empty for a single replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """Wraps a function as an ASGI app: Starlette's Route takes a plain function for an endpoint."""
+    """ASGI app of a function; Starlette's Route would take the function for an endpoint."""
 
     app: ASGIApp
 
@@ -95,10 +95,10 @@ class HttpEndpoints:
         shared_sessions: "SharedSessions | None" = None,
         protected_resource: ProtectedResource | None = None,
     ) -> None:
-        """Build what serves MCP.
+        """Create the endpoints.
 
-        ``shared_sessions`` is by which replicas tell each other of sessions, ``protected_resource``
-        how clients find out where to sign in, None if they do not.
+        ``shared_sessions`` shares sessions between replicas. ``protected_resource`` is for clients
+        that discover the sign-in; None without sign-in.
         """
         self._callers = callers
         self._protected_resource = protected_resource
@@ -137,7 +137,7 @@ class HttpEndpoints:
 
     @property
     def sessions(self) -> int:
-        """Number of sessions that hold something here, those of legacy HTTP+SSE included."""
+        """Number of sessions with state in this process, including those of legacy HTTP+SSE."""
         return len(self._live)
 
     @property
@@ -147,11 +147,11 @@ class HttpEndpoints:
 
     @property
     def subscribers(self) -> int:
-        """Number of clients that get list changes."""
+        """Number of clients that receive list changes."""
         return len(self._server.list_changes)
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes, without and with an agent in the path, and those of the metadata."""
+        """Return the routes of MCP, with and without an agent in the path, and of the metadata."""
         streamable = _Endpoint(partial(self._enter, self._streamable, ALIASES))
         legacy = _Endpoint(partial(self._enter, self._legacy, LEGACY_SSE))
         routes = (
@@ -168,7 +168,7 @@ class HttpEndpoints:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Serve while open. When the service stops, streams end as soon as no call needs them."""
+        """Serve while open. When the service stops, streams end when no call needs them."""
         async with asyncio.TaskGroup() as chores:
             tasks = [
                 chores.create_task(self._server.run_notifications()),
@@ -185,7 +185,6 @@ class HttpEndpoints:
     async def _enter(
         self, handle: Handle, entry: ListOptions, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Resolve the caller of a request and pass it to ``handle``, or send an error response."""
         try:
             asserted = asserted_by_path(scope)
             caller = await self._callers.resolve(scope, asserted)
@@ -206,10 +205,10 @@ class HttpEndpoints:
             await self._stateful.serve(request)
 
     def _is_legacy_sse(self, request: HttpRequest) -> bool:
-        """Return whether a request is of legacy HTTP+SSE, at the address of streamable HTTP.
+        """Return whether a request at the address of streamable HTTP is of legacy HTTP+SSE.
 
-        Its clients send none of the newer headers, but the version of the handshake once they know
-        it (the TypeScript SDK): then the message has to be of an open stream of this caller.
+        Such clients send no newer headers, except that the TypeScript SDK sends the negotiated
+        version: then the message must belong to an open stream of its caller.
         """
         scope, method = request.scope, request.method
         if method == "GET":
@@ -225,7 +224,6 @@ class HttpEndpoints:
         return not _is_modern(scope) and self._sse.has_session(request)
 
     async def _legacy(self, request: HttpRequest) -> None:
-        """Serve legacy HTTP+SSE."""
         match request.method:
             case "POST":
                 await self._sse.post(request)
@@ -243,7 +241,6 @@ class HttpEndpoints:
                 await request.refuse_method("GET", "POST")
 
     def _refuse(self, error: ProxyError, scope: Scope) -> Response:
-        """Build the response to a refused request, and count and log the refusal."""
         trace_id = trace_id_from(None, Headers(scope=scope))
         self._refusals.record_refusal(scope, error, trace_id)
         return json_rpc_error_response(error, trace_id)
@@ -256,19 +253,18 @@ class HttpEndpoints:
         await self._streams.end_all()
 
     async def _no_more_calls(self) -> None:
-        """Wait until the service stops and no call is in flight."""
         await self._lifecycle.stopping()
         await self._lifecycle.idle()
 
 
 def _requests_events(scope: Scope) -> bool:
-    """Return whether ``Accept`` names event streams: ``*/*`` is any client's."""
+    """Return whether ``Accept`` names event streams; any client sends ``*/*``."""
     accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
     return b"text/event-stream" in accepted.lower()
 
 
 def _is_modern(scope: Scope) -> bool:
-    """Return whether a request is of MCP 2026-07-28, or of a version that nobody knows.
+    """Return whether a request is of MCP 2026-07-28 or of an unknown version.
 
     Older clients send a version of the handshake, or none; the first of repeated headers counts.
     """
@@ -279,7 +275,7 @@ def _is_modern(scope: Scope) -> bool:
 
 
 def asserted_by_path(scope: Scope) -> AssertedIdentity:
-    """Return the identity that the path of a request asserts, its agent. Raises InvalidRequest."""
+    """Return the agent that the path of a request asserts. Raises InvalidRequest."""
     agent = scope.get("path_params", {}).get("agent")
     if agent is None:
         return NO_ASSERTION

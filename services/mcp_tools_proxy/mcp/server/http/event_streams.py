@@ -1,7 +1,7 @@
-"""The response to one MCP request, one JSON body or an event stream, and the streams that are open.
+"""Responses to MCP requests, as a JSON body or an event stream, and the set of open streams.
 
-An open stream ends when its caller loses access, or when the service stops: it may stay open for
-hours after its request was authenticated, so that is repeated.
+A stream can stay open for hours after its request was authenticated, so the caller is checked again
+while it is open. It ends when the caller loses access or the service stops.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 
 Header = tuple[bytes, bytes]
 SendOnly = Callable[[Json, Send], Awaitable[None]]
-"""Sends a response that nothing has come before."""
+"""Sends a response without preceding messages."""
 
 _JSON = [(b"content-type", b"application/json")]
 _STREAM = [
@@ -38,7 +38,7 @@ async def send_json(
 ) -> None:
     """Send a JSON-RPC response as one body.
 
-    Without ``status`` it has the one that the newer era gives its error.
+    Without ``status``, it has the newer era's status for its error.
     """
     if status is None:
         error = message.get("error")
@@ -53,7 +53,7 @@ async def send_json_batch(messages: Sequence[Json], send: Send) -> None:
 
 
 async def send_event(message: Json, send: Send, *, headers: Sequence[Header] = ()) -> None:
-    """Send a JSON-RPC response as the one event of a stream."""
+    """Send a JSON-RPC response as the only event of a stream."""
     await _send_whole(event_frame(message), _STREAM, send, headers=headers)
 
 
@@ -71,10 +71,10 @@ async def _send_whole(
 
 
 class EventStream:
-    """A response that is a stream if anything comes before the result.
+    """A response that becomes a stream if a message precedes the result.
 
-    If nothing does, ``send_only`` sends the result, so that an error keeps its HTTP status. PING_S
-    seconds of silence open the stream too.
+    Otherwise ``send_only`` sends the result, so that an error keeps its HTTP status. PING_S seconds
+    of silence open the stream too.
     """
 
     def __init__(self, send: Send, send_only: SendOnly = send_json) -> None:
@@ -86,14 +86,14 @@ class EventStream:
         self._sent_at = 0.0
 
     async def notify(self, message: Mapping[str, object], *, id_: str | None = None) -> None:
-        """Send a message that comes before the response; after the response it is dropped.
+        """Send a message before the response; it is dropped after the response.
 
-        ``id_`` is the event's: a client that opens the stream again names the last one it got.
+        ``id_`` is the event's id: a client that reopens the stream names the last one it received.
         """
         await self.send_frame(_id_line(id_) + event_frame(message))
 
     async def begin(self, id_: str | None = None) -> None:
-        """Send the head at once, and with ``id_`` an event that has nothing but that id."""
+        """Send the head at once, and with ``id_`` an event that contains only that id."""
         await self.send_frame(b"" if id_ is None else _id_line(id_) + b"data: \r\n\r\n")
 
     async def complete(self, response: Json) -> None:
@@ -106,9 +106,9 @@ class EventStream:
                 await self._send_only(response, self._send)
 
     async def complete_batch(self, responses: Sequence[Json]) -> None:
-        """Send the responses to a batch: one array, or in a stream that is open an event of each.
+        """Send the responses to a batch: as an array, or as one event each in an open stream.
 
-        The TypeScript SDK takes no array in an event.
+        The TypeScript SDK does not accept an array in an event.
         """
         async with self._sending:
             self._is_complete = True
@@ -119,17 +119,17 @@ class EventStream:
                 await send_json_batch(responses, self._send)
 
     async def end(self) -> None:
-        """End a stream that has no response."""
+        """End a stream without a response."""
         async with self._sending:
             self._is_complete = True
             await self._send({"type": "http.response.body", "body": b""})
 
     @asynccontextmanager
     async def pings(self) -> AsyncIterator[None]:
-        """Send a comment after each PING_S of silence, while open."""
+        """While open, send a comment after each PING_S of silence."""
         loop = asyncio.get_running_loop()
         tasks: list[asyncio.Task[None]] = []
-        # most responses are there long before: a task for each would cost as much as a short call
+        # most responses are sent earlier, and a task for each would cost as much as a short call
         timer = loop.call_later(PING_S, lambda: tasks.append(loop.create_task(self._ping())))
         try:
             yield
@@ -148,7 +148,7 @@ class EventStream:
                 await self.send_frame(PING)
 
     async def send_frame(self, body: bytes) -> None:
-        """Send an event as it is on the wire; after the response it is dropped."""
+        """Send an encoded event; it is dropped after the response."""
         async with self._sending:
             if self._is_complete:
                 return
@@ -162,7 +162,7 @@ class EventStream:
 
 
 def event_frame(message: Mapping[str, object]) -> bytes:
-    """Frame a message; in ASCII, as some clients take U+2028 for the end of a line."""
+    """Encode a message as an event, in ASCII, as some clients treat U+2028 as a line end."""
     return b"event: message\r\ndata: %b\r\n\r\n" % encode_message(message, ensure_ascii=True)
 
 
@@ -171,10 +171,10 @@ def _id_line(id_: str | None) -> bytes:
 
 
 CHECK_S = 15.0
-"""Seconds between two checks of an open stream's caller."""
+"""Seconds between checks of an open stream's caller."""
 
 LAST_RESPONSE_GRACE_S = 1.0
-"""Seconds that a stream may take to send its last response when the service stops."""
+"""Seconds for a stream to send its last response when the service stops."""
 
 log = structlog.get_logger()
 
@@ -187,10 +187,10 @@ class _OpenStream:
 
 
 class OpenStreams:
-    """The streams that are open now.
+    """The open streams.
 
-    A session with an open stream is never evicted. So a tenant may have at most ``max_of_tenant``
-    such streams, else it could occupy all sessions.
+    A session with an open stream is never evicted, so a tenant can have at most ``max_of_tenant``
+    such streams; otherwise it could occupy all sessions.
     """
 
     def __init__(self, *, max_of_tenant: int) -> None:
@@ -199,14 +199,14 @@ class OpenStreams:
         self._of_sessions = TenantCounts()
         """The streams that keep a session in use."""
         self.legacy_sse_sessions = TenantCounts()
-        """The streams that are sessions of their own."""
+        """Legacy HTTP+SSE streams, which count as sessions."""
         self._closed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def check_capacity(self, tenant_id: str) -> None:
-        """Raise CapacityExceeded if a tenant may open no more streams that use a session."""
+        """Raise CapacityExceeded if a tenant has too many streams that use a session."""
         check_tenant_streams(self._of_sessions, tenant_id, limit=self._max_of_tenant)
 
     async def serve(
@@ -218,11 +218,11 @@ class OpenStreams:
         session_tenant: str | None = None,
         sends_last_message: bool = False,
     ) -> None:
-        """Serve the response to ``request`` until it ends, its check fails, or ``end``.
+        """Serve the response to ``request`` until it ends, its check fails, or ``end`` is called.
 
-        ``session_tenant`` is the tenant whose session the stream keeps in use; with ``is_session``
-        the stream is that session, as in legacy HTTP+SSE. A stream that ``sends_last_message``
-        ends by itself when the service stops, with a message of its own.
+        ``session_tenant`` is the tenant of the session that the stream keeps in use; with
+        ``is_session`` the stream is that session, as in legacy HTTP+SSE. With
+        ``sends_last_message``, the stream ends after a last message when the service stops.
         """
         sent = _Sent(request.send)
         with anyio.CancelScope() as cancel:
@@ -259,7 +259,7 @@ class OpenStreams:
                 stream.scope.cancel()
 
     async def end_all(self) -> None:
-        """End every stream; those that send a last message get LAST_RESPONSE_GRACE_S for it."""
+        """End every stream; streams with a last message have LAST_RESPONSE_GRACE_S to send it."""
         with anyio.move_on_after(LAST_RESPONSE_GRACE_S):
             while any(stream.sends_last_message for stream in self._open):
                 self._closed.clear()
@@ -269,8 +269,6 @@ class OpenStreams:
 
 
 class _Sent:
-    """An ASGI ``send`` that knows whether its response is complete."""
-
     def __init__(self, send: Send) -> None:
         self._send = send
         self._open = False
@@ -283,6 +281,6 @@ class _Sent:
         await self._send(message)
 
     async def finish(self) -> None:
-        """End a response that has begun, so that the client sees no broken connection."""
+        """End a started response, so that the client does not see a broken connection."""
         if self._open:
             await self({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,7 +1,7 @@
-"""A request of streamable HTTP: who sends it, what its headers say, and where its response goes.
+"""A request of streamable HTTP: its caller, headers, and response channel.
 
-Some headers of a stateless request repeat what routes it, and arguments: proxies route by
-``x-mcp-header`` of the input schema, so a call whose headers and arguments differ is refused.
+Some headers of a stateless request repeat routing fields and arguments, since proxies route by
+``x-mcp-header`` of the input schema. A call whose headers and arguments differ is refused.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -28,15 +28,15 @@ _KNOWN = {name.encode(): name for name in ("accept", "content-type", *_ROUTING)}
 _PARAMETER = b"mcp-param-"
 
 MAX_CACHED_CHARS = 256
-"""A longer ``Accept`` header is read each time: a cache of headers of 64 kB took 32 MB."""
+"""A longer ``Accept`` header is parsed each time: caching headers of 64 kB took 32 MB."""
 
 
 CallerCheck = Callable[[], Awaitable[None]]
-"""Raises ProxyError if the caller may no longer have the stream."""
+"""Raises ProxyError if the caller has lost access to the stream."""
 
 
 class HttpRequest:
-    """One authenticated request and where its response is sent.
+    """An authenticated request and its response channel.
 
     ``check`` is repeated while the response is a stream.
     """
@@ -59,60 +59,60 @@ class HttpRequest:
 
     @property
     def method(self) -> str:
-        """The method of HTTP."""
+        """The HTTP method."""
         method: str = self.scope["method"]
         return method
 
     @property
     def path(self) -> str:
-        """The path, without a slash at its end."""
+        """The path without a trailing slash."""
         path: str = self.scope["path"]
         return path.rstrip("/")
 
     @property
     def headers(self) -> Headers:
-        """The headers, of a repeated one all."""
+        """The headers, with all values of a repeated one."""
         return Headers(scope=self.scope)
 
     @cached_property
     def first_headers(self) -> Mapping[bytes, bytes]:
-        """The headers, of a repeated one the first."""
+        """The headers, with the first value of a repeated one."""
         return dict(reversed(self.scope["headers"]))
 
     @cached_property
     def accept(self) -> str:
-        """The media types of the response that the client names."""
+        """The media types that the client accepts."""
         values = [value for name, value in self.scope["headers"] if name == b"accept"]
         return b",".join(values).decode("latin-1")
 
     @property
     def accepts_events(self) -> bool:
-        """Whether the response may be an event stream."""
+        """Whether the response can be an event stream."""
         return accepts_events(self.accept)
 
     async def respond(self, response: Response) -> None:
-        """Send a response that is not of JSON-RPC."""
+        """Send a response other than JSON-RPC."""
         await response(self.scope, self.receive, self.send)
 
     async def refuse_method(self, *allowed: str) -> None:
-        """Send the response to a method of HTTP that is not served here."""
+        """Send the response to an unsupported HTTP method."""
         await self.respond(Response(status_code=405, headers={"Allow": ", ".join(allowed)}))
 
 
 @dataclass(frozen=True, slots=True)
 class PostHeaders:
-    """The headers of one POST; white space around values is removed, see RFC 9110 §5.5."""
+    """The headers of a POST, without white space around values (RFC 9110 §5.5)."""
 
     values: Mapping[str, str]
-    """Routing and media types, by name; of a repeated header the first."""
+    """Routing headers and media types, by name; the first value of a repeated header."""
     repeated: str | None
-    """The routing header that came twice, None if none did."""
+    """The first repeated routing header, if any."""
     parameters: Headers
     """The ``Mcp-Param-`` headers, see HeaderParameters."""
 
     @classmethod
     def read(cls, raw: Iterable[tuple[bytes, bytes]]) -> Self:
-        """Read the headers of an ASGI scope."""
+        """Parse the headers of an ASGI scope."""
         values: dict[str, str] = {}
         repeated: str | None = None
         parameters: list[tuple[bytes, bytes]] = []
@@ -153,21 +153,22 @@ _KEYWORD = to_json(X_MCP_HEADER)
 
 
 class HeaderParameters:
-    """Finds the tools that have header parameters, once for each tool of a registry.
+    """Finds tools with header parameters, once for each tool of a registry.
 
-    Most tools have none, and a walk through the schema at each call would be in vain.
+    Most tools lack them, and walking the schema at each call would waste time.
     """
 
     def __init__(self, registry: RegistryHolder) -> None:
         self._holder = registry
         self._registry = registry.current
         self._has_parameters: dict[int, bool] = {}
-        """By ``id()`` of the schemas, which are unique while their registry lives."""
+        """By ``id()`` of the schemas, which are unique while their registry exists."""
 
     def check(self, request: StatelessRequest, caller: Caller, headers: Mapping[str, str]) -> None:
-        """Raise JsonRpcError if the ``Mcp-Param-`` headers of a tools/call differ from arguments.
+        """Raise JsonRpcError if the ``Mcp-Param-`` headers of a tools/call differ from its
+        arguments.
 
-        Nothing is checked for a tool that ``caller`` may not use: its schema must not be revealed.
+        Tools that ``caller`` cannot use are not checked, so that their schema is not revealed.
         """
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if request.method != "tools/call" or not isinstance(name, str):
@@ -177,7 +178,7 @@ class HeaderParameters:
         schema = self._schema(name, caller)
         if schema is None:
             return
-        # the SDK, which such a tool's server has imported
+        # the SDK, already imported for the server of such a tool
         from mcp.shared.inbound import validate_mcp_param_headers  # noqa: PLC0415
 
         rejection = validate_mcp_param_headers(schema, arguments or {}, headers)
@@ -185,7 +186,6 @@ class HeaderParameters:
             raise JsonRpcError(rejection.code, rejection.message, rejection.data)
 
     def _schema(self, tool: str, caller: Caller) -> JsonObject | None:
-        """Return the input schema of a tool with header parameters, else None."""
         registry = self._holder.current
         schema = registry.input_schema(tool, caller)
         if schema is None:

@@ -1,9 +1,8 @@
-"""Legacy HTTP+SSE (2024-11-05): a GET stream for the server's messages, a POST for each client's.
+"""Legacy HTTP+SSE (2024-11-05): a GET stream for server messages, a POST per client message.
 
-It is served at ``/mcp/sse``, and at ``/mcp`` for clients of the original service.
-
-The stream's first event is the address to post to, the stream's own with a ``sessionId`` (F-02);
-a message without one is answered 400, with an unknown one 404 (F-03).
+Served at ``/mcp/sse``, and at ``/mcp`` for clients of the original service. The stream's first
+event is the address to post to, with a ``sessionId`` (F-02). The answer is 400 to a message without
+an id, and 404 to one with an unknown id (F-03).
 """
 
 import asyncio
@@ -29,32 +28,31 @@ from mcp_tools_proxy.mcp.server.server import GatewayMcpServer
 from mcp_tools_proxy.wire.json_rpc import RequestId, check_message, request_id_of
 
 MAX_UNREAD = 64
-"""Unread messages of one session; beyond it the session's requests are refused."""
+"""Unread messages of a session; at this limit its requests are refused."""
 
 MAX_WAITING_BYTES = 1024 * 1024
-"""Bytes that wait for one session: while so many do, its requests are refused.
+"""Bytes that wait for a session; at this limit its requests are refused.
 
-An answer repeats its request's id, which may be as long as a body: 64 such answers took 400 MB.
+A response repeats its request's id, which can be as long as a body: 64 such responses took 400 MB.
 """
 
 LEAST_BYTES = 1024
-"""What the smallest message counts: so 1,024 requests may be open, which all got a task."""
+"""Minimum size counted for a message, so at most 1,024 requests, each with a task, can be open."""
 
 
 class UnreadMessages:
-    """The messages of one session that wait, in number and bytes.
+    """Counts the waiting messages of a session and their bytes.
 
-    The bytes of a request count from its POST until the client reads the answer, so that requests
-    which arrive together are bounded as well.
+    The bytes of a request count from its POST until the client has read the response, so that
+    concurrent requests are limited as well.
     """
 
     def __init__(self) -> None:
         self._unread = 0
-        """Number of messages that wait for the client."""
         self._waiting_bytes = 0
-        """Bytes of these, and of requests until then."""
+        """Bytes of waiting messages and unanswered requests."""
         self._unanswered: dict[str, int] = {}
-        """Bytes of the requests without an answer, by id."""
+        """Bytes of the unanswered requests, by id."""
 
     def add_request(self, id_: RequestId, size_bytes: int) -> None:
         """Count a request that the client has posted. Raises CapacityExceeded."""
@@ -72,16 +70,16 @@ class UnreadMessages:
         self._waiting_bytes += max(size_bytes, LEAST_BYTES)
 
     def end_request(self, id_: object) -> int:
-        """Count a request no longer, if it has no answer yet; return its size in bytes, else 0."""
+        """Stop counting an unanswered request; return its size in bytes, or 0 if it is unknown."""
         size_bytes = self._unanswered.pop(str(id_), 0)
         self._waiting_bytes -= size_bytes
         return size_bytes
 
     @contextmanager
     def sending(self, message: Mapping[str, object], size_bytes: int) -> Iterator[None]:
-        """Count a message to the client while open; an answer in place of its request."""
+        """Count a message to the client while open; a response replaces its request."""
         if "method" not in message:
-            size_bytes += self.end_request(message["id"])  # its request is still in memory
+            size_bytes += self.end_request(message["id"])
         self._unread += 1
         self._waiting_bytes += size_bytes
         try:
@@ -99,12 +97,11 @@ class _SseSession:
     unread: UnreadMessages
 
     def is_of(self, caller: Caller, options: ListOptions) -> bool:
-        """Return whether a message of ``caller`` with these list options is of this session."""
         return self.caller == caller and options.agree_with(self.options)
 
 
 class LegacySse:
-    """Serves each stream as a session of its own.
+    """Serves each stream as a session.
 
     When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
     """
@@ -122,7 +119,7 @@ class LegacySse:
         self._sessions: dict[str, _SseSession] = {}
 
     async def stream(self, request: HttpRequest, send: Send) -> None:
-        """Serve one session for as long as its stream is open."""
+        """Serve a session while its stream is open."""
         caller, options = request.caller, request.options
         events, unread, session_id = EventStream(send), UnreadMessages(), uuid4().hex
 
@@ -134,7 +131,7 @@ class LegacySse:
         address = f"{quote(request.scope['path'])}?sessionId={session_id}"
         address += query_of(options)
         async with events.pings(), asyncio.TaskGroup() as tasks:
-            # its open requests are bounded by what waits, see UnreadMessages
+            # UnreadMessages limits the open requests
             session = MessageSession(
                 self._server,
                 caller,
@@ -168,10 +165,10 @@ class LegacySse:
             return False
 
     async def post(self, request: HttpRequest) -> None:
-        """Receive one message of a session; in another style of names than its own it is unknown.
+        """Receive a message of a session; with another style of names, the session is unknown.
 
-        Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded while too much of
-        the session waits.
+        Raises InvalidRequest for a body that is not JSON-RPC, CapacityExceeded if too much is
+        waiting for the session.
         """
         body = await read_body(request.receive, self._limits.max_bytes)
         message = check_message(await parse_body(body, self._limits))
@@ -184,7 +181,6 @@ class LegacySse:
         await request.respond(response)
 
     def _session_of(self, request: HttpRequest) -> _SseSession | None:
-        """Return the session that a message names. Raises ValueError if it names none."""
         session = self._sessions.get(_session_id_of(request.scope["query_string"]))
         if session is None or not session.is_of(request.caller, request.options):
             return None
@@ -218,7 +214,7 @@ class LegacySse:
 def _session_id_of(query_string: bytes) -> str:
     """Return the session id in the query of a POST, in any spelling of a UUID.
 
-    Raises ValueError without one.
+    Raises ValueError for a missing or malformed id.
     """
     query = parse_qsl(query_string.decode("latin-1"))
     *_, given = "", *(value for key, value in query if key in ("sessionId", "session_id"))

@@ -1,7 +1,7 @@
-"""The sessions of the older eras of which this process holds something, such as an open stream.
+"""Sessions of the older eras with state in this process, such as an open stream.
 
-Of a session that nobody uses now only its id exists, which its client has, and a small record. A
-client opens a stream for what no request of its has caused.
+An unused session consists of its id, which the client holds, and a small record. The stream of a
+session carries messages that no client request has caused.
 """
 
 import asyncio
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 
 
 CHECK_S = 30.0
-"""The longest pause between two checks for sessions that nobody uses, in seconds; other replicas
-know after it which are in use."""
+"""The longest interval between checks for unused sessions, in seconds.
+
+Each check also publishes to other replicas which sessions are in use.
+"""
 
 MAX_CANCELLED_ID_CHARS = 256
-"""A cancellation of a request that has a longer id is not passed on to other replicas."""
+"""Cancellations of requests with longer ids are not forwarded to other replicas."""
 
 
 class LiveSession:
-    """What this process holds of one session: requests, a stream, and what its client has set."""
+    """State of a session in this process: requests, a stream, and settings of its client."""
 
     __slots__ = ("_is_shared", "caller", "handshake", "is_counted", "name", "record", "stream")
 
@@ -61,21 +63,20 @@ class LiveSession:
         self.record = record
         self.caller = caller
         self.stream: SessionStream | None = None
-        """The stream for what no request has caused, while the client holds one open."""
         self._is_shared = is_shared
         self.is_counted = False
-        """Whether it is counted as one that holds something."""
+        """Whether ``LiveSessions`` counts it as one with state."""
 
     @property
     def is_held(self) -> bool:
-        """Whether something is kept when no request is being served.
+        """Whether state is kept while no request is being served.
 
-        Where replicas share sessions, what a client has set is in Redis.
+        If replicas share sessions, the client's settings are in Redis.
         """
         return self.stream is not None or (self.handshake.holds_state and not self._is_shared)
 
     def end(self) -> None:
-        """Cancel the requests, end the stream, and forget what the client has set."""
+        """Cancel the requests, end the stream, and discard the client's settings."""
         self.handshake.end()
         if self.stream is not None:
             self.stream.close()
@@ -105,22 +106,19 @@ class LiveSession:
             self.stream = None
 
     async def _restore(self) -> None:
-        """Follow the resources that the client subscribed to at other replicas."""
         if self._is_shared:
             await self.handshake.follow(self.record.uris, self.caller, notify=True)
 
     async def _send(self, message: Mapping[str, object]) -> None:
-        """Send a message by the stream; without one it is dropped."""
         if self.stream is not None:
             await self.stream.send(message)
 
 
 class LiveSessions:
-    """The sessions that hold something here: at most ``max_held`` beyond their requests.
+    """Sessions with state in this process: at most ``max_held``, not counting their requests.
 
-    One that has to make space ends as a whole: a client that lost its subscriptions only would wait
-    for updates that never come. ``others`` counts what else takes such a place: the sessions of
-    legacy HTTP+SSE.
+    An evicted session ends as a whole, since a client that lost only its subscriptions would wait
+    for updates forever. ``others`` counts the sessions of legacy HTTP+SSE, which share the limit.
     """
 
     def __init__(
@@ -143,17 +141,17 @@ class LiveSessions:
         self._clock = clock
         self._live: dict[SessionName, LiveSession] = {}
         self._held = TenantCounts()
-        """The sessions that hold something, or have taken the space to."""
+        """Sessions with state, or with reserved space for it."""
 
     def __len__(self) -> int:
-        """Number of sessions that hold something, those of legacy HTTP+SSE included."""
+        """Number of sessions with state, including those of legacy HTTP+SSE."""
         return self._held.total + self._others.total
 
     @contextmanager
     def use(
         self, claims: SessionClaims, record: SessionRecord, caller: Caller
     ) -> Iterator[LiveSession]:
-        """Yield a session for a request of its client."""
+        """Yield the session for a request of its client."""
         live = self._live.get(claims.name)
         if live is None:
             is_shared = self._shared is not None
@@ -174,10 +172,10 @@ class LiveSessions:
                 live.handshake.subscriptions.cancel_all()
 
     def make_space(self, caller: Caller) -> None:
-        """End an unused session that holds something if one more of ``caller`` would be too many.
+        """Evict an unused session with state if ``caller`` needs its place.
 
-        Raises CapacityExceeded if no session may be ended for it. The caller takes the space before
-        it waits for anything, else another one may.
+        Raises CapacityExceeded if no session can be evicted. Callers must use the place before they
+        await anything, or another caller could take it.
         """
         while self._held.total + self._others.total >= self._max_held:
             unused = [
@@ -190,13 +188,13 @@ class LiveSessions:
             self._end_here(name)
 
     def make_space_for(self, live: LiveSession, *, opens_stream: bool = False) -> None:
-        """Evict an unused session if one more will hold something. Raises CapacityExceeded."""
+        """Reserve space for the session's state, if it needs some. Raises CapacityExceeded."""
         if not live.is_counted and (opens_stream or self._shared is None):
             self.make_space(live.caller)
             self._count(live, is_held=True)
 
     def _count(self, live: LiveSession, *, is_held: bool) -> None:
-        """Count a session that holds something, unless it has ended."""
+        """Count a session with state, unless it has ended."""
         is_held = is_held and self._live.get(live.name) is live
         if is_held and not live.is_counted:
             self._held.add(live.caller.tenant_id)
@@ -205,7 +203,7 @@ class LiveSessions:
         live.is_counted = is_held
 
     async def receive(self, live: LiveSession, message: Mapping[str, Any]) -> None:
-        """Receive a notification or response of a client, here or where it is waited for."""
+        """Deliver a client's notification or response here or to the replica that waits for it."""
         if live.handshake.receive(message) or self._shared is None:
             return
         match message:
@@ -217,7 +215,7 @@ class LiveSessions:
                 await self._shared.send(live.name, message, replica)
 
     async def share(self, live: LiveSession, message: Mapping[str, Any]) -> None:
-        """Publish what a client has set by a request that has succeeded."""
+        """Publish the setting that a successful request has changed."""
         if self._shared is None:
             return
         name, record = live.name, live.record
@@ -229,7 +227,8 @@ class LiveSessions:
             case {"method": "resources/subscribe", "params": {"uri": str(uri)}}:
                 record.uris |= {uri}
                 too_many = await self._shared.subscribe(name, uri)
-                if live.stream is not None:  # another replica's news may have undone it meanwhile
+                # another replica's update can have undone the subscription
+                if live.stream is not None:
                     await live.handshake.follow(record.uris, live.caller)
             case {"method": "resources/unsubscribe", "params": {"uri": str(uri)}}:
                 record.uris -= {uri}
@@ -238,15 +237,16 @@ class LiveSessions:
             await self.end(unused)
 
     async def end(self, name: SessionName) -> None:
-        """End a session, at all replicas: its client has to begin a new one."""
+        """End a session at all replicas; its client has to begin a new one."""
         self._end_here(name)
         if self._shared is not None:
             await self._shared.end(name)
 
     async def run(self) -> None:
-        """End the sessions that hold something and were not used for long, until cancelled.
+        """End idle sessions with state, until cancelled.
 
-        Meanwhile other replicas are told which sessions are in use here, and are listened to.
+        With Redis, also publish which sessions are in use here, and apply the notices of other
+        replicas.
         """
         shared = self._shared
         try:
@@ -260,9 +260,9 @@ class LiveSessions:
                 await shared.close()
 
     async def _check_all(self, shared: "SharedSessions | None", tasks: asyncio.TaskGroup) -> None:
-        """From time to time, end what is unused, and publish which sessions are in use.
+        """Periodically end unused sessions, and publish which are in use.
 
-        Their state is read as well: a notice may be lost.
+        Their shared state is read too, since a notice can be lost.
         """
         while True:
             since = self._clock()
@@ -286,7 +286,6 @@ class LiveSessions:
     async def _reload(
         self, names: Sequence[SessionName], shared: "SharedSessions", tasks: asyncio.TaskGroup
     ) -> None:
-        """Apply what other replicas have published of sessions that are in use here."""
         for name, state in zip(names, await shared.load(names) or (), strict=False):
             record = self._records.update(name, state)
             live = self._live.get(name)
@@ -306,25 +305,25 @@ class LiveSessions:
 
 
 FIRST_STREAM_S = 10.0
-"""A stream that is opened later than this after the handshake is taken for one that is reopened."""
+"""Seconds after the handshake; a stream opened later counts as reopened."""
 
 REPEATED_AFTER_S = (2.0, 10.0, 60.0, 300.0)
-"""When a change of a list is notified again, in seconds after it, where replicas share sessions.
+"""When a list change is notified again, in seconds after it, if replicas share sessions.
 
-They take it up one after the other: a client that is notified by one and lists at one that is
-behind gets the old list. A roll-out or a ConfigMap takes minutes to reach all of them.
+Replicas update one after the other: a client that is notified by one replica and lists at another
+can get the old list. A roll-out or a ConfigMap takes minutes to reach all replicas.
 """
 
 _CHANGED = {kind.changed_method for kind in ListKind}
 
 
 class SessionStream:
-    """One open stream: list changes and updates of resources, while its client reads it.
+    """An open stream with list changes and resource updates.
 
-    A client that loses its stream and opens another one, on any replica, may have missed a change
-    of a list. The id of an event is a digest of the lists at its time, so a client that names its
-    last event is told again only if they differ now. Where there may be other replicas, which
-    ``is_alone`` rules out, a change is notified again at REPEATED_AFTER_S.
+    A client that loses its stream and opens another one, on any replica, can have missed a list
+    change. An event's id is a digest of the lists at its time, so a client that sends the id of its
+    last event is notified again only if they differ now. Unless ``is_alone`` excludes other
+    replicas, a change is notified again at REPEATED_AFTER_S.
     """
 
     def __init__(
@@ -344,7 +343,7 @@ class SessionStream:
         self._closed = asyncio.Event()
         self._changed = asyncio.Event()
         self._to_repeat: set[str] = set()
-        """Notifications of the changes that other replicas may not have taken up."""
+        """Changes that other replicas may not have applied yet."""
 
     async def serve(
         self,
@@ -355,11 +354,12 @@ class SessionStream:
         primed: bool,
         restore: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Serve until the client leaves, or ``close``; ``restore`` subscribes to its resources.
+        """Serve until the client leaves or ``close`` is called; ``restore`` renews its
+        subscriptions.
 
-        ``seen`` is the digest of the lists that the client knows; None if that is unknown, and it
-        is told that all may have changed. ``primed`` clients get an event id at once, which older
-        ones would take for a message.
+        ``seen`` is the digest of the lists that the client knows; with None it is notified of a
+        change of every list. ``primed`` clients receive an event id at once; older ones would read
+        it as a message.
         """
         versions = await self._lists.snapshot_or_empty(self._caller, self._options)
         digest = versions.digest.hex()
@@ -382,7 +382,7 @@ class SessionStream:
         await self._events.end()
 
     async def send(self, message: Mapping[str, object]) -> None:
-        """Send a message; that a list has changed has an event id."""
+        """Send a message; a list change has an event id."""
         method = str(message["method"])
         if method in _CHANGED:
             self._to_repeat.add(method)
@@ -400,7 +400,7 @@ class SessionStream:
         await self._events.notify({"jsonrpc": "2.0", "method": method}, id_=digest.hex())
 
     async def _repeat_changes(self) -> None:
-        """Notify each change again at REPEATED_AFTER_S, counted anew from the last one."""
+        """Notify each change again at REPEATED_AFTER_S after the last change."""
         while not self._is_alone:
             await self._changed.wait()
             self._changed.clear()
@@ -408,7 +408,6 @@ class SessionStream:
                 self._to_repeat.clear()
 
     async def _repeat_until_next_change(self) -> bool:
-        """Return whether all was repeated before another change."""
         for pause_s in map(sub, REPEATED_AFTER_S, (0.0, *REPEATED_AFTER_S)):
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):

@@ -1,4 +1,4 @@
-"""The gateway as an OAuth protected resource: where MCP clients get the tokens that it verifies."""
+"""OAuth protected resource metadata: where MCP clients get tokens for the gateway."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,21 +10,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-"""RFC 9728 §3; the path of a resource may follow."""
+"""RFC 9728 §3; the path of a resource can follow."""
 
 MAX_AGE_S = 300
-"""Seconds for which clients may cache the metadata."""
+"""Cache time of the metadata for clients, in seconds."""
 
 _CHALLENGE = b"www-authenticate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedResource:
-    """What MCP clients need to sign in.
+    """Metadata that MCP clients need to sign in.
 
-    All addresses below ``/mcp`` are one ``resource``: agents are no audiences of their own, and an
-    answer for each would say which agents there are. ``issuer`` is where clients sign in, for
-    ``scopes``.
+    All addresses below ``/mcp`` are one ``resource``: agents are not audiences, and separate
+    answers would reveal which agents exist. Clients sign in at ``issuer``, for ``scopes``.
     """
 
     resource: str
@@ -43,13 +42,13 @@ class ProtectedResource:
 
     @property
     def challenge(self) -> str:
-        """The parameters of a challenge that lead to the metadata (RFC 9728 §5.1, RFC 6750 §3)."""
+        """Parameters of a challenge that point to the metadata (RFC 9728 §5.1, RFC 6750 §3)."""
         url = f"{self.resource.removesuffix('/mcp')}{METADATA_PATH}/mcp"
         parameters = f'resource_metadata="{url}"'
         return f'{parameters}, scope="{" ".join(self.scopes)}"' if self.scopes else parameters
 
     def routes(self, paths: Iterable[str]) -> Sequence[Route]:
-        """Return the routes of the metadata: for the server as a whole, and for each path of it."""
+        """Return the routes of the metadata: one for the server, and one for each of its paths."""
         body = to_json(self.metadata)
         headers = {"Cache-Control": f"public, max-age={MAX_AGE_S}"}
 
@@ -60,9 +59,9 @@ class ProtectedResource:
 
 
 class SignInChallenge:
-    """Adds ``parameters`` to the challenge of each 401 below ``/mcp``, whoever refused the request.
+    """Adds ``parameters`` to the challenge of every 401 below ``/mcp``, of any origin.
 
-    By them the SDKs' clients and the Inspector begin to sign in.
+    Clients of the SDKs and the Inspector use them to start the sign-in.
     """
 
     def __init__(self, app: ASGIApp, *, parameters: str) -> None:
@@ -70,7 +69,7 @@ class SignInChallenge:
         self._parameters = parameters.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve a request."""
         if scope["type"] != "http" or not _is_mcp(scope["path"]):
             await self._app(scope, receive, send)
             return

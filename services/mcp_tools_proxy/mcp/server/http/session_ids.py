@@ -1,6 +1,6 @@
-"""Session ids of the older eras: signed, and with all that a session needs to be served.
+"""Signed session ids of the older eras, with all data needed to serve the session.
 
-So any replica that has the key serves any session, and none keeps a table of those that are idle.
+Any replica with the key can serve any session, without a table of idle ones.
 """
 
 import hmac
@@ -31,9 +31,9 @@ CAPABILITIES: Sequence[tuple[str, ...]] = (
     ("elicitation", "form"),
     ("elicitation", "url"),
 )
-"""What an id keeps of a client's capabilities, one bit each: what servers may request of clients.
+"""Client capabilities in an id, one bit each, that allow servers to send requests to clients.
 
-New ones are added at the end: ids of the version before are still in use.
+Append new ones: ids of the previous version are still in use.
 """
 
 _STYLE_OF_FORMAT: Mapping[int, ToolNameStyle | None] = {
@@ -42,14 +42,14 @@ _STYLE_OF_FORMAT: Mapping[int, ToolNameStyle | None] = {
     3: ToolNameStyle.ALIAS,
     4: ToolNameStyle.BARE,
 }
-"""The style of tools' names in a session's lists, by the format of its id.
+"""The style of tool names in a session's lists, by the format of its id.
 
-Format 1 is the only one of replicas that know no styles: they serve sessions without one, and
-answer 404 to the others, whose clients begin a new session.
+Replicas from before styles know only format 1. They answer 404 to other formats, and the client
+begins a new session.
 """
 _FORMAT_OF_STYLE = {style: format_ for format_, style in _STYLE_OF_FORMAT.items()}
 _FIELDS = Struct(">BBHI4s8s")
-"""Format, protocol version, capabilities, time of begin, lists, random bytes."""
+"""Format, protocol version, capabilities, start time, lists, random bytes."""
 _MAC_BYTES = 16
 _EXTENDED = 5
 """The format of an id with three more bytes: style, schemas, longest alias (0 for none)."""
@@ -65,7 +65,7 @@ def unix_time() -> float:
 
 
 class SessionName(NamedTuple):
-    """What tells one session from all others."""
+    """Identifies a session."""
 
     tenant_id: str
     nonce: bytes
@@ -73,26 +73,25 @@ class SessionName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """What an id says of its session."""
+    """Contents of a session id."""
 
     declared: Declared
     age_s: float
-    """Seconds since it began."""
+    """Seconds since the session began."""
     lists: bytes
-    """Digest of the lists that its client saw then."""
+    """Digest of the lists that the client saw then."""
     name: SessionName
     options: ListOptions = SERVER_NAMES
-    """How its lists are written, as far as the request that began it said so."""
 
 
 class SessionIds:
-    """Makes session ids with the first of ``keys``, and reads those made with any of them.
+    """Creates session ids with the first of ``keys``, and reads those of any of them.
 
-    Without keys one is made up: then no other process knows the ids.
+    Without keys it generates one, so no other process can read the ids.
     """
 
     def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = unix_time) -> None:
-        """``clock`` returns seconds since 1970: replicas have to agree on it within seconds."""
+        """``clock`` returns seconds since 1970; clocks of replicas must agree within seconds."""
         self._keys = keys or (secrets.token_bytes(32),)
         self._clock = clock
 
@@ -104,9 +103,9 @@ class SessionIds:
         lists: bytes,
         options: ListOptions = SERVER_NAMES,
     ) -> tuple[bytes, SessionName]:
-        """Return the id of a new session, which only ``caller`` can use, at ``path``; its name.
+        """Return the id of a new session, which only ``caller`` can use, at ``path``; and its name.
 
-        ``lists`` are four bytes, see SessionClaims.
+        ``lists`` has four bytes, see SessionClaims.
         """
         nonce = secrets.token_bytes(8)
         extension = _extension_of(options)
@@ -123,7 +122,7 @@ class SessionIds:
         return urlsafe_b64encode(signed), SessionName(caller.tenant_id, nonce)
 
     def read(self, session_id: bytes, caller: Caller, path: str) -> SessionClaims | None:
-        """Return what an id says; None if it was not made by us, for this caller and path."""
+        """Return the contents of an id; None if we did not sign it for this caller and path."""
         size = _SIZES.get(len(session_id))
         if size is None:
             return None
@@ -139,14 +138,14 @@ class SessionIds:
         format_, version, bits, began, lists, nonce = _FIELDS.unpack_from(fields)
         options = _options_of(format_, fields[_FIELDS.size :])
         if options is None or version >= len(HANDSHAKE_VERSIONS):
-            return None  # of a version of ours to come
+            return None  # of a later version
         declared = Declared(HANDSHAKE_VERSIONS[version], _capabilities_of(bits))
         name = SessionName(caller.tenant_id, nonce)
         return SessionClaims(declared, self._clock() - began, lists, name, options)
 
 
 def _extension_of(options: ListOptions) -> bytes:
-    """Return the bytes of an id that names more than a style; b"" for all other ids."""
+    """Return the extra bytes of an id with more options than a style; otherwise b""."""
     if options.schemas is None and options.name_max is None:
         return b""
     style, schemas = _STYLES.index(options.name_style), _SCHEMAS.index(options.schemas)
@@ -181,7 +180,6 @@ def _bits_of(capabilities: Mapping[str, Any]) -> int:
 
 
 def _has(value: Any, parts: Iterable[str]) -> bool:
-    """Return whether a capability is declared: an object, or True."""
     for part in parts:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value is True or isinstance(value, Mapping)

@@ -1,6 +1,6 @@
-"""What is remembered of sessions of the older eras: their last use, what was set, and their end.
+"""Records of the older eras' sessions: last use, settings, and end.
 
-A session ends by DELETE, unused for too long, or of old age.
+A session ends by DELETE, after being idle too long, or at MAX_AGE_S.
 """
 
 import time
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.mcp.server.http.shared_sessions import SharedSessions, SharedState
 
 MAX_AGE_S = 7 * 24 * 3600
-"""Seconds after which a session ends anyway, so that what a replica remembers of it has an end."""
+"""Seconds after which every session ends, so that records do not live forever."""
 
 MAX_KNOWN = 100_000
-"""Sessions whose last use, or end, is remembered: about 20 MB. Beyond, the oldest are forgotten."""
+"""Limit of recorded active and ended sessions, about 20 MB each; the oldest are dropped."""
 
 
 @dataclass(slots=True)
 class SessionRecord:
-    """What is remembered of one session."""
+    """Record of a session."""
 
     used: float
-    """When it was used last, on the clock of its records."""
+    """Time of the last use, on the clock of its records."""
     users: int = 0
-    """Number of HTTP requests of it that are served here now, its stream's included."""
+    """Number of its HTTP requests in progress here, including its stream."""
     log_level: str = LEVELS[0]
-    """With Redis: the lowest level of log messages that its client wants."""
+    """With Redis: the lowest level of log messages that the client wants."""
     uris: frozenset[str] = field(default=frozenset())
-    """With Redis: the resources that it has subscribed to, at whatever replica."""
+    """With Redis: the resources that the client subscribed to, at any replica."""
 
     def update(self, state: "SharedState") -> None:
-        """Apply what clients have set at other replicas."""
+        """Apply settings that the client has changed at other replicas."""
         self.log_level = state.log_level if state.log_level in LEVELS else LEVELS[0]
         self.uris = state.uris
 
 
 class SessionRecords:
-    """Remembers sessions, and asks ``shared`` for those that are unknown here.
+    """Records sessions, and loads those that are unknown here from ``shared``.
 
-    Without ``shared`` an unknown session has ended if this process is the only one that can read
-    the ids (``is_alone``); else another replica may have served it, and it is taken for one in use.
+    Without ``shared``, an unknown session has ended if no other process can read the ids
+    (``is_alone``). Otherwise another replica may have served it, so it counts as active.
     """
 
     def __init__(
@@ -60,23 +60,23 @@ class SessionRecords:
         self._shared = shared
         self._clock = clock
         self._known: dict[SessionName, SessionRecord] = {}
-        """The sessions that go on, the longest unused first."""
+        """The active sessions, the longest idle first."""
         self._ended: dict[SessionName, None] = {}
-        """Sessions that have ended before their time, the first ended first."""
+        """Sessions that were ended explicitly, the oldest first."""
         self._all_known_from = clock()
-        """From then on every session that was used within ``idle_s`` is in ``_known``."""
+        """From this time on, ``_known`` has every session used within ``idle_s``."""
 
     def begin(self, name: SessionName) -> None:
-        """Remember a session that begins now."""
+        """Record a new session."""
         now = self._clock()
         self._keep(name, SessionRecord(now), now)
 
     def is_known(self, name: SessionName) -> bool:
-        """Return whether a session was used here and goes on."""
+        """Return whether a session was used here and is active."""
         return name in self._known
 
     async def use(self, claims: SessionClaims) -> SessionRecord | None:
-        """Return the record of a session that goes on and is used now; None if it has ended."""
+        """Return the record of a session and mark it as used; None if the session has ended."""
         now = self._clock()
         self._forget_idle(now)
         if claims.name in self._ended or claims.age_s > MAX_AGE_S:
@@ -87,27 +87,27 @@ class SessionRecords:
         return record
 
     def end(self, name: SessionName) -> None:
-        """Remember that a session was ended."""
+        """Record that a session has ended."""
         self._known.pop(name, None)
         self._ended[name] = None
         if len(self._ended) > MAX_KNOWN:
             del self._ended[next(iter(self._ended))]
 
     def leave(self, name: SessionName, record: SessionRecord) -> None:
-        """Count one user of a session less: it is used until now."""
+        """Decrement the users of a session; its last use is now."""
         record.users -= 1
         if name in self._known:
             del self._known[name]
             self._keep(name, record, self._clock())
 
     def used_since(self, moment: float) -> Sequence[SessionName]:
-        """Return the sessions that were used here since then, by the clock of these records."""
+        """Return the sessions used here since ``moment``, on the clock of these records."""
         return [
             name for name, record in self._known.items() if record.users or record.used >= moment
         ]
 
     def is_unused(self, record: SessionRecord) -> bool:
-        """Return whether a session is not in use, and was not for as long as one is kept."""
+        """Return whether a session is not in use and idle for ``idle_s``."""
         return not record.users and record.used <= self._clock() - self._idle_s
 
     def update(self, name: SessionName, state: "SharedState") -> SessionRecord | None:
@@ -120,12 +120,12 @@ class SessionRecords:
         return record
 
     async def _load(self, claims: SessionClaims, now: float) -> SessionRecord | None:
-        """Return a record of a session that is unknown here; None if it has ended."""
         record = SessionRecord(now)
         if self._shared is None:
             return None if self.is_alone and now >= self._all_known_from else record
         states = await self._shared.load([claims.name])
-        if states is None:  # Redis cannot be used: rather one session too many than one too few
+        # Redis failed; serving an ended session is better than refusing an active one
+        if states is None:
             return record
         (state,) = states
         if state.has_ended:
@@ -140,7 +140,7 @@ class SessionRecords:
 
     def _keep(self, name: SessionName, record: SessionRecord, now: float) -> None:
         record.used = now
-        self._known[name] = record  # now the last one
+        self._known[name] = record
         if len(self._known) > MAX_KNOWN:
             self._forget_first(now)
             self._all_known_from = now + self._idle_s
@@ -152,7 +152,7 @@ class SessionRecords:
             self._forget_first(now)
 
     def _forget_first(self, now: float) -> None:
-        """Forget the session that is unused longest; one whose stream is open is used now."""
+        """Drop the longest idle session; one with an open stream counts as used now."""
         name = next(iter(self._known))
         record = self._known.pop(name)
         if record.users:

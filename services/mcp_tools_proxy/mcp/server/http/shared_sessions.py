@@ -1,7 +1,8 @@
-"""What replicas tell each other by Redis of the sessions of MCP's older eras.
+"""State of the older eras' sessions that replicas share over Redis.
 
-Which sessions are in use and which have ended, what clients have set, and the client's messages
-that another replica waits for. While Redis cannot be used each replica goes on with what it knows.
+It contains which sessions are in use or have ended, and the settings of clients. Client messages
+are forwarded to the replica that waits for them. While Redis fails, each replica uses its own
+records.
 """
 
 import asyncio
@@ -25,23 +26,26 @@ from mcp_tools_proxy.wire.json_rpc import check_message
 T = TypeVar("T")
 
 WAIT_S = 1.0
-"""Longest wait of one request for Redis."""
+"""Longest wait of a request for Redis, in seconds."""
 
 RETRY_S = 5.0
-"""Seconds for which Redis is left alone after it failed."""
+"""Seconds without attempts after Redis failed."""
 
 PING_S = 15.0
-"""Seconds of silence after which Redis is pinged whether it is still there."""
+"""Seconds of silence after which Redis is pinged."""
 
 MAX_CONNECTIONS = 17
-"""One of them is for what other replicas tell; more at once would look like a failing Redis."""
+"""One connection is for notices of other replicas; exhausting the others would look like a failure.
+"""
 
 BATCH = 200
 """Sessions that are read in one round trip."""
 
 MAX_OF_TENANT = 10_000
-"""Sessions of a tenant whose last use is known, and as many that have ended: about 2 MB in Redis.
-Beyond, the longest unused are forgotten, and have ended for a replica that did not serve them."""
+"""Limit of a tenant's recorded active sessions, and of its ended ones: about 2 MB in Redis.
+
+Beyond it the longest idle are dropped; replicas that did not serve them treat them as ended.
+"""
 
 _CHANNEL = f"{KEY_PREFIX}:sessions"
 _LEVEL = b"level"
@@ -52,33 +56,32 @@ log = structlog.get_logger()
 
 
 class SharedState(NamedTuple):
-    """What replicas know together of one session."""
+    """Shared state of a session."""
 
     is_known: bool
-    """Whether any replica has used it within the time that an unused one is kept."""
+    """Whether a replica has used it within ``idle_s``."""
     has_ended: bool
     log_level: str | None
-    """The lowest level of log messages that its client wants; None until it has set one."""
+    """The lowest level of log messages that the client wants; None if it has not set one."""
     uris: frozenset[str]
-    """The resources that it has subscribed to."""
 
 
 class Notice(NamedTuple):
-    """What another replica has published of a session."""
+    """A notice of another replica about a session."""
 
     name: SessionName
     message: Mapping[str, Any] | None
-    """A message of its client for this replica; None if its state has changed."""
+    """A client message for this replica; None if the session's state has changed."""
 
 
 class SharedSessions:
-    """The sessions of all replicas that have the same keys, as Redis knows them.
+    """Sessions of all replicas with the same keys, in Redis.
 
     ``replica`` is the name of this one. A session that no replica uses for ``idle_s`` has ended; at
     most ``max_set`` of a tenant can have a log level or subscriptions.
 
-    Each tenant has three sorted sets of sessions (in use, ended, with something set), whose scores
-    are times, and each session with something set has a hash.
+    Each tenant has three sorted sets of sessions (used, ended, with settings), scored by time; each
+    session with settings has a hash.
     """
 
     def __init__(
@@ -99,10 +102,10 @@ class SharedSessions:
         self._clock = clock
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS - 1)
         self._retry_at: float | None = None
-        """While Redis fails: when it is tried again."""
+        """Time of the next attempt while Redis fails."""
 
     async def load(self, names: Sequence[SessionName]) -> Sequence[SharedState] | None:
-        """Return what is known of sessions, which are in use here; None while Redis fails."""
+        """Return the state of sessions, and mark them as used; None while Redis fails."""
         states: list[SharedState] = []
         for begin in range(0, len(names), BATCH):
             found = await self._attempt(partial(self._load, names[begin : begin + BATCH]))
@@ -119,9 +122,9 @@ class SharedSessions:
         await self._attempt(pipeline.execute)
 
     async def set_log_level(self, name: SessionName, level: str) -> Sequence[SessionName]:
-        """Publish which log messages a client wants.
+        """Publish the log level that a client wants.
 
-        Returns the sessions of its tenant that have to end for it, the longest unused ones.
+        Returns the longest idle sessions of its tenant, which have to end for it.
         """
         return await self._put(name, _LEVEL, level.encode())
 
@@ -139,16 +142,16 @@ class SharedSessions:
     async def send(
         self, name: SessionName, message: Mapping[str, Any], replica: str | None = None
     ) -> None:
-        """Send a message of a client to the replica that waits for it; to all without ``replica``.
+        """Forward a client's message to ``replica``, which waits for it, or to all.
 
-        It is lost if that replica is gone, and with it the call that waits.
+        If that replica is gone, the message is lost, and with it the call.
         """
         channel = _CHANNEL if replica is None else f"{_CHANNEL}:{replica}"
         notice = self._notice(name, message)
         await self._attempt(partial(self._redis.publish, channel, notice))
 
     async def notices(self) -> AsyncIterator[Notice]:
-        """Yield what other replicas publish, for ever; while Redis fails that is lost."""
+        """Yield notices of other replicas forever; those sent while Redis fails are lost."""
         while True:
             try:
                 async with self._redis.pubsub() as channel:
@@ -162,7 +165,7 @@ class SharedSessions:
             await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:
-        """Drop the connections."""
+        """Close the connections."""
         await self._redis.connection_pool.disconnect()
 
     async def _load(self, names: Sequence[SessionName]) -> list[SharedState]:
@@ -179,7 +182,7 @@ class SharedSessions:
         ]
         pipeline = self._pipeline()
         for name, state in zip(names, states, strict=True):
-            if state.has_ended:  # it stays so though its client goes on trying
+            if state.has_ended:  # it stays ended even if its client keeps trying
                 self._end(pipeline, name)
             else:
                 self._use(pipeline, name)
@@ -187,7 +190,6 @@ class SharedSessions:
         return states
 
     async def _put(self, name: SessionName, field: bytes, value: bytes) -> Sequence[SessionName]:
-        """Publish one thing that a client has set; returns as ``set_log_level``."""
         keys, pipeline = _Keys(name.tenant_id), self._pipeline()
         pipeline.hset(keys.state(name), field, value)
         pipeline.pexpire(keys.state(name), self._idle_ms)
@@ -213,7 +215,6 @@ class SharedSessions:
         self._keep(pipeline, keys.ended, name)
 
     def _keep(self, pipeline: Pipeline, key: str, name: SessionName) -> None:
-        """Put a session into a set of its tenant as the newest, for as long as unused ones are."""
         pipeline.zadd(key, {name.nonce: unix_time()})
         pipeline.zremrangebyrank(key, 0, -1 - MAX_OF_TENANT)
         pipeline.pexpire(key, self._idle_ms)
@@ -226,7 +227,7 @@ class SharedSessions:
         return to_json({"from": self._replica, "session": session, "message": message})
 
     def _read_notice(self, data: object) -> Notice | None:
-        """Return a notice of another replica; None for our own, and for what is none."""
+        """Return a notice of another replica; None for our own and for invalid data."""
         try:
             match from_json(data if isinstance(data, bytes) else b""):
                 case {
@@ -241,7 +242,7 @@ class SharedSessions:
         return None
 
     async def _attempt(self, operation: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what an operation returns; None if Redis fails, now or a moment ago."""
+        """Return the result of an operation; None if Redis fails or failed within RETRY_S."""
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
         try:
@@ -262,7 +263,7 @@ class SharedSessions:
 
 
 async def _next_data(channel: PubSub) -> object:
-    """Return what is published next. Raises RedisError when Redis is no longer there."""
+    """Return the next published data. Raises RedisError if Redis does not answer a ping."""
     pinged = False
     while True:
         message = await channel.get_message(timeout=PING_S)
@@ -276,7 +277,7 @@ async def _next_data(channel: PubSub) -> object:
 
 
 class _Keys:
-    """The keys of what is known of a tenant's sessions; one node of a cluster has them all."""
+    """Redis keys of a tenant's sessions, all on one node of a cluster."""
 
     def __init__(self, tenant_id: str) -> None:
         self._prefix = f"{KEY_PREFIX}:sessions:{{{tenant_id}}}"
@@ -285,7 +286,7 @@ class _Keys:
         self.set = f"{self._prefix}:set"
 
     def state(self, name: SessionName) -> str:
-        """Return the key of what the client of a session has set."""
+        """Return the key of the client's settings of a session."""
         return f"{self._prefix}:{name.nonce.hex()}"
 
 

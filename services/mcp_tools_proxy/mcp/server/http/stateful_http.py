@@ -1,7 +1,7 @@
 """Streamable HTTP of the older eras: requests belong to sessions.
 
-A session is known by its id, which any replica with the key can read; see session_ids.py. What a
-client has open or has set in its session is held by the process that it asked.
+Any replica with the key can read a session id (session_ids.py). Open streams and settings of a
+session are in the process that received the request.
 """
 
 import asyncio
@@ -60,10 +60,10 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 SESSION_HEADER = b"mcp-session-id"
 
 PRIMING_VERSION = "2025-11-25"
-"""The version from which clients understand an event that has an id and no data."""
+"""The first version whose clients understand an event with an id and no data."""
 
 BATCH_VERSION = "2025-03-26"
-"""The only version of MCP with batches."""
+"""The only MCP version with batches."""
 
 _NO_BATCH = (
     f"a batch is received in a session of protocol version {BATCH_VERSION} only; "
@@ -71,18 +71,19 @@ _NO_BATCH = (
 )
 
 REQUEST_CANCELLED = -32800
-"""The code for a request that its client has cancelled: here a request ends with a response only.
-It is that of the Language Server Protocol, which MCP's SDKs use."""
+"""Error code for a request that its client has cancelled, as every request needs a response here.
+
+From the Language Server Protocol, and used by MCP's SDKs.
+"""
 
 MAX_CLIENT_NAMES = 10_000
-"""Sessions of which the name of the client is kept."""
+"""Sessions whose client name is kept."""
 
 _SETTING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Methods after which something of a session is kept."""
 
 
 class _RefusedRequest(Exception):
-    """A request that no session serves."""
+    """A request that belongs to no session."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -114,7 +115,7 @@ class StatefulHttp:
         self._client_names: dict[SessionName, str] = {}
 
     async def serve(self, request: HttpRequest) -> None:
-        """Serve one HTTP request. Raises ProxyError, ClientDisconnect."""
+        """Serve an HTTP request. Raises ProxyError, ClientDisconnect."""
         try:
             match request.method:
                 case "POST":
@@ -156,8 +157,8 @@ class StatefulHttp:
     async def _receive_batch(self, request: HttpRequest, batch: list[Any]) -> None:
         """Serve the messages of a batch, each as if it had come alone.
 
-        A batch that breaks a rule is refused before any of it runs: an error for one of two
-        requests with the same id would pass for the response to the other.
+        An invalid batch is refused before any message runs: an error for one of two requests with
+        the same id would look like the response to the other.
         """
         if not request.first_headers.get(SESSION_HEADER):
             raise InvalidRequest(_NO_BATCH)
@@ -176,7 +177,6 @@ class StatefulHttp:
     async def _answer_batch(
         self, live: LiveSession, request: HttpRequest, batch: list[Any]
     ) -> None:
-        """Run the requests at the same time; send their responses in order, or 202 without any."""
         stream = EventStream(request.send)
         notify = stream.notify if request.accepts_events else None
         answers: list[Json | asyncio.Task[Json]] = []
@@ -203,7 +203,6 @@ class StatefulHttp:
     async def _answer_part(
         self, live: LiveSession, request: HttpRequest, message: Json, notify: SendMessage | None
     ) -> Json:
-        """Return the response to a request of a batch; what refuses it is in the response."""
         try:
             if message["method"] in _SETTING:
                 return await self._set(live, request, message)
@@ -212,14 +211,13 @@ class StatefulHttp:
             return refused_request(message["id"], error)
 
     def _refuse(self, request: HttpRequest, message: str) -> JsonRpcError:
-        """Return the error for an invalid request, or for an invalid part of a batch; record it."""
         error = JsonRpcError(INVALID_REQUEST, message)
         facts = RequestFacts(route_of(request.scope), trace_id_from(None, request.headers))
         self._server.record_refusal(request.caller, error, facts)
         return error
 
     async def _initialize(self, request: HttpRequest, message: Json) -> None:
-        """Begin a session; one that the client may have is left alone."""
+        """Begin a session; an existing session of the client is not affected."""
         try:
             declared = Declared.read(message.get("params") or {})
         except JsonRpcError as error:
@@ -237,9 +235,8 @@ class StatefulHttp:
         await _respond(request, response, [(SESSION_HEADER, session_id)])
 
     async def _answer(self, live: LiveSession, request: HttpRequest, message: Json) -> None:
-        """Send the response to a request of a session."""
         if message["method"] in LIST_METHODS:
-            # one body: as an event of over 1 MiB the Python SDK 2.x would refuse the list
+            # one body: the Python SDK 2.x refuses an event of over 1 MiB
             await send_json(await _response_to(live, request, message), request.send, status=200)
             return
         if not request.accepts_events:
@@ -251,11 +248,9 @@ class StatefulHttp:
         await stream.complete(response)
 
     async def _answer_setting(self, live: LiveSession, request: HttpRequest, message: Json) -> None:
-        """Send the response to a request by which something of a session is set."""
         await _respond(request, await self._set(live, request, message))
 
     async def _set(self, live: LiveSession, request: HttpRequest, message: Json) -> Json:
-        """Return the response to a request by which something is set. Raises CapacityExceeded."""
         if message["method"] != "resources/unsubscribe":
             self._live.make_space_for(live)
         response = await _response_to(live, request, message)
@@ -264,7 +259,6 @@ class StatefulHttp:
         return response
 
     async def _get(self, request: HttpRequest) -> None:
-        """Serve the stream of a session."""
         if not request.accepts_events:
             raise _RefusedRequest(406, "Not Acceptable: Client must accept text/event-stream")
         (claims, record), caller = await self._session_of(request), request.caller
@@ -291,10 +285,10 @@ class StatefulHttp:
         await _send_empty(request.send, status=204)
 
     async def _session_of(self, request: HttpRequest) -> tuple[SessionClaims, SessionRecord]:
-        """Return what a session id says, and its session's record. Raises _RefusedRequest.
+        """Return the contents of a session id and the session's record. Raises _RefusedRequest.
 
-        The request gets the session's list options. If it names others, the session is unknown, as
-        it is at another path.
+        The request gets the session's list options. With other options, or at another path, the
+        session is unknown.
         """
         session_id = request.first_headers.get(SESSION_HEADER)
         if not session_id:
@@ -312,7 +306,7 @@ class StatefulHttp:
         return replace(claims, declared=declared), record
 
     def _remember_client(self, name: SessionName, client_name: str | None) -> None:
-        """Keep what a session's client calls itself, for records; its id has no space for that."""
+        """Store the client's name, for which session ids have too little space."""
         if client_name is not None:
             if len(self._client_names) >= MAX_CLIENT_NAMES:
                 del self._client_names[next(iter(self._client_names))]
@@ -320,7 +314,7 @@ class StatefulHttp:
 
 
 def _check_media_types(request: HttpRequest) -> None:
-    """Raise _RefusedRequest for a POST that is no JSON, or that does not accept JSON."""
+    """Raise _RefusedRequest for a POST that is not JSON or does not accept JSON."""
     content_type = request.first_headers.get(b"content-type", b"").strip(b" \t").lower()
     if not content_type.startswith(b"application/json"):
         raise _RefusedRequest(400, "Invalid Content-Type header")
@@ -329,7 +323,6 @@ def _check_media_types(request: HttpRequest) -> None:
 
 
 async def _respond(request: HttpRequest, response: Json, headers: Sequence[Header] = ()) -> None:
-    """Send the response that nothing comes before, as an event or as a body."""
     if request.accepts_events:
         await send_event(response, request.send, headers=headers)
     else:
@@ -339,7 +332,6 @@ async def _respond(request: HttpRequest, response: Json, headers: Sequence[Heade
 async def _response_to(
     live: LiveSession, request: HttpRequest, message: Json, send: SendMessage | None = None
 ) -> Json:
-    """Return the response to a request; to one that was cancelled an error that says so."""
     headers, options = request.headers, request.options
     try:
         return await live.handshake.answer(
@@ -350,7 +342,6 @@ async def _response_to(
 
 
 def _check_requests(batch: list[Any], live: LiveSession) -> None:
-    """Raise InvalidRequest for a batch that begins a session, and for ids that are not unique."""
     seen: set[str] = set()
     for content in batch:
         id_ = refusable_id(content)
@@ -365,7 +356,7 @@ def _check_requests(batch: list[Any], live: LiveSession) -> None:
 
 
 def _lists_seen(claims: SessionClaims, request: HttpRequest) -> str | None:
-    """Return the digest of the lists that the client of a new stream knows; None if unknown."""
+    """Return the digest of the lists that the client knows; None if unknown."""
     last_event = request.first_headers.get(b"last-event-id")
     if last_event is not None:
         return last_event.decode("latin-1")

@@ -1,7 +1,7 @@
-"""Streamable HTTP of MCP 2026-07-28: each message is one POST, and no session is kept.
+"""Streamable HTTP of MCP 2026-07-28: each message is one POST, without sessions.
 
-The response is one JSON body if it is the only message, else an event stream: that depends on the
-method and on ``_meta``, see ``wants_stream``.
+The response is a JSON body, or an event stream if other messages can precede it, depending on the
+method and ``_meta`` (see ``wants_stream``).
 """
 
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError, is_notification, request
 from mcp_tools_proxy.wire.mcp_protocol import HEADER_MISMATCH, INVALID_REQUEST
 
 BuildResponse = Callable[..., Awaitable[Json]]
-"""Returns the response to one request; ``send``, if given, sends notifications before it."""
+"""Returns the response to a request; ``send``, if given, sends notifications before it."""
 
 
 class StatelessHttp:
@@ -60,7 +60,7 @@ class StatelessHttp:
         self._limits = limits
 
     async def serve(self, request: HttpRequest) -> None:
-        """Serve one HTTP request. Raises ProxyError for its body, ClientDisconnect."""
+        """Serve an HTTP request. Raises ProxyError for its body, ClientDisconnect."""
         if request.method != "POST":
             await request.refuse_method("POST")
             return
@@ -101,7 +101,6 @@ class StatelessHttp:
             await send_json(await cancel_on_disconnect(receive, handle()), send)
 
     def _parse(self, content: Any, headers: PostHeaders, caller: Caller) -> StatelessRequest:
-        """Parse a request whose headers agree with its body. Raises JsonRpcError."""
         if headers.repeated is not None:
             raise JsonRpcError(
                 HEADER_MISMATCH,
@@ -113,7 +112,6 @@ class StatelessHttp:
 
 
 async def _respond_as_events(handle: BuildResponse, receive: Receive, send: Send) -> None:
-    """Send the response to a request, and before it the notifications. Raises ClientDisconnect."""
     stream = EventStream(send)
 
     async def respond() -> None:
@@ -125,7 +123,6 @@ async def _respond_as_events(handle: BuildResponse, receive: Receive, send: Send
 
 
 def _refuse_media_types(headers: PostHeaders, *, as_events: bool) -> Response | None:
-    """Return the response to a POST that is no JSON, or that accepts no response of ours."""
     content_type = headers.values.get("content-type", "")
     accept = headers.values.get("accept", "")
     if not content_type.lower().startswith("application/json"):
@@ -136,7 +133,7 @@ def _refuse_media_types(headers: PostHeaders, *, as_events: bool) -> Response | 
 
 
 async def _answer_no_request(content: object, headers: PostHeaders, request: HttpRequest) -> None:
-    """Answer a POST that is a notification, which has no effect in this era, or no message."""
+    """Answer a POST other than a request; notifications are ignored in this era."""
     try:
         _check_notification(content, headers.values.get("mcp-protocol-version", ""))
     except JsonRpcError as error:
@@ -146,7 +143,6 @@ async def _answer_no_request(content: object, headers: PostHeaders, request: Htt
 
 
 def _check_notification(content: object, version: str) -> None:
-    """Raise JsonRpcError unless ``content`` is a notification of a version that is served."""
     if not is_notification(content):
         text = "Body must be a single JSON-RPC request or notification object"
         raise JsonRpcError(INVALID_REQUEST, text)
