@@ -126,7 +126,7 @@ class NameDirectory:
         return {it.id: it.note for it in self._tokens_of(operator) if it.note}
 
     def manages(self, operator: Principal, token_id: str) -> bool:
-        """Return whether an operator may see a token of the file, which has no permission beyond
+        """Return whether an operator may see a token of the file: not one with rights beyond
         theirs.
         """
         return OperatorRight.TOKENS in operator.rights and any(

@@ -308,7 +308,8 @@ async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
 def page_status(error: ProxyError) -> int:
     """Return the HTTP status of an error page, always 4xx or 5xx.
 
-    The API reports some errors with status 200; htmx would replace the current page with these.
+    The API reports some errors with status 200; a page with that status would replace the current
+    content.
     """
     status = status_of(error).api
     if status >= HTTPStatus.BAD_REQUEST:

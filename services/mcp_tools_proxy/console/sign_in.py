@@ -85,7 +85,7 @@ class ConsoleSignIn:
         )
 
     async def by_token(self, request: Request) -> Response:
-        """Sign in with an operator's token."""
+        """Sign in with an operator's token or a user's JWT."""
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         token, wanted = form.text("token"), form.raw("wanted")
         if not token:

@@ -96,8 +96,7 @@ def reads_any_document(spec: ComponentSpec, charged: ChargedCall) -> bool:
     """Return whether a result depends on the caller's current access to documents.
 
     This applies to the gateway's own tools without a document argument: lists and searches. Their
-    results are never replayed for an idempotency key, because access may have changed, and
-    repeating them changes nothing. Access to a document named in a call is always checked.
+    results are never replayed for an idempotency key, because access may have changed.
     """
     return spec.server_id is None and charged.doc_id is None
 

@@ -112,8 +112,7 @@ class DefinitionGuard:
     ) -> Findings:
         """Mark definitions that changed again before they were accepted.
 
-        A definition that contains a date or port differs at each start of its server, so accepting
-        it has no effect.
+        A definition with a date or port differs at each start, so accepting it is useless.
         """
         known, self._offered = self._offered, {}
         items = []

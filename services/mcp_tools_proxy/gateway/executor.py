@@ -98,9 +98,9 @@ class Executor:
     """Executes the calls of all entries (contract §1, order of checks).
 
     ``on_start`` is called for each call to a downstream server after it is resolved; ``on_finish``
-    after every call, whatever its outcome. ``reserve_record`` reserves a place for the call's
-    record and returns whether it did; it may raise AuditUnavailable. ``sign_ins`` has the addresses
-    of sign-ins to servers, None without sign-in pages.
+    after every call. ``reserve_record`` reserves a place for the call's record and returns whether
+    it did; it may raise AuditUnavailable. ``sign_ins`` has the addresses of sign-ins to servers,
+    None without sign-in pages.
     """
 
     def __init__(

@@ -254,7 +254,6 @@ def _bare_names(offers: Offers, server_id: str, kind: Kind, name: str) -> Iterat
 
 
 def _invalid(server_id: str, offers: Offers) -> ServerUnavailable:
-    """Return the error of a call to a server whose entry is invalid."""
     status = offers.statuses().get(server_id)
     return ServerUnavailable(
         f"{offers.server_reason(server_id).text}; tell an operator",

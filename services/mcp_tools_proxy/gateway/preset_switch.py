@@ -98,8 +98,6 @@ class PresetPreview:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A registry with its inputs."""
-
     loaded: LoadedPreset
     config: ActiveConfig
     snapshots: Mapping[str, Snapshot]

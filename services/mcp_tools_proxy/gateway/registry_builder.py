@@ -176,7 +176,6 @@ def _instructions_by_agent(wanted: ActiveConfig) -> Iterator[tuple[str, OwnInstr
 
 
 def _shown(held_back: Iterable[HeldBack], scope: PresetScope) -> Iterator[DefinitionKey]:
-    """Yield the items that the preset would show."""
     for it in held_back:
         if scope.allows(it.kind, it.server_id, it.name):
             yield it.key

@@ -222,7 +222,6 @@ class RegistryPublisher:
 
     @property
     def _is_good(self) -> bool:
-        """Whether the last build succeeded and the files are valid."""
         return self.is_built and not self.config.problems
 
     def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:

@@ -1,7 +1,7 @@
 """Screens calls and definitions with the configured guards (contract §1).
 
-``screened_call`` screens the calls of all entries and components; without active guards it is not
-used. Definitions are screened when a registry is built.
+``screened_call`` screens calls if guards are active. Definitions are screened when a registry is
+built.
 """
 
 import asyncio
@@ -101,8 +101,7 @@ class _ScreenedClient:
     """The client of a call, which receives screened messages of the server.
 
     Refused progress and log messages are dropped; a refused request to the client (sampling,
-    elicitation, roots) fails at the server. The client's responses are not screened, because they
-    are sent by a person or model on the client's side to the server.
+    elicitation, roots) fails at the server. The client's responses are not screened.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Items in configuration files without a match: in presets, exclusions and bindings.
+"""Unmatched names in presets, exclusions and bindings.
 
 An exclusion or binding without a match (A-15) is usually a typo: the item to be hidden is visible,
-and the model chooses the argument to be bound. An item whose bound argument cannot be bound is
-hidden.
+and the model chooses the argument to be bound.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence

@@ -113,9 +113,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     The connection is closed if a request does not arrive in time, if a head, chunk size line or
     trailers exceed MAX_HEAD_BYTES or MAX_HEADERS, and if the client does not read. A request beyond
-    MAX_PENDING_REQUESTS closes it after the pending ones are answered. Trailers are dropped,
-    because httptools would append them to the headers, where they could change the tenant after its
-    check.
+    MAX_PENDING_REQUESTS closes it after the pending ones are answered. Trailers are dropped:
+    httptools would append them to the headers, and they could change the tenant after its check.
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
@@ -343,7 +342,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._block_bytes, self._offset = 0, end
 
     def _refuse(self, cause: BaseException | None) -> None:
-        """Refuse the request that stopped the parser; earlier requests are still answered."""
+        """Refuse the request that stopped the parser; answer earlier requests."""
         is_ours = isinstance(cause, _Refused)
         reason = str(cause) if is_ours else "it is not HTTP"
         is_waited_for = bool(self.pipeline) or self._is_serving_another
@@ -356,7 +355,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_serving_another(self) -> bool:
-        """Whether a request before the arriving one is pending."""
         if self._in_body or self.cycle is None:
             return False
         return not self.cycle.response_complete

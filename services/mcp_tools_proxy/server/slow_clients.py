@@ -87,8 +87,7 @@ class JoinedWrites:
     """Transport wrapper for the response to ``cycle`` that joins its head and body into one write.
 
     Two writes are two system calls and two packets, a tenth of a short call. Only a head with a
-    content length waits for its body, because a client can do nothing with such a head alone. The
-    head of a stream is written immediately.
+    content length waits for its body; the head of a stream is written immediately.
     """
 
     __slots__ = ("_cycle", "_head", "_transport")

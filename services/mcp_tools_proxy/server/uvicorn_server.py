@@ -1,7 +1,4 @@
-"""Runs the service with uvicorn on duplicated sockets, and stops it gracefully.
-
-Duplicates of the listening socket accept more connections per turn; they are drained at the end.
-"""
+"""Runs the service with uvicorn on duplicated sockets, and stops it gracefully."""
 
 import asyncio
 import ctypes
@@ -85,7 +82,6 @@ class GracefulServer(uvicorn.Server):
 
     The listener stays open, so that new calls receive SHUTTING_DOWN instead of a refused
     connection. Each further response closes its connection. A second signal stops immediately.
-    uvicorn calls ``on_tick`` ten times a second.
     """
 
     def __init__(
@@ -289,8 +285,8 @@ async def drain_listener(listener: socket.socket) -> None:
     """Wait until the event loop has accepted all established connections.
 
     Closing a listener resets connections that are not accepted, and their clients cannot know
-    whether a request was read. If the system allows it, new ones are kept out: their SYN is
-    dropped, the client's system repeats it after a second, and is then refused before sending data.
+    whether a request was read. If the system allows it, SYNs of new ones are dropped: the client's
+    system repeats them after a second, and is then refused before sending data.
     """
     drop_new_connections(listener)
     await asyncio.sleep(ACCEPT_S)

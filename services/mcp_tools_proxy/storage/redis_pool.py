@@ -17,7 +17,6 @@ NEVER_EVICTS = "noeviction"
 """The ``maxmemory-policy`` of a Redis that never drops keys."""
 
 CONNECT_TIMEOUT_S = 1.0
-"""Connection timeout in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

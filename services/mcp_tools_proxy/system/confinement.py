@@ -92,8 +92,8 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     """Confine a process that handles untrusted data: no network and no new processes.
 
     Other processes of its user cannot read its memory, and it can send signals only to itself. It
-    can read system libraries, Python, ``read`` and ``write``. Unsupported restrictions are skipped;
-    see ``missing_for``. Raises OSError.
+    can read system libraries, Python, ``read`` and ``write``. Unsupported restrictions
+    (``missing_for``) are skipped. Raises OSError.
     """
     if sys.platform != "linux":
         return

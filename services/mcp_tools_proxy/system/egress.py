@@ -1,8 +1,7 @@
 """Outgoing connections: address checks, TCP options and proxies.
 
 Without a proxy, addresses are checked when dialled (``checked_sockets``). A proxy resolves names,
-so the target is checked before each request. Otherwise the proxy could reach addresses that the
-gateway may not dial.
+so the target is checked before each request.
 """
 
 import asyncio
@@ -69,11 +68,6 @@ def timeout_sockets(unconfirmed_s: float) -> SocketFactory:
 
 
 def _sockets_with(options: Mapping[str, int]) -> SocketFactory:
-    """Return a factory of sockets with options by name.
-
-    Options that the platform lacks are omitted.
-    """
-
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
         opened = socket.socket(family, kind, protocol)

@@ -64,9 +64,9 @@ def restrict_files(
     Writable paths are readable. No path may contain a symbolic link, because a process that writes
     there could have created it to read all files at its next start. ``optional`` are further
     readable paths, through links as well; missing ones are skipped. ``programs`` are read through
-    links only if these resolve to an executable file. If the kernel supports it, signals and
-    abstract sockets cannot reach other processes. Other processes cannot be traced, and their
-    memory and environment cannot be read. Needs ``forbid_new_privileges``. Raises OSError.
+    links only if these resolve to an executable file. The process cannot trace others or read their
+    memory and environment and, if the kernel supports it, cannot reach them by signals and abstract
+    sockets. Needs ``forbid_new_privileges``. Raises OSError.
     """
     version = abi()
     known = ~sum(right for right, since in _SINCE.items() if version < since)

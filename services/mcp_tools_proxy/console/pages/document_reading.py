@@ -55,7 +55,7 @@ PART_CHARS = 8_000
 OUTLINE_ROWS = 60
 
 PICTURE_VIEWS = ("picture", "drawn")
-"""Views of a page: its image, and its image with the layout form."""
+"""Views of a page besides its text: the form that requests its image, and the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

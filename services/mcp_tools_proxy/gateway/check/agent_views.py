@@ -1,7 +1,4 @@
-"""Items visible to and hidden from agents, for ``check``.
-
-The data comes from a registry, so it matches a running gateway.
-"""
+"""Items visible to and hidden from agents, read from a registry like that of a running gateway."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -129,7 +126,6 @@ def _specs(registry: Registry) -> Iterator[ComponentSpec]:
 
 
 def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[VisibleItem]:
-    """Yield the items of MCP descriptors, named by ``key``."""
     for name in _names(listed, key):
         yield VisibleItem(kind=kind, name=name)
 

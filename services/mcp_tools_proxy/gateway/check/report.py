@@ -1,7 +1,4 @@
-"""The report of ``check``: files, servers, presets and agents.
-
-Data about agents comes from the registry that a gateway would build from the same files.
-"""
+"""The report of ``check``: files, servers, presets and agents."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -180,9 +177,8 @@ def build_report(
 ) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
-    ``require_agent`` is the setting. ``agent``, a name in the files, limits ``agents`` to this one
-    and adds ``agent_view``. With ``offline``, no server was tried and offers are unknown.
-    ``definitions`` are the results of the comparison with the lock.
+    ``agent`` limits ``agents`` to this one and adds ``agent_view``. With ``offline``, no server was
+    tried and offers are unknown. ``definitions`` are compared with the lock.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     servers = tuple(servers)

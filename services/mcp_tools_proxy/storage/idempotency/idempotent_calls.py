@@ -69,7 +69,6 @@ PAUSES = Backoff(first_s=0.05, longest_s=1.0)
 """Pauses between checks of a call made by another replica."""
 
 Work = Callable[[], Awaitable[Ok]]
-"""Makes a call."""
 
 
 class _CallsUnderKey:

@@ -1,7 +1,4 @@
-"""Records of calls with an idempotency key: the interface of stores, and a store in memory.
-
-Records in memory are visible to this process only and end with it.
-"""
+"""Records of calls with an idempotency key: the interface of stores, and a store in memory."""
 
 import asyncio
 import sys
@@ -56,9 +53,8 @@ class Record(NamedTuple):
 class RecordStore(ABC):
     """Keeps records for ``idempotency_ttl_s`` after the end of their call.
 
-    Records are never dropped earlier: an outcome without space is replaced by the
-    state UNKNOWN. After CLAIMED, the caller must call exactly one of ``keep``, ``release`` and
-    ``mark_unknown``.
+    An outcome without space is replaced by the state UNKNOWN; records are never dropped earlier.
+    After CLAIMED, the caller must call exactly one of ``keep``, ``release`` and ``mark_unknown``.
     """
 
     @abstractmethod
@@ -129,7 +125,7 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
 
 
 def _canonical(value: object) -> object:
-    if isinstance(value, str):  # the most frequent type
+    if isinstance(value, str):
         return value
     if isinstance(value, dict):
         return {key: _canonical(value[key]) for key in sorted(value)}
@@ -197,7 +193,7 @@ class _Kept:
 
 
 class MemoryRecordStore(RecordStore):
-    """Keeps records in memory, with ``max_bytes`` shared fairly among tenants.
+    """Keeps records of this process in memory, with ``max_bytes`` shared fairly among tenants.
 
     Calls without space for a record are refused before they are made. ``clock`` returns seconds.
     """

@@ -43,15 +43,13 @@ RENEW_S = 3.0
 """Seconds between two checks of Redis, which also renew leases."""
 
 LEASE_S = 10.0
-"""Duration of a lease in seconds."""
-
 RUNNING_TTL_S = 3600.0
-"""Seconds that the record of a running call lives without renewal. A replica that was frozen for
-longer than outcomes are kept continues its call.
+"""Minimum lifetime of a running call's record without renewal, in seconds. A replica that was
+frozen for longer than outcomes are kept continues its call.
 """
 
 RECORD_BYTES = 500
-"""Size of a record in Redis without its outcome (measured: 420)."""
+"""Size of a record without its outcome (measured: 420)."""
 
 DIGEST_BYTES = 32
 

@@ -150,7 +150,6 @@ class FileLogins:
 
     @asynccontextmanager
     async def _locked(self, path: Path, key: bytes, wait_s: float) -> AsyncIterator[None]:
-        """Hold the lock of a file."""
         held: list[int] = []
 
         async def attempt() -> bool:
@@ -193,7 +192,6 @@ class FileLogins:
         return present is not None and present.version == stored.version
 
     def _check_quota(self, quota: Quota, path: Path, stored: StoredLogin) -> None:
-        """Check the tenant's quota, under the folder's lock."""
         others, old = Usage(), Usage()
         for file in login_files(self._folder):
             if file != path and self._tenant_of(file) != stored.owner.tenant_id:

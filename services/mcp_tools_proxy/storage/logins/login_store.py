@@ -124,9 +124,8 @@ def sorted_owners(
 
 
 class LeaseQueue:
-    """Serializes lease attempts of one store by owner key.
-
-    Of each process, only one waiter per key polls the shared store.
+    """Serializes lease attempts by owner key: per process and key, one waiter polls the shared
+    store.
     """
 
     def __init__(self) -> None:
@@ -170,9 +169,8 @@ def _busy() -> LoginsUnavailable:
 def owner_text(owner: LoginOwner) -> str:
     """Return a unique text for an owner. Raises ValueError for an invalid owner.
 
-    A user without a tenant would be stored among the deployment's logins. The text is a JSON list;
-    UTF-8 preserves lone surrogates. Escaped, two of them would equal the character that they encode
-    together.
+    The text is a JSON list; UTF-8 preserves lone surrogates. Escaped, two of them would equal the
+    character that they encode together.
     """
     of_deployment = owner.login_for is LoginFor.DEPLOYMENT
     if of_deployment == bool(owner.tenant_id):

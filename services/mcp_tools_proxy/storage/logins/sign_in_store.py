@@ -1,4 +1,4 @@
-"""Interface of stores for unfinished sign-ins, record encryption, and a store in memory."""
+"""Stores of unfinished sign-ins: interface, record encryption, and a store in memory."""
 
 import hmac
 import time
