@@ -101,6 +101,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links 
 	$(BIN)/python -m docs.settings_table
 	$(BIN)/python -m docs.http_api
 	$(BIN)/python -m docs.command_line
+	$(BIN)/python -m docs.metrics_table
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 

@@ -252,7 +252,11 @@ class Metrics:
                 dropped_lines,  # of the process: its log starts before any metrics
             )
         )
-        self.build = Info("mcp_proxy_build", "Version of the gateway, and its Python.", registry=r)
+        self.build = Info(
+            "mcp_proxy_build",
+            "Always 1, with the versions of the gateway and of Python.",
+            registry=r,
+        )
         self.build.info({"version": VERSION, "python": platform.python_version()})
         self.call_totals = CallTotals(tenants)
         r.register(self.call_totals)
@@ -263,13 +267,15 @@ class Metrics:
         r.register(RefusalTotals(self.call_totals.calls_of_codes, self._requests_of_codes))
         self.idempotent_calls = Counter(
             "mcp_proxy_idempotent_calls",
-            "Calls with an idempotency key: first, replayed, or refused with a code.",
+            "Calls with an idempotency key: first, replayed, or refused with IDEMPOTENCY_CONFLICT, "
+            "OUTCOME_UNKNOWN or STATE_UNAVAILABLE.",
             ["result"], registry=r,
         )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
         self.event_loop_blocked = Histogram(
             "mcp_proxy_event_loop_blocked_seconds",
-            "Blocks of the event loop that took over 50 ms.",
+            "Blocks of the event loop over 50 ms, also by other processes on the CPU. Alert on a "
+            "rate of _sum over 0.1.",
             buckets=_BLOCKED_SECONDS, registry=r,
         )  # fmt: skip
         self.mcp_sessions = Gauge(
@@ -278,7 +284,8 @@ class Metrics:
             registry=r,
         )
         self.mcp_sessions_limit = Gauge(
-            "mcp_proxy_mcp_sessions_limit", "Maximum number of active MCP sessions.",
+            "mcp_proxy_mcp_sessions_limit",
+            "Maximum number of active MCP sessions, MCP_PROXY_MAX_SESSIONS.",
             registry=r,
         )  # fmt: skip
         self.mcp_streams = Gauge(
@@ -309,12 +316,13 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.limit_refusals = Counter(
-            "mcp_proxy_rate_limit_refusals", "Refused calls by the budget that refused them.",
+            "mcp_proxy_rate_limit_refusals",
+            "Calls refused by a budget of the settings or by a rule of limits.json.",
             ["budget"], registry=r,
         )  # fmt: skip
         self.tenant_limit_refusals = Counter(
             "mcp_proxy_tenant_rate_limit_refusals",
-            "Refused calls by tenant and by the budget that refused them.",
+            "Calls refused by a budget or by a rule of limits.json, by tenant.",
             ["tenant", "budget"], registry=r,
         )  # fmt: skip
         self.limit_store_up = Gauge(
@@ -323,23 +331,24 @@ class Metrics:
             registry=r,
         )
         self.limit_store_failures = Counter(
-            "mcp_proxy_rate_limit_store_failures", "Failures of the limit store.", registry=r
+            "mcp_proxy_rate_limit_store_failures", "Failed requests to the limit store.", registry=r
         )
         self.retrieval_requests = Counter(
-            "mcp_proxy_retrieval_requests", "Requests to Retrieval by outcome code.", ["code"],
-            registry=r,
+            "mcp_proxy_retrieval_requests",
+            "Requests to the Retrieval Service by outcome code. Alert on RETRIEVAL_UNAVAILABLE.",
+            ["code"], registry=r,
         )  # fmt: skip
         self.retrieval_seconds = Histogram(
-            "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=SECONDS,
-            registry=r,
+            "mcp_proxy_retrieval_seconds", "Time of one request to the Retrieval Service.",
+            buckets=SECONDS, registry=r,
         )  # fmt: skip
         self.embeddings_requests = Counter(
             "mcp_proxy_embeddings_requests",
-            "Embedding requests for a query or a document: ok or failed.",
+            "Requests for vectors of a query or a document: ok or failed. Alert on failed.",
             ["purpose", "outcome"], registry=r,
         )  # fmt: skip
         self.embeddings_seconds = Histogram(
-            "mcp_proxy_embeddings_seconds", "Time of one embedding request.", ["purpose"],
+            "mcp_proxy_embeddings_seconds", "Time of one request for vectors.", ["purpose"],
             buckets=SECONDS, registry=r,
         )  # fmt: skip
         self.documents_embedded = Counter(
@@ -361,14 +370,18 @@ class Metrics:
         )  # fmt: skip
         self.documents = Gauge("mcp_proxy_documents", "Documents served.", registry=r)
         self.document_cache_bytes = Gauge(
-            "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r
+            "mcp_proxy_document_cache_bytes",
+            "Memory of cached texts and search indexes, at most MCP_PROXY_DOCUMENTS_CACHE_BYTES "
+            "plus one document.",
+            registry=r,
         )
         self.document_cache_hits = FunctionCounter(
-            "mcp_proxy_document_cache_hits", "Document look-ups answered from memory."
+            "mcp_proxy_document_cache_hits", "Document look-ups in memory; two per search."
         )
         r.register(self.document_cache_hits)
         self.document_cache_misses = FunctionCounter(
-            "mcp_proxy_document_cache_misses", "Document look-ups that read the store."
+            "mcp_proxy_document_cache_misses",
+            "Document look-ups in the folder or database; two per search.",
         )
         r.register(self.document_cache_misses)
         self.document_errors = Gauge(
@@ -409,26 +422,31 @@ class Metrics:
         )  # fmt: skip
         self.server_sessions_ended = Counter(
             "mcp_proxy_server_sessions_ended",
-            "Sessions of tenants or users that ended, by reason.",
+            "Sessions of tenants or users that ended: idle, evicted (for another tenant or user) "
+            "or crashed (a bug of the gateway).",
             ["server", "reason"], registry=r,
         )  # fmt: skip
         self.server_suspended_calls = Counter(
             "mcp_proxy_server_suspended_calls",
-            "Times a call was suspended until its client came back with answers.",
+            "Calls of an older-era server that waited for answers of an MCP 2026-07-28 client.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_circuits_open = Gauge(
             "mcp_proxy_server_circuits_open",
-            "Tenants or users with an open circuit: their calls are refused.",
+            "Tenants, or users with isolation user, whose calls the circuit breaker refuses.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_output_mismatches = Counter(
             "mcp_proxy_server_output_mismatches",
-            "Results that did not match the outputSchema of their tool.",
+            "Results that do not match the outputSchema of their tool, with "
+            "MCP_PROXY_OUTPUT_SCHEMA_CHECK.",
             ["server"], registry=r,
         )  # fmt: skip
         self.readiness_ok = Gauge(
-            "mcp_proxy_readiness_ok", "1 while a check of /health/ready is ok, 0 while degraded.",
+            "mcp_proxy_readiness_ok",
+            "0 while a check of /health/ready is degraded, otherwise 1: documents (folder or "
+            "PostgreSQL), limit_store, idempotency (their Redis), audit, config, preset, agents, "
+            "definitions, retrieval, tokens or remote.",
             ["check"], registry=r,
         )  # fmt: skip
         self.audit_records_lost = FunctionCounter(
@@ -444,7 +462,7 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.config_problems = Gauge(
-            "mcp_proxy_config_problems", "Problems in the configuration files.", registry=r
+            "mcp_proxy_config_problems", "Errors in configuration files.", registry=r
         )
         self.spans_lost = Counter(
             "mcp_proxy_trace_spans_lost", "Spans that could not be exported.", registry=r
@@ -465,7 +483,8 @@ class Metrics:
         )  # fmt: skip
         self.guard_findings = Counter(
             "mcp_proxy_guard_findings",
-            "What guards found in definitions, arguments and results.",
+            "Findings of guards in a definition, arguments or a result. The action is flag, redact "
+            "or refuse.",
             ["guard", "place", "action"], registry=r,
         )  # fmt: skip
         self.preset_missing = Gauge(
