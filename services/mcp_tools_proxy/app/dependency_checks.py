@@ -18,7 +18,7 @@ ATTEMPT_S = 5.0
 """Seconds for an attempt."""
 
 _UNKNOWN = "check"
-"""The unknown tenant, user and document in the attempt at the Retrieval Service."""
+"""Tenant, user and document of an attempt; no Retrieval Service has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ def _unknown_origin(_scope: Scope) -> Origin:
 
 
 class CallerResolver:
-    """Resolves the callers of one entry; its parameters are the rules of that entry.
+    """Resolves the callers of one entry.
 
     ``default_tenant_id`` is the tenant of callers that name none and need no token. With
     ``admits_operators``, an operator's token without a tenant is a caller without a tenant;
@@ -257,7 +257,7 @@ _NAMES = {
 def read_authorization(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the value of ``Authorization``. Raises InvalidRequest for a repeated one.
 
-    For checks before ``read_headers``: no other header is parsed before the token is checked.
+    No other header is parsed before the token is checked.
     """
     values = [value for key, value in raw if key == _AUTHORIZATION_KEY]
     if len(values) > 1:

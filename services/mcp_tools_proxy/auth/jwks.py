@@ -52,7 +52,7 @@ class KeySet:
 
 
 def state_of(keys: KeySet, *, source: str, failure: str | None) -> Mapping[str, object]:
-    """Build the readiness check of keys from a ``source``; ``failure`` is that of the last read."""
+    """Build the readiness check of keys; ``failure`` is that of the last read."""
     return {
         "status": "degraded" if failure or not keys.count else "ok",
         "keys": keys.count,

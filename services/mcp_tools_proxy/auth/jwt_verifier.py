@@ -1,4 +1,4 @@
-"""Verifies JSON Web Tokens with the keys of their issuer."""
+"""Verifies JWTs with the keys of their issuer."""
 
 import hashlib
 from collections.abc import Callable, Mapping

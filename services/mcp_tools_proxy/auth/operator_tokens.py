@@ -68,7 +68,7 @@ class LocalTokens:
 
 
 class OperatorTokens:
-    """Tokens of operators that are valid in any ``auth_mode`` and belong to no tenant."""
+    """Tokens of operators, valid in any ``auth_mode``, without a tenant."""
 
     def __init__(self, admin: AdminToken | None = None, local: LocalTokens | None = None) -> None:
         self.admin = admin

@@ -1,7 +1,7 @@
 """Revoked tokens, kept for a while so that records can name their ids.
 
 A tokens file ``NAME`` has a file ``NAME.revoked`` beside it, with a JSON line for each removed
-token: its SHA-256 and tenant, without its rights.
+token: its id, SHA-256, tenant and time of revocation.
 """
 
 from collections.abc import Iterable, Mapping

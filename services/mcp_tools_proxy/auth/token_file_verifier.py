@@ -130,7 +130,7 @@ class TokenFileVerifier:
         await follow(self._path, self._read)
 
     def state(self) -> Mapping[str, object]:
-        """Return the state of the tokens, for readiness: counts and line numbers, no values."""
+        """Return the state of the tokens for readiness, without values."""
         now = self._clock()
         problems = self._line_problems()
         return {

@@ -123,7 +123,7 @@ def token_hash(text: str) -> str | None:
 
 
 def read_lines(data: bytes) -> ParsedTokens:
-    """Parse a tokens file; empty lines and lines that begin with ``#`` are skipped.
+    """Parse a tokens file, without empty lines and comments (``#``).
 
     An invalid line, or one that repeats an earlier token or id, is a problem instead of an entry.
     """

@@ -44,7 +44,7 @@ ErrorDetails = Annotated[
 
 
 class AnswerModel(BaseModel):
-    """What a response looks like: built from values of the domain, when it is first needed."""
+    """Base of answers: built from values of the domain, with a schema built on first use."""
 
     model_config = ConfigDict(defer_build=True, from_attributes=True, populate_by_name=True)
 

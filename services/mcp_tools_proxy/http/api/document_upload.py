@@ -37,7 +37,7 @@ MAX_UPLOADS_OF_TENANT = 24
 """Limit of a tenant, so that its slow uploads leave capacity for others."""
 
 LARGE_BYTES = 1_000_000
-"""Larger documents are read and written one at a time, as that takes three times their size."""
+"""Larger documents are read and written one at a time, as that takes three times the memory."""
 
 IMPORT_RETRY_S = 5
 

@@ -18,7 +18,7 @@ MAX_AGE_S = 7 * 24 * 3600
 """Seconds after which every session ends, so that records do not live forever."""
 
 MAX_KNOWN = 100_000
-"""Limit of recorded active and ended sessions, about 20 MB each; the oldest are dropped."""
+"""Limit of recorded active sessions (about 20 MB), and of ended ones; the oldest are dropped."""
 
 
 @dataclass(slots=True)
