@@ -1,5 +1,5 @@
-"""Domain types: frozen values, the error tree, and protocols that other packages implement.
+"""Domain types: frozen values, errors, and protocols that other packages implement.
 
-Standard library only, no I/O, nothing async of its own. Every package may import from here;
-nothing here imports from another package.
+Only the standard library, and no I/O. Every package can import from here; modules here import from
+no other package.
 """

@@ -1,6 +1,6 @@
-"""What audit records and explanations say: origins, checks, rules, versions of the registry.
+"""Vocabulary of audit records, explanations and metrics: origins, checks, rules, registry versions.
 
-Audit records, explanations and metrics name checks by these words (contract §1, order of checks).
+The names of checks follow contract §1, order of checks.
 """
 
 from collections.abc import Mapping
@@ -11,23 +11,22 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class Entry(StrEnum):
-    """The ways into the gateway."""
+    """The entry points of the gateway."""
 
     API = "api"
     """The HTTP API."""
     MCP = "mcp"
     """MCP over HTTP: streamable HTTP of both eras, and legacy HTTP+SSE."""
     CONSOLE = "console"
-    """A page of the console, which makes requests to the HTTP API in its user's name."""
+    """A console page, which sends requests to the HTTP API for its user."""
     STDIO = "stdio"
     CONNECTOR = "connector"
     """The outbound WebSocket connection to a remote backend."""
     INTERNAL = "internal"
-    """The gateway itself."""
 
 
 class Origin(NamedTuple):
-    """The entry of a request and its peer: an IP address, or what stands for one."""
+    """The entry point of a request, and its peer: an IP address or a name for one."""
 
     entry: Entry
     peer: str
@@ -37,21 +36,21 @@ UNKNOWN_ORIGIN = Origin(Entry.INTERNAL, "")
 
 
 class RegistryVersion(NamedTuple):
-    """The active preset, and the number of the registry among those of this process."""
+    """The active preset, and the registry's number in this process."""
 
     preset_id: str | None
     generation: int
 
 
 NO_REGISTRY = RegistryVersion(None, 0)
-"""Before the first one was published."""
+"""The version before the first registry is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """Where a rule stands: ``file`` is a configuration file's name, and ``path`` a JSON path in it.
+    """The location of a rule: a configuration file's name, and a JSON path in the file.
 
-    For a rule of the settings ``file`` is ``settings`` and ``path`` the variable.
+    For a rule of the settings, ``file`` is ``settings`` and ``path`` the variable's name.
     """
 
     file: str
@@ -59,58 +58,49 @@ class RuleSource:
 
     @property
     def as_json(self) -> dict[str, str]:
-        """The place as audit records and explanations show it."""
+        """The location as audit records and explanations show it."""
         return {"file": self.file, "path": self.path}
 
 
 DOCUMENT = "document"
-"""``RuleSource.file`` of a rule that a document has; the record's ``doc_id`` names it."""
+"""``RuleSource.file`` of a document's own rule; the record's ``doc_id`` names the document."""
 
 SETTINGS = "settings"
-"""``RuleSource.file`` of a rule that a setting makes."""
+"""``RuleSource.file`` of a rule that comes from a setting."""
 
 
 class Check(StrEnum):
-    """The checks of a request and of the call that it makes, in the order in which they happen."""
+    """The checks of a request and its call, in the order of execution."""
 
     AUTHENTICATION = "authentication"
-    """Who sends the request."""
     REQUEST = "request"
-    """Whether the request can be read, and its route exists."""
+    """Whether the request can be parsed and its route exists."""
     AUTHORIZATION = "authorization"
-    """Whether its sender may do what it says: another tenant, an operator's right, a page."""
+    """Whether the sender may make the request: another tenant, an operator's right, a page."""
     AUDIT = "audit"
-    """Whether a record of the call can be kept."""
     LIFECYCLE = "lifecycle"
-    """Whether this replica takes calls."""
+    """Whether this replica accepts calls."""
     AGENT = "agent"
-    """Whether the agent that it names, or does not name, has a profile."""
+    """Whether the agent profile exists, or is optional if the request names none."""
     VISIBILITY = "visibility"
-    """Whether the name is that of a component that the caller may use."""
+    """Whether the name belongs to a component that the caller may use."""
     ARGUMENTS = "arguments"
-    """Whether the arguments fit the schema and the limits of sizes."""
     BLOCKLIST = "blocklist"
-    """Whether an argument has a blocked word."""
+    """Whether an argument contains a blocked word."""
     DOCUMENT = "document"
-    """Whether the document is there for this caller, and has what the call names."""
+    """Whether the caller can see the document, and it contains the requested part."""
     IDEMPOTENCY = "idempotency"
-    """Whether the key stands for another call, or for one that is known already."""
+    """Whether the idempotency key belongs to another call, or to one already made."""
     BUDGET = "budget"
-    """Whether every budget that applies has something left."""
     GUARDS = "guards"
-    """Whether guards let the arguments pass, and the result."""
     RETRIEVAL = "retrieval"
-    """Whether the Retrieval Service answers."""
     SERVER = "server"
-    """Whether the downstream server answers."""
     RESULT = "result"
-    """Whether the result is within its limit."""
     OPERATION = "operation"
-    """Whether what an operator does can be done: versions, files, presets."""
+    """Whether an operator's action is possible: versions, files, presets."""
     CALLER = "caller"
-    """Whether the caller waits for the result."""
+    """Whether the caller still waits for the result."""
     GATEWAY = "gateway"
-    """A defect of the gateway itself."""
 
 
 CHECK_OF_CODE: Mapping[str, Check] = {
@@ -173,7 +163,7 @@ CHECK_OF_CODE: Mapping[str, Check] = {
     "CANCELLED": Check.CALLER,
     "INTERNAL_ERROR": Check.GATEWAY,
 }
-"""The check that refuses, or ends, a request with a code. Every code has one."""
+"""The check that refuses or ends a request with each code; complete."""
 
 
 def _setting(variable: str) -> RuleSource:
@@ -192,9 +182,9 @@ RULE_OF_CODE: Mapping[str, RuleSource] = {
     "RESULT_TOO_LARGE": _setting("MAX_RESULT_BYTES"),
     "PRESET_PINNED": _setting("PRESET"),
 }
-"""The rule behind a code that has one wherever it is raised; others are on the error itself."""
+"""The rule of each code that always has the same one; other errors carry their rule."""
 
 
 def rule_of(code: str, own: RuleSource | None) -> RuleSource | None:
-    """Return the rule that an error names itself, else the one of its code, if there is one."""
+    """Return the error's own rule, or the rule of its code; None if neither exists."""
     return RULE_OF_CODE.get(code) if own is None else own

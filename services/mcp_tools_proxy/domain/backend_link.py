@@ -1,17 +1,17 @@
-"""State of the connector's link to the remote backend, as health and ``/remote`` report it."""
+"""State of the connector's link to the remote backend, reported by health and ``/remote``."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class RemoteState(Enum):
-    """Whether the connector dials, is connected, waits to retry, or needs another token."""
+    """State of the connector."""
 
     CONNECTING = "connecting"
     ONLINE = "online"
     OFFLINE = "offline"
     UNAUTHORIZED = "unauthorized"
-    """The backend refused the token; the connector does not dial until the token changes."""
+    """The backend refused the token. The connector does not dial until the token changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,20 +20,19 @@ class RemoteStatus:
 
     state: RemoteState
     since: str
-    """When the connector entered ``state``, as RFC 3339."""
+    """Start of the current ``state``, as RFC 3339."""
     server_identifier: str
     backend: str
-    """The backend's scheme, host and port; never the whole URL, which may hold a secret."""
+    """Scheme, host and port of the backend; never the whole URL, which can hold a secret."""
     last_error: str | None
-    """Why the last link was lost or could not be opened; None once a link is up."""
+    """The reason for the last failure; None after a successful connection."""
     attempts: int
-    """Connection attempts since a link was last up."""
+    """Connection attempts since the last open link."""
     next_attempt_s: float | None
-    """Seconds until the next dial, None while none is planned."""
+    """Seconds until the next dial; None if none is planned."""
     links: int
-    """Links opened since the start."""
     sessions: int
     open_requests: int
-    """The backend's requests without a response yet, ``subscriptions/listen`` streams included."""
+    """Unanswered requests of the backend, including ``subscriptions/listen`` streams."""
     waiting_bytes: int
     """Bytes queued in the outbox."""

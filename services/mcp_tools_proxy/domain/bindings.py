@@ -1,6 +1,6 @@
-"""What the configuration changes in the items of servers: bound arguments, and overrides.
+"""Configured changes of servers' items: bound arguments and overrides.
 
-Bound arguments are filled in by the gateway, so that no model chooses them.
+The gateway fills in bound arguments; models cannot choose them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject
 
 Path = tuple[str, ...]
-"""The names that lead from the arguments to a property."""
+"""Property names on the path from the arguments to a nested property."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,20 +23,20 @@ class Binding:
 
     @property
     def text(self) -> str:
-        """The path as configuration files spell it: a dot in a name is ``\\.``."""
+        """The path as configuration files write it: a dot in a name is ``\\.``."""
         return ".".join(name.replace("\\", "\\\\").replace(".", "\\.") for name in self.path)
 
     @property
     def constant(self) -> object:
-        """The value, None for one that depends on the caller; null is never bound."""
+        """The value; None if it depends on the caller (null is never bound)."""
         return None if isinstance(self.value, CallerTemplate) else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBindings:
-    """The ``bind`` of a server's entry.
+    """The ``bind`` section of a server's entry.
 
-    With ``required`` a tool or prompt without one of the properties is not offered.
+    With ``required``, tools and prompts that lack one of the properties are not offered.
     """
 
     bindings: tuple[Binding, ...] = ()
@@ -44,14 +44,14 @@ class ServerBindings:
 
 
 AgentBindings = Mapping[str, tuple[Binding, ...]]
-"""The ``bind`` of an agent's profile, by the tool's full name; constants only."""
+"""The ``bind`` section of an agent's profile, by the tool's full name; constants only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """The fields that a preset replaces; None for one that stays the server's.
+    """The fields that a preset replaces; None keeps the server's value.
 
-    ``name`` is one more name of the item: it is found by its own as well.
+    ``name`` is an additional name: the item is also found by its original name.
     """
 
     name: str | None = None
@@ -59,14 +59,14 @@ class Overrides:
     description: str | None = None
 
     def applied_to(self, descriptor: JsonObject) -> JsonObject:
-        """Return a descriptor with the title and description; its name is the server's still."""
+        """Return a copy with this title and description; the name is unchanged."""
         shown = dict(descriptor)
         if self.description is not None:
             shown["description"] = self.description
         if self.title is not None:
             shown["title"] = self.title
             annotations = cast("JsonObject", descriptor.get("annotations") or {})
-            if "title" in annotations:  # clients before 2025-06-18 show that one
+            if "title" in annotations:  # clients before 2025-06-18 show this title
                 shown["annotations"] = {**annotations, "title": self.title}
         return shown
 

@@ -1,4 +1,4 @@
-"""What budgets are charged for, the rules of limits.json, and what a caller sees of a budget."""
+"""Budgets: rules of limits.json, the attributes they match, and the status shown to callers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ Unit = Literal["calls", "tokens"]
 
 
 class ChargedCall(NamedTuple):
-    """All of a call that rules of budgets match; its fields are those of ``CallField``.
+    """The attributes of a call that budget rules match; the fields are those of ``CallField``.
 
-    ``user_id`` is empty where the user is unknown. ``tool`` is the name in lists, with the server's
-    id in front; None for a prompt or a resource. ``server_id`` is None for what is no server's,
-    ``doc_id`` for a call that names no document.
+    ``user_id`` is empty if the user is unknown. ``tool`` is the qualified name (with the server's
+    id), None for a prompt or a resource. A local component has ``server_id`` None, and a call
+    without a document has ``doc_id`` None.
     """
 
     tenant_id: str
@@ -27,9 +27,9 @@ class ChargedCall(NamedTuple):
 
 
 class CallField(StrEnum):
-    """The fields of a call by which a rule of limits.json matches, and counts apart.
+    """The fields of a call that a rule of limits.json can match, or count separately.
 
-    They are in the order of ``ChargedCall``.
+    The order is that of ``ChargedCall``.
     """
 
     TENANT = "tenant"
@@ -42,10 +42,10 @@ class CallField(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRule:
-    """One rule of limits.json: a budget for the calls that ``match``; 0 is no limit of that unit.
+    """One rule of limits.json: a budget for matching calls; 0 means unlimited.
 
-    Each field of ``match`` has the values that it may have. For each value of the fields in
-    ``each`` the rule counts apart.
+    ``match`` maps fields to their accepted values. The rule has a separate count for each value of
+    the fields in ``each``.
     """
 
     name: str
@@ -58,36 +58,36 @@ class LimitRule:
 
     @property
     def is_of_documents(self) -> bool:
-        """Whether the rule concerns only calls that name a document."""
+        """Whether the rule applies only to calls that name a document."""
         return CallField.DOCUMENT in self.match or CallField.DOCUMENT in self.each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRules:
-    """Contents of ``limits.json``; the default stands for a missing file."""
+    """Contents of ``limits.json``; the default represents a missing file."""
 
     rules: tuple[LimitRule, ...] = ()
 
 
 class BudgetStatus(NamedTuple):
-    """What is left of the budget that has the smallest share left, once a call was charged to it.
+    """Status after a call of the charged budget with the smallest remaining share.
 
-    A rule may limit calls and tokens: then both remain. The other fields describe the one of the
-    two that has the smaller share left.
+    If a rule limits both calls and tokens, both remainders are set. The other fields describe the
+    one with the smaller share.
     """
 
     name: str
     remaining_calls: int | None
     remaining_tokens: int | None
     reset_s: int
-    """Whole seconds until all of the budget is there again; 0 if nothing was charged to it."""
+    """Whole seconds until the budget is full again; 0 if nothing was charged to it."""
     unit: Unit
     limit: int
     window_s: int
 
     @property
     def remaining(self) -> int:
-        """What is left of ``limit``."""
+        """The remaining part of ``limit``."""
         left = self.remaining_calls if self.unit == "calls" else self.remaining_tokens
         return left or 0
 

@@ -1,17 +1,17 @@
-"""The errors of calls that name what is not there, or lack what a server needs to know."""
+"""Errors of calls: missing documents, refusals by guards, missing identity or credentials."""
 
 from mcp_tools_proxy.domain.proxy_error import ProxyError
 
 
 class DocumentRefused(ProxyError):
-    """What a call names of documents is not there for the caller, whatever the reason.
+    """The caller cannot see the requested document or part, for any reason.
 
-    Such a call is charged to the tenant's budgets, and not to the document's.
+    Such a call is charged to the tenant's budgets, but not to the document's.
     """
 
     nothing_ran = True
     is_unbound = False
-    """The caller may use other documents only: by its request, its token or its agent's profile."""
+    """Whether the request, token or agent profile limits the caller to other documents."""
 
 
 class AccessDenied(DocumentRefused):
@@ -21,19 +21,19 @@ class AccessDenied(DocumentRefused):
 
 
 class DocumentNotFound(DocumentRefused):
-    """No document of this id is visible to the tenant."""
+    """No document with this id is visible to the tenant."""
 
     code = "DOCUMENT_NOT_FOUND"
 
 
 class VersionNotKept(DocumentRefused):
-    """The document is there, but not in the version that a call names; ``details`` has its own."""
+    """The document exists in another version than requested; ``details`` has the current one."""
 
     code = "VERSION_GONE"
 
 
 class SectionNotFound(ProxyError):
-    """The document has no such section."""
+    """The document does not contain this section."""
 
     code = "SECTION_NOT_FOUND"
 
@@ -45,19 +45,19 @@ class PagesNotFound(ProxyError):
 
 
 class ChunkNotFound(ProxyError):
-    """The Retrieval Service has no such anchor chunk."""
+    """The Retrieval Service does not know the anchor chunk."""
 
     code = "CHUNK_NOT_FOUND"
 
 
 class PageImageUnavailable(ProxyError):
-    """A page cannot be shown as an image: no PDF of the document is kept, or it cannot be drawn."""
+    """A page cannot be shown as an image: the document's PDF is not kept, or cannot be rendered."""
 
     code = "PAGE_IMAGE_UNAVAILABLE"
 
 
 class GuardRefused(ProxyError):
-    """A guard that refuses found something in the arguments or in the result: ``details``."""
+    """A guard refused the arguments or the result; ``details`` describes the findings."""
 
     code = "GUARD_REFUSED"
 
@@ -69,26 +69,26 @@ class IdentityRequired(ProxyError):
 
 
 class CredentialsMissing(ProxyError):
-    """There is no secret for this caller; ``reason`` has its path, for operators only."""
+    """The secret for this caller is missing; ``reason`` has its path, for operators only."""
 
     code = "CREDENTIALS_MISSING"
 
 
 class LoginRequired(ProxyError):
-    """Somebody has to sign in to the server first; ``details.url`` is where, if there is a page."""
+    """A login to the server is required; ``details.url`` is the sign-in page, if one exists."""
 
     code = "LOGIN_REQUIRED"
     nothing_ran = True
 
     @property
     def as_text(self) -> str:
-        """The error as a model reads it, with the address that it shows the user."""
+        """The error as a model reads it, with the URL to show the user."""
         url = (self.details or {}).get("url")
         return super().as_text if url is None else f"{super().as_text}: {url}"
 
 
 class CredentialsInsufficient(ProxyError):
-    """The server, or its issuer, does not accept what the gateway has for this caller."""
+    """The server or its issuer does not accept the gateway's credentials for this caller."""
 
     code = "CREDENTIALS_INSUFFICIENT"
     nothing_ran = True

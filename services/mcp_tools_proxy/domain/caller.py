@@ -11,23 +11,23 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import CallerJwt
 
 NO_TENANT = ""
-"""``tenant_id`` of a caller without a tenant: it owns no documents, and no request can name it."""
+"""``tenant_id`` of a caller without a tenant: it owns no documents, and requests cannot name it."""
 
 ANY_TENANT = "-"
-"""``tenant_id`` for a list that is the same for every tenant."""
+"""``tenant_id`` for a list that is the same for all tenants."""
 
 
 def narrow_documents(
     one: frozenset[str] | None, other: frozenset[str] | None
 ) -> frozenset[str] | None:
-    """Return the documents that both sets have; None is every document."""
+    """Return the intersection; None represents all documents."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
 class Kind(StrEnum):
-    """The three kinds of component that MCP knows."""
+    """The kinds of component in MCP."""
 
     TOOL = "tool"
     PROMPT = "prompt"
@@ -36,22 +36,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """An operator who makes a call as somebody else: no server is given anything of that one."""
+    """An operator who makes a call as another user; servers receive none of that user's data."""
 
     reads_documents: bool
-    """Whether the operator may read the documents of that tenant."""
+    """Whether the operator may read the tenant's documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The tenant (owner of data and budgets) and the user a call is made for.
+    """The tenant (owner of data and budgets) and the user of a call.
 
-    ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
-    A caller with ``NO_TENANT`` is not offered components that need one; an unknown ``user_id`` is
-    empty. ``token_log_fields`` identify the verified token in records, empty without one, and
-    ``origin`` is where the request came from. ``documents`` are the only ones of its tenant that
-    the caller may use, None for no such limit; each request of a session may have others. Equality
-    and hashes leave these out. With ``stand_in`` the token is an operator's, who is not the user.
+    ``agent`` names the agent profile that restricts the caller; None means no agent. Callers with
+    ``NO_TENANT`` are not offered components that need a tenant; ``user_id`` is empty if unknown.
+    ``token_log_fields`` identify the verified token in records, empty without a token.
+    ``documents`` are the only documents of the tenant that the caller may use, None for all; they
+    can differ between requests of a session. Equality and hashes ignore these fields and
+    ``origin``. With ``stand_in``, the token belongs to an operator and not to the user.
     """
 
     tenant_id: str
@@ -62,31 +62,31 @@ class Caller:
     origin: Origin = field(default=UNKNOWN_ORIGIN, compare=False)
     documents: frozenset[str] | None = field(default=None, compare=False)
     jwt: CallerJwt | None = field(default=None, compare=False, repr=False)
-    """What proves tenant and user in this very request; None where they were only said."""
+    """The JWT that proves tenant and user in this request; None if they were only asserted."""
     jwt_claims: str = field(default="", compare=False, repr=False)
-    """Digest of the JWT's claims, the same for a renewed JWT; empty without a JWT.
+    """Digest of the JWT's claims, equal for a renewed JWT; empty without a JWT.
 
-    A token that the JWT is exchanged for has the rights of these claims: one that was kept by
-    tenant and user alone gave a JWT of fewer roles what one of more had got.
+    A token obtained in exchange for the JWT has the rights of these claims. A cache keyed only by
+    tenant and user gave a JWT with fewer roles the token of one with more.
     """
     stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputResponses:
-    """The input of a call that is sent again after an ``input_required`` result."""
+    """The input of a call that is repeated after an ``input_required`` result."""
 
     responses: Mapping[str, object]
-    """The client's responses, under the keys of the server's ``inputRequests``."""
+    """The client's responses, keyed as in the server's ``inputRequests``."""
     state: str | None = None
     """The server's ``requestState``, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request to use one component, as received: ``arguments`` is unchecked JSON.
+    """A request to use one component, as received: ``arguments`` is unchecked JSON.
 
-    ``name`` is a tool's or prompt's name as the caller spells it, or a resource's URI.
+    ``name`` is a tool's or prompt's name as the caller writes it, or a resource's URI.
     """
 
     name: str
@@ -95,22 +95,23 @@ class Call:
     kind: Kind = Kind.TOOL
     arguments: Mapping[str, object] = field(default_factory=dict)
     filled_in: tuple[tuple[str, ...], ...] = ()
-    """The paths of the arguments that the gateway filled in, and no caller chose."""
+    """The paths of the arguments that the gateway filled in."""
     trace_context: Mapping[str, str] = field(default_factory=dict)
     """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), forwarded."""
     meta: Mapping[str, object] = field(default_factory=dict)
     """The request's ``_meta``; keys that MCP does not reserve are forwarded (W-12)."""
     client: Client = NULL_CLIENT
     route: str = ""
-    """The route of the HTTP API, or the method of MCP, by which it came; for its record."""
+    """The route of the HTTP API or the MCP method; for the audit record."""
     client_name: str | None = None
-    """What an MCP client calls itself; for the call's record."""
+    """The MCP client's self-reported name; for the audit record."""
     input_responses: InputResponses | None = None
     sources: bool | None = None
-    """Whether an answer of a document tool has sources; None for what profile or setting say."""
+    """Whether answers of document tools include sources; None for the profile's or global
+    setting."""
     idempotency_key: str | None = None
-    """The same call of the same caller under this key has the same outcome, and is made once."""
+    """Calls of one caller with the same key are executed once and have the same outcome."""
     waited_s: float = 0.0
-    """Seconds spent waiting for a server's first connection; they count towards the time-out."""
+    """Seconds spent waiting for a server's first connection; they count towards the timeout."""
     refusal: ProxyError | None = None
-    """Why the arguments cannot be read; raised where they would be checked."""
+    """Why the arguments cannot be read; raised when they would be checked."""

@@ -1,4 +1,4 @@
-"""Texts of mcp.json with parts of the caller: ``${caller.tenant_id}``, ``${secret:PATH}``.
+"""Texts of mcp.json with placeholders: ``${caller.tenant_id}``, ``${secret:PATH}``.
 
 Parsed when the file is loaded, filled in for each session or request.
 """
@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class CallerPart(Enum):
-    """A part of the caller that a text may name, as ``${caller.…}``; no str: a text is another."""
+    """A part of the caller in a text, ``${caller.…}``; not a str, to differ from literal text."""
 
     TENANT_ID = "tenant_id"
     USER_ID = "user_id"
@@ -20,14 +20,14 @@ class CallerPart(Enum):
     ROLES = "roles"
 
     def of(self, caller: Caller | None) -> str:
-        """Return this part of a caller; several roles are joined by commas.
+        """Return this part of a caller; roles are joined by commas.
 
-        Raises as ``values_of``; having no roles is no lack.
+        Raises the same errors as ``values_of``; an empty list of roles is valid.
         """
         return ",".join(self.values_of(caller))
 
     def is_known_of(self, caller: Caller | None) -> bool:
-        """Return whether a server may be given this part; none is known of no caller."""
+        """Return whether this part is known and may be sent to a server."""
         try:
             self.values_of(caller)
         except (IdentityRequired, CredentialsMissing):
@@ -37,8 +37,8 @@ class CallerPart(Enum):
     def values_of(self, caller: Caller | None) -> tuple[str, ...]:
         """Return the values of this part: one, or any number of roles.
 
-        Raises IdentityRequired if the caller lacks it, and CredentialsMissing for an operator who
-        stands in for the caller: a server would take the operator for that one.
+        Raises IdentityRequired if the caller lacks it. Raises CredentialsMissing for an operator
+        who acts as the caller, because a server would take the operator for that caller.
         """
         if caller is not None:
             if caller.stand_in is not None:
@@ -69,33 +69,33 @@ _NAMES = {
 }
 
 Encode = Callable[[str], str]
-"""Encodes a caller's value for the place where it goes, so that it is one value there."""
+"""Encodes a caller's value for its position, so that it remains a single value there."""
 
 ReadSecret = Callable[[str], str | None]
-"""Returns the secret at a path below the folder of secrets; None if there is none."""
+"""Returns the secret at a path below the secrets folder; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretPath:
-    """``${secret:PATH}``; each part of the caller in it is one segment of the path, or within."""
+    """``${secret:PATH}``; parts of the caller in it stay within one segment of the path."""
 
     parts: tuple[str | CallerPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CallerTemplate:
-    """A text with parts of the caller, or with secrets; a text without either is a plain str."""
+    """A text with parts of the caller or secrets; a text without either is a plain str."""
 
     parts: tuple[str | CallerPart | SecretPath, ...]
 
     @property
     def caller_parts(self) -> frozenset[CallerPart]:
-        """The parts of the caller that it needs, those in paths of secrets included."""
+        """The required parts of the caller, including those in paths of secrets."""
         return frozenset(_caller_parts(self.parts))
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is one part of the caller, or one secret, and nothing beside it."""
+        """Whether the text is exactly one part of the caller or one secret."""
         return len(self.parts) == 1
 
     @property
@@ -109,7 +109,7 @@ class CallerTemplate:
         """Return the text for a caller.
 
         ``segment`` encodes a caller's value as one segment of a secret's path. Raises
-        IdentityRequired, and CredentialsMissing, whose ``reason`` alone has the path.
+        IdentityRequired and CredentialsMissing; only the latter's ``reason`` contains the path.
         """
         texts = []
         for part in self.parts:
@@ -128,7 +128,7 @@ class CallerTemplate:
 
 
 def credentials_missing(reason: str) -> CredentialsMissing:
-    """Build the error of a secret that cannot be used; the reason is for operators only."""
+    """Build the error for an unusable secret; only operators see the reason."""
     return CredentialsMissing(
         "the gateway has no credentials for this caller on this server; do not try again: tell "
         "the user, or an operator",
@@ -137,7 +137,7 @@ def credentials_missing(reason: str) -> CredentialsMissing:
 
 
 def withheld_from_stand_in(what: str) -> CredentialsMissing:
-    """Build the error of an operator whose call would need what a server is given of the user."""
+    """Build the error for an operator's call that would send the user's data to a server."""
     return CredentialsMissing(
         "the server receives the caller's data, which is never sent when an operator acts for "
         "the user; the user has to make this call",
@@ -146,7 +146,7 @@ def withheld_from_stand_in(what: str) -> CredentialsMissing:
 
 
 def _encoded(part: CallerPart, caller: Caller | None, encode: Encode) -> str:
-    """Encode each role by itself: the role ``a,b`` is not the roles ``a`` and ``b``."""
+    """Encode each role separately: the role ``a,b`` differs from the roles ``a`` and ``b``."""
     return ",".join(map(encode, part.values_of(caller)))
 
 

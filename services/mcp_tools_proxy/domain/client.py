@@ -1,6 +1,6 @@
-"""The MCP client behind a call: where the call's notifications and server requests go.
+"""The MCP client of a call: target of the call's notifications and of the server's requests.
 
-Whether a request of the call was sent to a server is known here as well.
+The module also records whether a request of the call was sent to a server.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class ClientRequestFailed(Exception):
 class Client(Protocol):
     """The client that waits for a call's result, and its channel for messages until then.
 
-    Notifications and requests are MCP's: a method, and params as on the wire.
+    Notifications and requests have MCP's methods and params.
     """
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """Its capabilities, as declared: ``{"elicitation": {"form": {}}, "sampling": {}}``."""
+        """The declared capabilities: ``{"elicitation": {"form": {}}, "sampling": {}}``."""
         ...
 
     @property
@@ -37,10 +37,10 @@ class Client(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """The least level of log messages that the client requested, e.g. ``info``; None for none.
+        """The requested minimum level of log messages, e.g. ``info``; None for none.
 
-        Servers of MCP 2026-07-28 keep to it. Older servers send any level, so implementations of
-        ``notify`` drop what is below the level.
+        Servers of MCP 2026-07-28 respect it. Older servers send all levels, so implementations of
+        ``notify`` drop messages below the level.
         """
         ...
 
@@ -48,29 +48,30 @@ class Client(Protocol):
     def supports_input_required(self) -> bool:
         """Whether the client understands an ``input_required`` result.
 
-        Such a client (MCP 2026-07-28) calls again with its responses; any other one is sent each
-        request through ``request``.
+        Such a client (MCP 2026-07-28) repeats the call with its responses. Other clients receive
+        each request through ``request``.
         """
         ...
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Send a progress notification or a log message of this call; drop it if that fails.
+        """Send a progress notification or log message of this call; drop it on failure.
 
-        ``notifications/progress`` comes without its token: each client has its own. Never raises.
+        ``notifications/progress`` comes without a token, because each client has its own. Never
+        raises.
         """
         ...
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Send ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
-        Returns the raw result. Raises ClientRequestFailed when the client cannot be reached or
+        Returns the raw result. Raises ClientRequestFailed if the client cannot be reached or
         answers with an error.
         """
         ...
 
 
 class NullClient:
-    """The client of a call whose caller only waits for the result, e.g. over the HTTP API."""
+    """The client of a call that only receives the result, e.g. over the HTTP API."""
 
     capabilities: Mapping[str, object] = {}
     wants_progress = False
@@ -81,7 +82,7 @@ class NullClient:
         """Drop the notification."""
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise ClientRequestFailed: there is no client to send the request to."""
+        """Raise ClientRequestFailed, because this client cannot receive requests."""
         raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked for input")
 
 
@@ -89,14 +90,14 @@ NULL_CLIENT = NullClient()
 
 
 class CapacityExceeded(ProxyError):
-    """More sessions, streams, open requests or unread messages of MCP clients than there may be."""
+    """A limit on MCP clients' sessions, streams, open requests or unread messages is reached."""
 
     code = "NO_ROOM"
     retryable = True
 
 
 class Sending:
-    """What is noted of one call; tasks that a call begins share it."""
+    """Records whether a call was sent; shared by the tasks of the call."""
 
     __slots__ = ("was_sent",)
 
@@ -108,14 +109,14 @@ _CURRENT: ContextVar[Sending | None] = ContextVar("sending", default=None)
 
 
 def begin_sending() -> Sending:
-    """Begin to note what is sent for the call of this task."""
+    """Start recording for the call of this task."""
     sending = Sending()
     _CURRENT.set(sending)
     return sending
 
 
 def note_sent() -> None:
-    """Note that a request of the present call goes to its server."""
+    """Record that a request of the current call is sent to its server."""
     sending = _CURRENT.get()
     if sending is not None:
         sending.was_sent = True

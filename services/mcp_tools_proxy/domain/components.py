@@ -1,6 +1,6 @@
 """Components: the tools, prompts and resources that callers list and use by name.
 
-A ``…Spec`` is the frozen description that lists show; a component also does the work.
+A ``…Spec`` is the frozen description shown in lists; a component also executes calls.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,17 +14,17 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 JsonObject = Mapping[str, object]
 
 DOCUMENT_ARGUMENT = "doc_id"
-"""The argument that names a document; a tool that has it has a budget for each value (T-08)."""
+"""The argument that names a document; tools with it have a budget for each value (T-08)."""
 
 
 MAX_MODEL_NAME_CHARS = 64
-"""Longest name of a tool that model APIs take."""
+"""Maximum length of a tool's name in model APIs."""
 
 
 class ToolNameStyle(StrEnum):
-    """The form of downstream tools' names in lists; local tools keep their names in every style.
+    """The form of downstream tools' names in lists: ``server:tool``, the alias, or the bare name.
 
-    ``server:tool``, the alias, or the bare name on the server.
+    Local tools have the same name in all styles.
     """
 
     SERVER = "server"
@@ -36,9 +36,9 @@ class ToolNameStyle(StrEnum):
 class Result:
     """The outcome of one call: ``value`` is a JSON object, ``tokens`` its cost (contract §2).
 
-    ``max_bytes`` bounds its size as JSON; None means the gateway's own limit. With
-    ``input_required`` the call has not ended: ``value`` is MCP's InputRequiredResult as the server
-    sent it. Only a call whose client ``supports_input_required`` gets one.
+    ``max_bytes`` limits its size as JSON; None means the gateway's own limit. With
+    ``input_required`` the call is unfinished: ``value`` is the server's InputRequiredResult. Only
+    clients with ``supports_input_required`` receive one.
     """
 
     value: JsonObject
@@ -48,7 +48,7 @@ class Result:
 
 
 class ComponentSpec(Protocol):
-    """What the frozen descriptions of all three kinds of component have in common."""
+    """The common fields of tool, prompt and resource descriptions."""
 
     @property
     def kind(self) -> Kind:
@@ -67,7 +67,7 @@ class ComponentSpec(Protocol):
 
     @property
     def given_name(self) -> str | None:
-        """The name that the preset gives it, under which lists show it; None for none."""
+        """The name in lists if the preset renames the item; otherwise None."""
         ...
 
     @property
@@ -77,17 +77,17 @@ class ComponentSpec(Protocol):
 
     @property
     def needs_tenant(self) -> bool:
-        """Whether it works on tenants' data; callers without a tenant are not offered it."""
+        """Whether it uses tenants' data; callers without a tenant are not offered it."""
         ...
 
     @property
     def idempotent(self) -> bool:
-        """Whether calling it twice has no more effect than calling it once."""
+        """Whether a repeated call has the same effect as a single one."""
         ...
 
     @property
     def exchanges_jwt(self) -> bool:
-        """Whether it is called with a token that its caller's JWT is exchanged for."""
+        """Whether calls use a token obtained in exchange for the caller's JWT."""
         ...
 
     @property
@@ -102,7 +102,7 @@ class ComponentSpec(Protocol):
 
 
 class Component(Protocol):
-    """A component that can be called; callers do not know whether it is local or remote."""
+    """A component that can be called, local or remote."""
 
     @property
     def spec(self) -> ComponentSpec:
@@ -110,34 +110,35 @@ class Component(Protocol):
         ...
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with the arguments that its caller may not choose; often unchanged.
+        """Return the call with the arguments that the configuration fixes; often unchanged.
 
-        Raises InvalidArguments for an argument that says otherwise, IdentityRequired.
+        Raises InvalidArguments if the caller sent another value for one of them, and
+        IdentityRequired.
         """
         ...
 
     def parse(self, arguments: JsonObject) -> object:
-        """Check the arguments and return them in the form that ``call`` takes.
+        """Check the arguments and return them in the form that ``call`` expects.
 
-        Raises InvalidArguments, and the *_TOO_LARGE errors that follow from arguments alone.
+        Raises InvalidArguments, and the *_TOO_LARGE errors that depend on the arguments alone.
         """
         ...
 
     async def check_document(self, parsed: object, call: Call) -> str | None:
-        """Check that ``call.caller`` may read the document that the arguments name.
+        """Check that ``call.caller`` may read the document named by the arguments.
 
-        Returns its version; None where it is not one of our documents, as the ``doc_id`` of a
-        downstream server's tool. Raises AccessDenied, DocumentNotFound.
+        Returns its version; None for documents outside the gateway's store, such as the ``doc_id``
+        of a downstream tool. Raises AccessDenied, DocumentNotFound.
         """
         ...
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Perform the call for ``call.caller``. Raises ProxyError; cancelling stops the work."""
+        """Execute the call for ``call.caller``. Raises ProxyError; cancellation stops the work."""
         ...
 
 
 class NamesNoDocument:
-    """Base of components whose arguments name none of our documents, and are all their callers'."""
+    """Base of components without document arguments or bound arguments."""
 
     __slots__ = ()
 
@@ -151,11 +152,11 @@ class NamesNoDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """Frozen description of one tool, as a model sees it.
+    """Frozen description of one tool, as shown to a model.
 
-    ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other name (contract
+    ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other names (contract
     §6). The schemas are JSON Schema objects. ``extra`` holds the other fields of the server's
-    descriptor (title, icons, ``_meta``, what MCP adds later); lists show them unchanged.
+    descriptor (title, icons, ``_meta``, future fields); lists show them unchanged.
     """
 
     name: str
@@ -167,22 +168,21 @@ class ToolSpec:
     extra: JsonObject = field(default_factory=dict)
     server_id: str | None = None
     given_name: str | None = None
-    """The name that the preset gives it; lists show it under that one."""
+    """The name that the preset assigns, shown in lists."""
     needs_tenant: bool = False
-    """Whether it works on tenants' data."""
     is_configured: bool = True
-    """Whether it can work at all; if not, lists leave it out, and each call of it is refused."""
+    """Whether its settings are complete; otherwise lists omit it and calls are refused."""
     idempotent: bool = True
-    """Whether calling it twice has no more effect than calling it once."""
+    """Whether a repeated call has the same effect as a single one."""
     exchanges_jwt: bool = False
-    """Whether it is called with a token that its caller's JWT is exchanged for."""
+    """Whether calls use a token obtained in exchange for the caller's JWT."""
     max_text_bytes: int | None = None
-    """Bytes of text in a result, where the entry of its server limits them."""
+    """Maximum bytes of text in a result, if its server's entry limits them."""
     structured_in_messages: bool = True
-    """Whether models are shown structured content beside a text that does not hold it."""
+    """Whether models receive structured content in addition to a text that does not contain it."""
     argument_aliases: Mapping[str, str] | None = None
-    """Names of arguments that model APIs may refuse, at any depth → names shown instead; None for
-    those that follow from the input schema alone."""
+    """Argument names that model APIs may refuse, at any depth → replacement names; None to
+    compute them from the input schema."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares, computed from it."""
 
@@ -193,17 +193,17 @@ class ToolSpec:
 
     @property
     def kind(self) -> Kind:
-        """A tool."""
+        """``Kind.TOOL``."""
         return Kind.TOOL
 
     @property
     def bare_name(self) -> str:
-        """The name on its server; a local tool's ``name``."""
+        """The name on its server; for a local tool ``name``."""
         return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
 
     @property
     def is_for_models(self) -> bool:
-        """Whether a model may see it; an MCP App alone calls tools whose visibility lacks it."""
+        """Whether models may see it; otherwise only MCP Apps call it (``_meta.ui.visibility``)."""
         meta = self.extra.get("_meta")
         ui = meta.get("ui") if isinstance(meta, Mapping) else None
         visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
@@ -211,17 +211,17 @@ class ToolSpec:
 
     @property
     def listed_name(self) -> str:
-        """The name in lists that name tools by ``server_id:tool``."""
+        """The name in lists with the style ``server_id:tool``."""
         return self.given_name or self.name
 
     @property
     def model_name(self) -> str:
-        """The name in lists for model APIs, which take no colon."""
+        """The name in lists for model APIs, which reject colons."""
         return self.given_name or self.alias
 
     @property
     def gemini_name(self) -> str:
-        """The name in lists for Gemini, which begins with a letter or an underscore."""
+        """The name in lists for Gemini, which requires a letter or underscore at the start."""
         name = self.model_name
         if name[:1].isalpha() or name[:1] == "_":
             return name
@@ -253,27 +253,27 @@ class Tool(Component, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadOnlySpec:
-    """What the specs of prompts and resources have in common: using one changes nothing."""
+    """Common fields of the specs of prompts and resources, which only read."""
 
     name: str
     server_id: str | None
     as_mcp: JsonObject
     given_name: str | None = None
-    """The name that the preset gives it; lists show it under that one."""
+    """The name that the preset assigns, shown in lists."""
     argument_names: frozenset[str] = field(default=frozenset())
     needs_tenant: bool = False
-    """Whether it works on tenants' data; downstream servers have none."""
+    """Whether it uses tenants' data; always False for downstream servers."""
     exchanges_jwt: bool = False
-    """Whether it is used with a token that its caller's JWT is exchanged for."""
+    """Whether requests use a token obtained in exchange for the caller's JWT."""
 
     @property
     def bare_name(self) -> str:
-        """The name on its server; the gateway makes no other one for this kind."""
+        """The name on its server; equal to ``name`` for this kind."""
         return self.name
 
     @property
     def idempotent(self) -> bool:
-        """True: getting a prompt or reading a resource changes nothing."""
+        """True, because prompts and resources are only read."""
         return True
 
 
@@ -282,16 +282,15 @@ class PromptSpec(_ReadOnlySpec):
     """Frozen description of one prompt; ``as_mcp`` is its descriptor, under its server's name."""
 
     required: frozenset[str] = field(default=frozenset())
-    """Its required arguments."""
 
     @property
     def kind(self) -> Kind:
-        """A prompt."""
+        """``Kind.PROMPT``."""
         return Kind.PROMPT
 
 
 class Prompt(Component, Protocol):
-    """A prompt to be fetched by name; its result has ``messages`` and perhaps ``description``."""
+    """A prompt, fetched by name; its result has ``messages`` and optionally ``description``."""
 
     @property
     def spec(self) -> PromptSpec:
@@ -300,7 +299,7 @@ class Prompt(Component, Protocol):
 
     @property
     def completion(self) -> Component:
-        """Component that completes its arguments; takes the params of MCP without ``ref``."""
+        """The component that completes its arguments; accepts MCP's params without ``ref``."""
         ...
 
 
@@ -308,38 +307,38 @@ class Prompt(Component, Protocol):
 class ResourceSpec(_ReadOnlySpec):
     """Frozen description of one resource or template.
 
-    ``name`` is its key (P-12): the URI, the URI template, or the name of one without a URI.
+    ``name`` is its key (P-12): the URI, the URI template, or the name of a resource without a URI.
     ``as_mcp`` is its descriptor.
     """
 
     @property
     def kind(self) -> Kind:
-        """A resource, also for a template."""
+        """``Kind.RESOURCE``, also for a template."""
         return Kind.RESOURCE
 
 
 class Resource(Component, Protocol):
     """A resource that can be read; its result has ``contents``.
 
-    The spec of a resource that a template resolved is the template's.
+    A resource that a template resolved has the template's spec.
     """
 
     @property
     def spec(self) -> ResourceSpec:
-        """The description of the resource, or of its template."""
+        """The description of the resource or of its template."""
         ...
 
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
-        """Subscribe to updates: call ``on_update`` on each; return the function that unsubscribes.
+        """Call ``on_update`` on each update; return the function that unsubscribes.
 
-        ``on_update`` must not raise or block. The subscription counts against the share of the
+        ``on_update`` must not raise or block. The subscription counts towards the share of the
         caller's tenant. Raises ProxyError.
         """
         ...
 
 
 class ResourceTemplate(Protocol):
-    """A URI template: one entry in a list for many resources."""
+    """A URI template: one list entry for many resources."""
 
     @property
     def spec(self) -> ResourceSpec:
@@ -348,17 +347,17 @@ class ResourceTemplate(Protocol):
 
     @property
     def completion(self) -> Component:
-        """Component that completes its variables; takes the params of MCP without ``ref``."""
+        """The component that completes its variables; accepts MCP's params without ``ref``."""
         ...
 
     def at(self, uri: str) -> Resource | None:
-        """Return the resource at ``uri``, None when the template does not match it."""
+        """Return the resource at ``uri``; None if the template does not match it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteComponents:
-    """The components of servers, each kind in the view's order; several may share a key (P-13)."""
+    """The components of servers, each kind in the view's order; keys can repeat (P-13)."""
 
     tools: tuple[Tool, ...] = ()
     prompts: tuple[Prompt, ...] = ()

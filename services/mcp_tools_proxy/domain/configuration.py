@@ -1,4 +1,4 @@
-"""Parsed configuration: ``mcp.json``, ``agents.json`` and presets, and problems found in them."""
+"""Parsed configuration: ``mcp.json``, ``agents.json`` and presets, with their problems."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,10 +18,10 @@ from mcp_tools_proxy.domain.server import ServerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something wrong in a configuration file.
+    """An error or warning about a configuration file.
 
     ``path`` is a JSON path (``$.mcpServers.notes.url``), ``$`` for the whole file. The message
-    never quotes a value that may be secret.
+    never quotes a value that can be secret.
     """
 
     file: str
@@ -33,7 +33,7 @@ class Problem:
 
 
 class InvalidConfig(Exception):
-    """A configuration file cannot be used; ``problems`` lists every error found in it."""
+    """A configuration file is invalid; ``problems`` lists all errors in it."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -42,16 +42,14 @@ class InvalidConfig(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One entry of agents.json; fields only narrow what callers may use (A-14), or shape answers.
+    """One entry of agents.json; its fields restrict callers (A-14) or shape answers.
 
-    ``server_ids``, which the file calls ``client_ids``, are the downstream servers that the agent
-    may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
-    it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
-    ``documents`` are the only ones that it may use, None for any that its user may read.
-    ``document_tools`` are the only ones of the gateway's document tools, None for all. ``sources``
-    is whether their answers have sources, and ``list_options`` how its lists are
-    written, None for what the settings say. ``bindings`` are arguments of tools that are filled in
-    for it, by the tool's full name.
+    ``server_ids``, ``client_ids`` in the file, are the downstream servers that the agent may use:
+    all if None, none if empty (A-04). ``exclude_components`` lists forbidden components (A-05,
+    A-18). ``preset_id`` names a preset that further restricts the active one. ``documents`` and
+    ``document_tools`` are the only ones that the agent may use, None for all. ``sources`` (whether
+    answers include sources) and ``list_options`` (the format of lists) override the settings unless
+    None. ``bindings`` are fixed arguments, by the tool's full name.
     """
 
     name: str
@@ -67,11 +65,10 @@ class AgentProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """Contents of ``agents.json``: the profiles by name. The default stands for a missing file."""
+    """Contents of ``agents.json``: the profiles by name. The default represents a missing file."""
 
     profiles: Mapping[str, AgentProfile] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
-    """Harmless oddities: unknown keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +79,13 @@ class Reference:
     name: str
     enabled: bool = True
     overrides: Overrides = NO_OVERRIDES
-    """What callers are shown instead of what the server says."""
 
 
 MAX_SERVER_INSTRUCTIONS = 4_000
-"""How many characters of one server's instructions callers are shown."""
+"""Characters of one server's instructions that callers receive at most."""
 
 MAX_INSTRUCTIONS = 16_000
-"""How many characters of all instructions they are shown, without tags and notes on what was cut.
-"""
+"""Characters of all instructions, without tags and truncation notes."""
 
 OwnInstructions = str | Mapping[str, str]
 """A preset's instructions: one text for all servers, or texts by server id."""
@@ -98,10 +93,10 @@ OwnInstructions = str | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The downstream components that may be listed and used (P-01 … P-12).
+    """The downstream components that callers can list and use (P-01 … P-12).
 
-    ``prompts`` or ``resources`` None leaves that kind unrestricted on the servers in scope, which
-    are all servers that a reference names. ``()`` allows none of the kind.
+    If ``prompts`` or ``resources`` is missing (None), that kind is unrestricted on the servers in
+    scope, which are all servers that a reference names. ``()`` allows none of the kind.
     """
 
     preset_id: str
@@ -110,9 +105,9 @@ class Preset:
     prompts: tuple[Reference, ...] | None = None
     resources: tuple[Reference, ...] | None = None
     guards: GuardActions = field(default_factory=dict, hash=False)
-    """The guards of all that is used by this preset, document tools included."""
+    """The guards of all components used with this preset, including document tools."""
     instructions: OwnInstructions | None = field(default=None, hash=False)
-    """What callers are told instead of the servers' instructions."""
+    """Instructions that replace those of the servers."""
 
     @property
     def references(self) -> Iterator[tuple[Kind, tuple[Reference, ...]]]:
@@ -131,12 +126,12 @@ class Preset:
 
 
 EMPTY_PRESET = Preset(preset_id="__empty__", name="Empty", prompts=(), resources=())
-"""Allows nothing; in force while no other preset is active."""
+"""Allows nothing; active while no other preset is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """An item that the active preset names and no server offers."""
+    """An item that the active preset names but no server offers."""
 
     kind: Kind
     server_id: str
@@ -145,37 +140,37 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """Contents of ``mcp.json``; the default stands for a missing file."""
+    """Contents of ``mcp.json``; the default represents a missing file."""
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     default_preset_id: str | None = None
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Server id → names of its components that are hidden from all callers (A-01). Kept apart from
+    """Server id → names of components hidden from all callers (A-01). Separate from
     ServerConfig, so that a change does not restart the server's session."""
     bindings: Mapping[str, ServerBindings] = field(default_factory=dict)
-    """Server id → its bound arguments; apart for the same reason."""
+    """Server id → its bound arguments; separate for the same reason."""
     guards: Mapping[str, GuardActions] = field(default_factory=dict)
-    """Server id → the guards of its texts; apart for the same reason."""
+    """Server id → the guards of its texts; separate for the same reason."""
     warnings: tuple[Problem, ...] = ()
-    """Harmless oddities: unknown keys, ``{VAR}`` that was not replaced."""
+    """Warnings about unknown keys and unresolved ``{VAR}``."""
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """Server id → problems of its entry. ``servers`` has its last good entry, if any."""
+    """Server id → problems of its entry. ``servers`` has its last valid entry, if any."""
     order: tuple[str, ...] = ()
     """The ids of all servers in the file, in the file's order."""
     original_ids: Mapping[str, str] = field(default_factory=dict)
-    """The names of servers in the file that cannot be ids, by the ids derived from them."""
+    """Names in the file that are not valid ids, by the ids derived from them."""
 
     @property
     def server_ids(self) -> frozenset[str]:
-        """The ids of all servers, those with an invalid entry included."""
+        """The ids of all servers, including those with an invalid entry."""
         return frozenset((*self.servers, *self.invalid))
 
     def key_of(self, server_id: str) -> str:
-        """Return the key of a server in the file."""
+        """Return the server's key in the file."""
         return self.original_ids.get(server_id, server_id)
 
     def with_last_good(self, before: Self) -> Self:
-        """Return a copy in which invalid entries are replaced by those of ``before``."""
+        """Return a copy with the entries of ``before`` for servers whose entry is invalid now."""
         kept = {it for it in self.invalid if it in before.servers and it not in self.servers}
         if not kept:
             return self
@@ -194,7 +189,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetSummary:
-    """A preset that can be activated, as lists of presets show it."""
+    """A preset that can be activated, as shown in lists of presets."""
 
     preset_id: str
     name: str

@@ -12,18 +12,17 @@ from mcp_tools_proxy.domain.offers import Snapshot
 LOCK_FILE = "definitions.lock.json"
 
 LOCK_VERSION = 2
-"""The version of new entries of the lock. Entries of version 1 do not cover ``_meta``, ``icons``
-and ``execution``."""
+"""Version of new lock entries. Version 1 does not cover ``_meta``, ``icons`` and ``execution``."""
 
 
 class DefinitionsMode(StrEnum):
-    """What to do with items whose definition differs from the lock file."""
+    """The handling of items whose definition differs from the lock file."""
 
     OPEN = "open"
-    """Nothing: the lock is not compared."""
+    """Definitions are not compared with the lock."""
     WARN = "warn"
     PIN = "pin"
-    """It is quarantined: neither listed nor callable."""
+    """The item is quarantined: neither listed nor callable."""
 
 
 class DefinitionKind(StrEnum):
@@ -34,11 +33,11 @@ class DefinitionKind(StrEnum):
     RESOURCE = "resource"
     RESOURCE_TEMPLATE = "resource_template"
     INSTRUCTIONS = "instructions"
-    """The instructions of a server as a whole; their name is empty."""
+    """A server's instructions; their name is empty."""
 
     @property
     def item_kind(self) -> Kind | None:
-        """The kind of the item; a template is a resource, and instructions are no item."""
+        """The kind of the item: RESOURCE for a template, None for instructions."""
         match self:
             case DefinitionKind.INSTRUCTIONS:
                 return None
@@ -59,7 +58,7 @@ class DefinitionKey(NamedTuple):
 def without_items(
     snapshots: Mapping[str, Snapshot], keys: frozenset[DefinitionKey]
 ) -> Mapping[str, Snapshot]:
-    """Return the offers without the items of these keys; the others are the same objects."""
+    """Return the offers without these items; unaffected snapshots are the same objects."""
     affected = {key.server_id for key in keys}
     return {
         server_id: _reduced(server_id, snapshot, keys) if server_id in affected else snapshot
@@ -70,7 +69,7 @@ def without_items(
 def with_items(
     snapshots: Mapping[str, Snapshot], items: Mapping[DefinitionKey, JsonObject]
 ) -> Mapping[str, Snapshot]:
-    """Return the offers with these descriptors instead of the servers' own."""
+    """Return the offers with these descriptors in place of the servers' own."""
     if not items:
         return snapshots
     affected = {key.server_id for key in items}
@@ -116,9 +115,9 @@ def _with_each_kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedDefinition:
-    """What an operator accepted; ``definition`` is None where a file cannot hold its text.
+    """An accepted definition; ``definition`` is missing (None) if a file cannot hold its text.
 
-    ``version`` says which fields the hash covers.
+    ``version`` determines which fields the hash covers.
     """
 
     sha256: str

@@ -1,4 +1,4 @@
-"""A document of one tenant: pages of text, sections over them, chunks for retrieval."""
+"""A document of one tenant: pages of text, sections, and chunks for retrieval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass as fast_dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A titled stretch of pages (1-based, inclusive).
+    """A titled range of pages (1-based, inclusive).
 
     ``start_char`` counts in the text of ``page_start``, ``end_char`` (exclusive) in that of
-    ``page_end``; None means from the page's begin, or to its end (contract §5).
+    ``page_end``; None means the page's start or end (contract §5).
     """
 
     section_id: str
@@ -26,10 +26,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A stretch of text that retrieval addresses by ``chunk_id``.
+    """A range of text that retrieval addresses by ``chunk_id``.
 
-    ``chunk_index`` is its 0-based place in the document. The text is ``source[start:end]``, so a
-    chunk cut from a page holds no second copy of it.
+    ``chunk_index`` is its 0-based position in the document. The text is ``source[start:end]``, so
+    that a chunk of a page does not duplicate the page's text.
     """
 
     chunk_id: str
@@ -41,19 +41,19 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """The chunk's own text."""
+        """The chunk's text."""
         return self.source[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """Who may read a document among its tenant's users: by user id, or by one of their roles."""
+    """The users of a tenant who may read a document: by user id or role."""
 
     users: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
 
     def admit(self, caller: Caller) -> bool:
-        """Return whether the caller is one of them; a caller that names no user has no user id."""
+        """Return whether the caller is one of them; an empty user id never matches."""
         return (bool(caller.user_id) and caller.user_id in self.users) or not (
             self.roles.isdisjoint(caller.roles)
         )
@@ -63,14 +63,14 @@ class Readers:
 class Document:
     """One document of one tenant.
 
-    ``readers`` are the users of the tenant who may read it; None means all of them.
+    ``readers`` restricts the document to some of the tenant's users; None means all.
 
-    ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
-    with the document; None means that they are cut from its pages (documents.layout).
-    ``language`` is a tag of BCP 47, None where it is not known.
+    ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks supplied
+    with the document; None means that chunks are cut from its pages (documents.layout).
+    ``language`` is a BCP 47 tag, None if unknown.
 
-    ``ocr`` is empty, or has for each page how sure its OCR was, in per cent; None for a page whose
-    text is the file's own.
+    ``ocr`` has the OCR confidence of each page in per cent, None for a page with native text; it is
+    empty for a document without OCR.
     """
 
     tenant_id: str
@@ -87,10 +87,10 @@ class Document:
 
 @fast_dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHead:
-    """What is known of a document without its text.
+    """Metadata of a document, without its text.
 
     ``version`` is the SHA-256 of its content (documents.versions), without its ``readers``.
-    ``text_chars`` counts the characters of its pages, ``ocr`` is as in ``Document``.
+    ``text_chars`` counts the characters of its pages; ``ocr`` is as in ``Document``.
     """
 
     tenant_id: str
@@ -106,12 +106,12 @@ class DocumentHead:
     ocr: tuple[int | None, ...] = ()
 
     def ocr_confidence(self, page: int) -> int | None:
-        """Return how sure the OCR of a page (1-based) was, in per cent; None without OCR."""
+        """Return the OCR confidence of a page (1-based) in per cent; None without OCR."""
         return self.ocr[page - 1] if 1 <= page <= len(self.ocr) else None
 
 
 class PageSpan(NamedTuple):
-    """A stretch of one page's text (1-based), in characters; ``end_char`` is exclusive."""
+    """A range of one page's text (1-based), in characters; ``end_char`` is exclusive."""
 
     page: int
     start_char: int
@@ -120,9 +120,9 @@ class PageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One match of a search: ``snippet`` quotes the text around it; a better one scores higher.
+    """One search match with its context; a better match has a higher score.
 
-    ``span`` is where the snippet's words stand; None for a chunk whose text is not on its page.
+    ``span`` is the snippet's position; None for a chunk whose text is not on its page.
     """
 
     snippet: str
@@ -137,10 +137,9 @@ class Hit:
 class RetrievedChunk:
     """One chunk of a window, as the Retrieval Service returned it.
 
-    ``chunk_index`` is its 0-based place in the document; None, like ``page``, where the service
-    sends none. ``start_char`` and ``end_char`` are its place in the text of that page, ``version``
-    is that of the document, ``ocr`` how sure the OCR of the page was, in per cent, where the
-    service sends them.
+    ``chunk_index`` is its 0-based position in the document. ``start_char`` and ``end_char`` are its
+    position in the page's text, ``version`` is the document's, and ``ocr`` the page's OCR
+    confidence in per cent. Fields that the service does not send are None.
     """
 
     chunk_id: str

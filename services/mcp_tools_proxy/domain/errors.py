@@ -1,8 +1,8 @@
-"""Every failure a caller can meet, one class for each stable code (contract §1, §2).
+"""All errors that callers can receive, one class for each stable code (contract §1, §2).
 
-A class stands for what the caller should do next: fix the request, request something else, wait,
-or give up. ``message`` is written for the caller: it names no secret, no path and nothing of
-another tenant. Libraries' exceptions are converted to these where the library is called.
+Each class determines the caller's next step: correct the request, choose another target, wait, or
+give up. ``message`` is for the caller: without secrets, paths or data of other tenants. Exceptions
+of libraries are converted at the library call.
 
 ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
@@ -46,19 +46,19 @@ from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
 
 
 class InvalidRequest(ProxyError):
-    """The request itself is malformed; ``details.field`` names the place."""
+    """The request is malformed; ``details.field`` names the place."""
 
     code = "INVALID_REQUEST"
 
 
 class PayloadTooLarge(ProxyError):
-    """The request body is over ``max_request_bytes``."""
+    """The request body exceeds ``max_request_bytes``."""
 
     code = "PAYLOAD_TOO_LARGE"
 
 
 class RouteNotFound(ProxyError):
-    """No such path."""
+    """The path does not exist."""
 
     code = "NOT_FOUND"
 
@@ -70,10 +70,10 @@ class MethodNotAllowed(ProxyError):
 
 
 class Unauthenticated(ProxyError):
-    """The operation needs a bearer token, and the request has none or a wrong one.
+    """The operation needs a valid bearer token, and the request lacks one.
 
     ``token_refused``: the request has a token that is invalid, expired or revoked. ``reason`` and
-    ``token_fields`` are for the record alone: whose token it was.
+    ``token_fields`` identify the token in audit records only.
     """
 
     code = "UNAUTHENTICATED"
@@ -93,19 +93,19 @@ class Unauthenticated(ProxyError):
 
 
 class Forbidden(ProxyError):
-    """The caller may not do this, or no caller may; the message names what is allowed."""
+    """This caller, or any caller, may not do this; the message names the allowed alternative."""
 
     code = "FORBIDDEN"
 
 
 class PresetNotFound(ProxyError):
-    """No preset file has this id, or it is invalid; ``details.problems`` lists the errors."""
+    """The preset does not exist or is invalid; ``details.problems`` lists the errors."""
 
     code = "PRESET_NOT_FOUND"
 
 
 class PresetPinned(ProxyError):
-    """The preset is fixed by the environment."""
+    """The environment fixes the preset."""
 
     code = "PRESET_PINNED"
 
@@ -117,46 +117,46 @@ class ConfigReadOnly(ProxyError):
 
 
 class NoSuchDocumentHere(RouteNotFound):
-    """The tenant has no document of that id: to an operator, who sees every document."""
+    """The tenant lacks this document (for operators, to whom all documents are visible)."""
 
 
 class NoSuchTokenHere(RouteNotFound):
-    """No token has that id, or only one that may do more than the operator's own."""
+    """The token does not exist, or has more rights than the operator's own."""
 
 
 class DocumentsReadOnly(ProxyError):
-    """The documents cannot be changed: the folder, or the database, is read-only."""
+    """The documents cannot be changed: the folder or the database is read-only."""
 
     code = "DOCUMENTS_READ_ONLY"
 
 
 class ImportBusy(ProxyError):
-    """As many imports or uploads run as may at once, of all tenants or of this one."""
+    """The limit of concurrent imports and uploads is reached, for all tenants or this one."""
 
     code = "IMPORT_BUSY"
     retryable = True
 
 
 class UnsupportedFormat(ProxyError):
-    """The body is of a type that is no document's, and has no importer."""
+    """The content type of the body is neither a document's nor importable."""
 
     code = "UNSUPPORTED_FORMAT"
 
 
 class VersionRequired(ProxyError):
-    """The request would replace or remove a document, and does not say which version of it."""
+    """A request to replace or remove a document lacks the version."""
 
     code = "VERSION_REQUIRED"
 
 
 class VersionMismatch(ProxyError):
-    """The document has another version than the request says; ``details.version`` is its own."""
+    """The document's current version differs from the requested one; ``details.version`` has it."""
 
     code = "VERSION_MISMATCH"
 
 
 class QuotaExceeded(ProxyError):
-    """The tenant would store more than its quota; ``details`` has the limit and what is used."""
+    """The write exceeds the tenant's quota; ``details`` has the limit and the current usage."""
 
     code = "QUOTA_EXCEEDED"
 
@@ -168,7 +168,7 @@ class AgentNotFound(ProxyError):
 
 
 class AgentRequired(ProxyError):
-    """The request names no agent, and this gateway requires one."""
+    """The request lacks an agent, and this gateway requires one."""
 
     code = "AGENT_REQUIRED"
 
@@ -180,7 +180,7 @@ class AmbiguousName(ProxyError):
 
 
 class ToolNotFound(ProxyError):
-    """No tool has this name; ``details.expected`` describes the form of a name."""
+    """The tool does not exist; ``details.expected`` describes the form of names."""
 
     code = "TOOL_NOT_FOUND"
 
@@ -190,37 +190,37 @@ class NotAllowed(ProxyError):
 
 
 class ToolNotAllowed(NotAllowed):
-    """A tool that the caller's agent may not run, or a qualified name outside the caller's view."""
+    """The caller's agent may not run the tool, or a qualified name is outside the caller's view."""
 
     code = "TOOL_NOT_ALLOWED"
 
 
 class PromptNotFound(ProxyError):
-    """No prompt of this name is visible to the caller."""
+    """The prompt is not visible to the caller."""
 
     code = "PROMPT_NOT_FOUND"
 
 
 class PromptNotAllowed(NotAllowed):
-    """A prompt that the caller's agent may not get (A-09)."""
+    """The caller's agent may not get the prompt (A-09)."""
 
     code = "PROMPT_NOT_ALLOWED"
 
 
 class ResourceNotFound(ProxyError):
-    """No resource of this URI is visible to the caller, or its server does not know it."""
+    """The resource is not visible to the caller, or its server does not know it."""
 
     code = "RESOURCE_NOT_FOUND"
 
 
 class ResourceNotAllowed(NotAllowed):
-    """A resource that the caller's agent may not read (A-09, A-20)."""
+    """The caller's agent may not read the resource (A-09, A-20)."""
 
     code = "RESOURCE_NOT_ALLOWED"
 
 
 class InvalidArguments(ProxyError):
-    """The arguments do not fit the tool's schema; the message names the argument (T-01)."""
+    """The arguments do not match the tool's schema; the message names the argument (T-01)."""
 
     code = "INVALID_ARGUMENTS"
 
@@ -232,40 +232,40 @@ class PageSpanTooLarge(ProxyError):
 
 
 class WindowTooLarge(ProxyError):
-    """One side of the requested chunk window exceeds the radius in force (T-02)."""
+    """One side of the requested chunk window exceeds the effective radius (T-02)."""
 
     code = "WINDOW_TOO_LARGE"
 
 
 class ContentBlocked(ProxyError):
-    """An argument holds a blocked keyword; ``reason`` is the keyword (T-06)."""
+    """An argument contains a blocked keyword; ``reason`` is the keyword (T-06)."""
 
     code = "CONTENT_BLOCKED"
 
 
 class IdempotencyConflict(ProxyError):
-    """The idempotency key stands for a call of another tool, or with other arguments."""
+    """The idempotency key was used for another tool or with other arguments."""
 
     code = "IDEMPOTENCY_CONFLICT"
 
 
 class OutcomeUnknown(ProxyError):
-    """The call of this idempotency key was made before, and nobody knows any more how it ended."""
+    """The call with this idempotency key was already made, and its outcome is unknown."""
 
     code = "OUTCOME_UNKNOWN"
 
 
 class StateUnavailable(ProxyError):
-    """No record can be kept of a call with an idempotency key, so it was not made."""
+    """A call with an idempotency key cannot be recorded, so it was not made."""
 
     code = "STATE_UNAVAILABLE"
     retryable = True
 
 
 class RateLimitExceeded(ProxyError):
-    """A budget is used up; its window ends in ``retry_after_s`` (T-09).
+    """A budget is exhausted; its window ends in ``retry_after_s`` (T-09).
 
-    ``budget`` is what a caller sees of it.
+    ``budget`` is its status for the caller.
     """
 
     code = "RATE_LIMIT_EXCEEDED"
@@ -274,7 +274,7 @@ class RateLimitExceeded(ProxyError):
 
 
 class LimitsUnavailable(ProxyError):
-    """No budget is known: limits.json could not be read since the start, so no call is taken."""
+    """limits.json has not been readable since the start, so all calls are refused."""
 
     code = "LIMITS_UNAVAILABLE"
     retryable = True
@@ -288,18 +288,18 @@ class RetrievalUnavailable(ProxyError):
 
 
 class DocumentsUnavailable(ProxyError):
-    """The store of the documents cannot be read now, or did not answer in time."""
+    """The document store is unreadable now, or did not respond in time."""
 
     code = "DOCUMENTS_UNAVAILABLE"
     retryable = True
 
 
 class StoreUnavailable(DocumentsUnavailable):
-    """The same for an operator's request, which is no call: with a status of its own."""
+    """The same for an operator's request, which has a different HTTP status from a call."""
 
 
 class AuditUnavailable(ProxyError):
-    """No record of the call could be kept, and this gateway makes no call without one."""
+    """The call cannot be recorded, and this gateway requires a record of each call."""
 
     code = "AUDIT_UNAVAILABLE"
     retryable = True
@@ -313,24 +313,24 @@ class ServerUnavailable(ProxyError):
 
 
 class LoginsUnavailable(ServerUnavailable):
-    """The store of logins does not work now, so a server that needs one cannot be called."""
+    """The login store is down, so that a server that needs a login cannot be called."""
 
 
 class ServerBusy(ProxyError):
-    """The server, or the check of arguments, has as many calls in flight as allowed."""
+    """The server, or the check of arguments, has reached its limit of concurrent calls."""
 
     code = "SERVER_BUSY"
     retryable = True
 
 
 class ToolTimeout(ProxyError):
-    """The downstream server did not answer within the call's time-out."""
+    """The downstream server did not respond within the call's timeout."""
 
     code = "TOOL_TIMEOUT"
 
 
 class QuotedText(NamedTuple):
-    """A server's words, longer than they are quoted, and what builds the message that does so."""
+    """A server's full error text, and the function that builds a message with a quotation of it."""
 
     text: str
     message_of: Callable[[str], str]
@@ -341,7 +341,7 @@ class ToolFailed(ProxyError):
 
     code = "TOOL_FAILED"
     quoted: QuotedText | None = None
-    """The server's own words, where the message quotes a part of them."""
+    """The server's full text if the message quotes only a part."""
 
 
 class RetrievalNotConfigured(ProxyError):
@@ -352,20 +352,20 @@ class RetrievalNotConfigured(ProxyError):
 
 
 class ResultTooLarge(ProxyError):
-    """The result is over ``max_result_bytes``."""
+    """The result exceeds ``max_result_bytes``."""
 
     code = "RESULT_TOO_LARGE"
 
 
 class ShuttingDown(ProxyError):
-    """This replica is stopping; another one will answer."""
+    """This replica is stopping; another one can answer."""
 
     code = "SHUTTING_DOWN"
     retryable = True
 
 
 class InternalError(ProxyError):
-    """A defect of ours; the exception's text is only in the log."""
+    """A defect of the gateway; the exception's text is only in the log."""
 
     code = "INTERNAL_ERROR"
 
@@ -377,17 +377,17 @@ class InternalError(ProxyError):
 
 
 _MODULES = (__name__, DocumentRefused.__module__)
-"""Where the errors with codes of the contract are; a test may define others."""
+"""Modules of the contract's errors; tests can define others."""
 
 
 @cache
 def errors_by_code() -> Mapping[str, type[ProxyError]]:
-    """Return the errors of these modules by their code, in the order of the modules."""
+    """Return the error classes of these modules by code, in the order of the modules."""
     return {error.code: error for error in _subclasses(ProxyError) if "code" in vars(error)}
 
 
 def error_from_json(fields: Mapping[str, object]) -> ProxyError | None:
-    """Return the error whose ``as_json`` was ``fields``; None if its code is unknown here."""
+    """Return the error whose ``as_json`` was ``fields``; None if the code is unknown."""
     kind = errors_by_code().get(str(fields.get("code")))
     if kind is None:
         return None

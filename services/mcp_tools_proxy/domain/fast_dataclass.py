@@ -1,7 +1,7 @@
-"""``dataclass`` for the values that every call builds: frozen for mypy, not at run time.
+"""``dataclass`` for values that every call builds: frozen for mypy, mutable at run time.
 
-The constructor of a frozen dataclass sets each field by ``object.__setattr__``, which takes five
-times as long: 10 µs of a call, a twentieth. mypy refuses an assignment to a field all the same.
+The constructor of a frozen dataclass calls ``object.__setattr__`` for each field, which takes five
+times as long: 10 µs of a call, a twentieth. mypy still refuses assignments to fields.
 """
 
 import dataclasses
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen=False, eq=True, **options):
-        """Return a class decorator; a ``frozen`` class has a hash, as a really frozen one."""
+        """Return a class decorator; a ``frozen`` class has a hash, like a real frozen dataclass."""
         return dataclasses.dataclass(eq=eq, unsafe_hash=frozen and eq, **options)

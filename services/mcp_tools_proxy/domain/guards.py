@@ -1,7 +1,7 @@
-"""Guards: what is looked for in the texts of definitions, arguments and results, and what follows.
+"""Guards: checks of definitions, arguments and results for harmful text, and their actions.
 
-Text of a server or a document is read by a model, which may take it for an instruction. A guard is
-off unless the server's entry, or a preset, turns it on.
+A model can mistake text of a server or a document for instructions. Each guard is off unless the
+server's entry or a preset turns it on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,14 +33,14 @@ class GuardAction(StrEnum):
 
     @property
     def strictness(self) -> int:
-        """The place in the order: of two actions the greater one wins."""
+        """The position in the order; of two actions the stricter one wins."""
         return _STRICTNESS[self]
 
 
 _STRICTNESS: Mapping[GuardAction, int] = {it: place for place, it in enumerate(GuardAction)}
 
 GuardActions = Mapping[GuardName, GuardAction]
-"""The guards that one entry or preset turns on; those that are off are left out."""
+"""The active guards of one entry or preset, without those that are off."""
 
 
 class GuardPlace(StrEnum):
@@ -52,18 +52,18 @@ class GuardPlace(StrEnum):
 
 
 class GuardRule(NamedTuple):
-    """What follows from findings of one guard, and the line of configuration that says so."""
+    """The action on findings of one guard, and the location of its configuration."""
 
     action: GuardAction
     source: RuleSource
 
 
 GuardRules = Mapping[GuardName, GuardRule]
-"""The guards that are on for one server, or for document tools."""
+"""The active guards of one server, or of document tools."""
 
 
 def strictest(rules: Iterable[GuardRules]) -> GuardRules:
-    """Join rules: for each guard the strictest one, and of equals the first."""
+    """Return the strictest rule for each guard; the first one of equally strict rules."""
     found: dict[GuardName, GuardRule] = {}
     for one in rules:
         for name, rule in one.items():
@@ -75,7 +75,7 @@ def strictest(rules: Iterable[GuardRules]) -> GuardRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardFinding:
-    """How often a guard found one kind of text; never the text itself."""
+    """The number of findings of one guard and kind; never the text itself."""
 
     guard: GuardName
     kind: str
@@ -85,7 +85,7 @@ class GuardFinding:
 
     @property
     def as_json(self) -> dict[str, object]:
-        """The finding as records, results and errors show it."""
+        """The finding in records, results and errors."""
         return {
             "guard": self.guard.value,
             "kind": self.kind,

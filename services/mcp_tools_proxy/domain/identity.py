@@ -1,4 +1,4 @@
-"""Identity of a caller before a call: what the request asserts, and what a token proves."""
+"""Identity of a caller before a call: asserted by the request, or proven by a token."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertedIdentity:
-    """The caller as one part of a request asserts it; None for a field that is not asserted.
+    """The caller as one part of a request asserts it; None for fields that are not asserted.
 
     A part is the body, the headers, the path, or the command line.
     """
@@ -20,16 +20,16 @@ class AssertedIdentity:
     roles: tuple[str, ...] | None = None
     agent: str | None = None
     documents: frozenset[str] | None = None
-    """The only documents that the request may use: parts that name others are intersected."""
+    """The only documents that the request may use; the sets of several parts are intersected."""
 
 
 def roles_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return roles in one order, each once: two parts of a request may list them differently."""
+    """Return the roles sorted and without duplicates, so that parts of a request compare equal."""
     return tuple(sorted(set(names)))
 
 
 NO_ASSERTION = AssertedIdentity()
-"""A part of a request that asserts nothing."""
+"""A part of a request without assertions."""
 
 
 class OperatorRight(StrEnum):
@@ -44,17 +44,17 @@ class OperatorRight(StrEnum):
     TOKENS = "tokens"
     CONFIG = "config"
     RUN = "run"
-    """Run a tool as somebody else, without what servers are given of that one."""
+    """Run a tool as another user, without the data that servers receive of that user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The caller that a verified token proves.
+    """The caller proven by a verified token.
 
-    ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
-    With ``asserts_users``, a service's, requests say user and roles: the token proves neither.
-    ``documents`` are the only ones that it may be used for, None for no such limit.
-    ``rights`` are those of an operator, whose token may belong to no tenant: then ``tenant_id`` is
+    ``agents`` are the profiles that the token may be used with; None allows any, and requests
+    without one. With ``asserts_users`` (tokens of services), requests state user and roles, and the
+    token proves neither. ``documents`` are the only ones that the token may be used for, None for
+    all. ``rights`` are operator rights; the token of an operator without a tenant has ``tenant_id``
     None. ``token_log_fields`` identify the token in the log: its ``token_id``, or the ``issuer``
     and ``subject`` of a JWT.
     """
@@ -68,13 +68,13 @@ class Principal:
     rights: frozenset[OperatorRight] = frozenset()
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
     jwt: tuple[str, float] | None = field(default=None, compare=False)
-    """Issuer and expiry of the JWT, in seconds since 1970; None for another token."""
+    """Issuer and expiry of the JWT, in seconds since 1970; None for another kind of token."""
     jwt_claims: str = field(default="", compare=False)
     """Digest of the JWT's claims, see ``Caller.jwt_claims``."""
 
     @property
     def own_name(self) -> tuple[str, str] | None:
-        """Tenant and user, if a JWT proves both; None for another token."""
+        """Tenant and user, if a JWT proves both; None for another kind of token."""
         if self.jwt is None or self.tenant_id is None or self.user_id is None:
             return None
         return self.tenant_id, self.user_id
@@ -84,7 +84,7 @@ class Principal:
 class CallerJwt:
     """The JWT of a request that proves its tenant and its user.
 
-    It goes to its issuer and nowhere else. ``expires_at`` is in seconds since 1970.
+    It is sent only to its issuer. ``expires_at`` is in seconds since 1970.
     """
 
     issuer: str
@@ -96,5 +96,5 @@ class TokenVerifier(Protocol):
     """Verifies bearer tokens."""
 
     async def verify(self, token: str) -> Principal:
-        """Return the principal of ``token``. Raises Unauthenticated, which quotes no token."""
+        """Return the principal of ``token``. Raises Unauthenticated, which never quotes it."""
         ...

@@ -1,4 +1,4 @@
-"""JSON objects as callers and operators are shown them."""
+"""JSON objects for callers and operators."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -7,5 +7,5 @@ ValueT = TypeVar("ValueT")
 
 
 def without_none(fields: Mapping[str, ValueT | None]) -> dict[str, ValueT]:
-    """Return the fields that have a value: what is not known is left out, never null."""
+    """Return the fields with a value; unknown fields are omitted instead of null."""
     return {key: value for key, value in fields.items() if value is not None}

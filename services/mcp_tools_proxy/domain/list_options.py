@@ -1,4 +1,4 @@
-"""How the MCP lists of one client are written: names, schemas and pages of tools."""
+"""Format of one client's MCP lists: names, schemas and pages of tools."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -11,11 +11,11 @@ MAX_NAME_CHARS = 64
 """Bounds of ``name_max``: a shorter alias would be little more than its hash."""
 
 MAX_PAGE_BYTES = 512 * 1024
-"""Bytes of one page of a list over legacy HTTP+SSE: Python clients refuse an event of 1 MiB."""
+"""Bytes per page of a list over legacy HTTP+SSE: Python clients refuse an event of 1 MiB."""
 
 
 class SchemaStyle(StrEnum):
-    """How MCP lists write schemas: as the server does, or with common keywords only."""
+    """Schemas in MCP lists: the server's original, or reduced to common keywords."""
 
     ORIGINAL = "original"
     PLAIN = "plain"
@@ -23,32 +23,32 @@ class SchemaStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """How a client's lists are written, as its address requests it, and the defaults of its entry.
+    """Format of a client's lists, as its URL requests it, with the defaults of the entry point.
 
-    None for an option that the address leaves to the agent's profile and the settings.
+    None leaves an option to the agent's profile and the settings.
     """
 
     name_style: ToolNameStyle | None = None
     schemas: SchemaStyle | None = None
     name_max: int | None = None
-    """The longest alias, in characters."""
+    """The maximum length of an alias, in characters."""
     entry_style: ToolNameStyle = ToolNameStyle.SERVER
-    """The style of names where neither the address nor a profile nor the setting says it."""
+    """The name style if neither URL, profile nor setting specifies one."""
     page_bytes: int | None = None
-    """The size of one page of a list; None for lists in one piece."""
+    """The size of one page of a list; None for unpaged lists."""
 
     @property
     def requested(self) -> tuple[ToolNameStyle | None, SchemaStyle | None, int | None]:
-        """What the address says."""
+        """The options in the URL."""
         return self.name_style, self.schemas, self.name_max
 
     def agree_with(self, session: "ListOptions") -> bool:
-        """Return whether a request names no other options than its session's."""
+        """Return whether a request's options match the session's; omitted options match."""
         pairs = zip(self.requested, session.requested, strict=True)
         return all(named in (None, kept) for named, kept in pairs)
 
     def in_session(self, session: "ListOptions") -> "ListOptions":
-        """Return these options with those that the session was begun with."""
+        """Return these options, overridden by those of the session."""
         return replace(
             self,
             name_style=session.name_style or self.name_style,
@@ -58,7 +58,7 @@ class ListOptions:
 
 
 SERVER_NAMES = ListOptions()
-"""The seeds' entries: ``server:tool``, as the HTTP API."""
+"""The HTTP API and the base: ``server:tool``."""
 
 ALIASES = ListOptions(entry_style=ToolNameStyle.ALIAS)
 """Streamable HTTP and stdio: models and clients refuse the colon (SEP-986)."""

@@ -1,4 +1,4 @@
-"""Stored logins: whose they are, to what they are bound, and the pages by which users sign in."""
+"""Stored logins: owners, bindings, and the sign-in pages for users."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from mcp_tools_proxy.domain.server import Grant, LoginFor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginOwner:
-    """In whose name somebody has signed in to a server; unused fields are empty.
+    """The owner of a login to a server: deployment, tenant or user; unused fields are empty.
 
-    A user is one of a tenant, and of the issuer of the JWTs that prove who it is: another issuer
-    may have a user of the same id.
+    A user is identified together with the tenant and the issuer of their JWTs, because another
+    issuer can have a user with the same id.
     """
 
     server_id: str
@@ -27,7 +27,7 @@ class LoginOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginBinding:
-    """What a login is good for; an entry that says otherwise must not use it."""
+    """The scope of a login; entries with different values must not use it."""
 
     resource: str
     issuer: str
@@ -37,7 +37,7 @@ class LoginBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The tokens of a login, and the client that got them.
+    """The tokens of a login, and the client that obtained them.
 
     Times are seconds since 1970.
     """
@@ -46,37 +46,37 @@ class Login:
     binding: LoginBinding
     access_token: str = field(repr=False)
     expires_at: float | None
-    """None where the issuer did not say."""
+    """None if the issuer did not specify it."""
     refresh_token: str | None = field(default=None, repr=False)
     scopes: tuple[str, ...] = ()
     demanded: tuple[str, ...] = ()
-    """The scopes that the server wanted last and that the login lacks."""
+    """The missing scopes from the server's last challenge."""
     client_secret: str | None = field(default=None, repr=False)
-    """The secret of a client that registered itself; else the entry has it."""
+    """The secret of a client that registered itself; other secrets are in the entry."""
     token_endpoint_auth_method: str | None = None
     signed_in_at: float = 0.0
     account: str | None = None
-    """Who signed in, as the issuer calls it, for lists."""
+    """The account name that the issuer reported, for lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginFacts:
-    """What a list shows of a login; a time of None is of one that this gateway cannot open."""
+    """A login in lists; ``signed_in_at`` None means that this gateway cannot decrypt it."""
 
     owner: LoginOwner
     signed_in_at: float | None
     is_of_first_key: bool
-    """Whether the key for new logins has sealed it; an older key that seals none can go."""
+    """Whether the current key sealed it. An older key that seals no login can be removed."""
 
     @property
     def signed_in_time(self) -> str | None:
-        """When it was made, in UTC."""
+        """Sign-in time, in UTC."""
         at = self.signed_in_at
         return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
     @property
     def shown(self) -> Mapping[str, str | None]:
-        """What the API and the command show of it, with None for what it does not have."""
+        """Fields for the API and the command; missing values are None."""
         owner = self.owner
         return {
             "server_id": owner.server_id,
@@ -89,57 +89,57 @@ class LoginFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedLogin:
-    """A login that was forgotten; ``not_revoked`` is why its issuer may still accept its tokens."""
+    """A removed login; ``not_revoked`` is the reason why its tokens can still be valid."""
 
     not_revoked: str | None = None
 
 
 class LoginAccess(Protocol):
-    """The stored logins, for lists and to end them. Each method raises LoginsUnavailable."""
+    """Lists and ends stored logins. All methods raise LoginsUnavailable."""
 
     def is_of_users(self, server_id: str) -> bool:
-        """Return whether each user signs in to this server herself."""
+        """Return whether users sign in to this server individually."""
         ...
 
     async def logins_of(
         self, tenant_id: str, *, user_id: str | None = None
     ) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment, or those of one user."""
+        """Return the logins of a tenant or of one user; "" means those of the deployment."""
         ...
 
     async def sign_out(self, owner: LoginOwner) -> bool:
-        """Revoke and forget a login; return whether there was one."""
+        """Revoke and remove a login; return whether it existed."""
         ...
 
 
 PENDING_S = 600.0
-"""Seconds for which the address of a sign-in is good."""
+"""Lifetime of a sign-in URL in seconds."""
 
 MAX_PENDING = 2_000
-"""Sign-ins that may be pending at once, of all tenants."""
+"""Maximum number of pending sign-ins, of all tenants."""
 
 
 class SignInRefused(Exception):
-    """A page that cannot go on; the message is a sentence for the user, without a secret."""
+    """The sign-in cannot continue; the message is for the user, without secrets."""
 
     status = 403
 
 
 class SignInUnknown(SignInRefused):
-    """No such sign-in is pending: its time is over, or it was used."""
+    """The sign-in is unknown, expired or used."""
 
     status = 404
 
 
 class SignInFailed(SignInRefused):
-    """An issuer, or our own store, does not work, or says what cannot be used."""
+    """An issuer or the login store failed or sent an invalid response."""
 
     status = 502
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserRedirect:
-    """Where the browser goes next; ``cookie`` binds what comes back to this browser."""
+    """The browser's next URL; ``cookie`` binds the response to this browser."""
 
     url: str = field(repr=False)
     cookie: str = field(repr=False)
@@ -147,7 +147,7 @@ class BrowserRedirect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """What a user is shown before anything is connected."""
+    """The details that a user confirms before the connection is made."""
 
     server_id: str
     server_url: str
@@ -155,9 +155,9 @@ class Confirmation:
     user_id: str
     scopes: tuple[str, ...]
     origin: str
-    """Scheme, host and port that the browser goes to next."""
+    """Scheme, host and port of the next URL."""
     issuer: str
-    """Who is given what the browser comes back with; not always of that host."""
+    """The issuer that receives the authorization code; its host can differ from ``origin``."""
     nonce: str = field(repr=False)
     csrf: str = field(repr=False)
     cookie: str = field(repr=False)
@@ -165,7 +165,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a sign-in has ended; ``problem`` is a sentence for the user, empty if all went well."""
+    """The end of a sign-in; ``problem`` is a sentence for the user, empty after success."""
 
     server_id: str
     problem: str = ""
@@ -173,7 +173,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """A sign-in that has ended; by ``cookie`` this browser is shown how.
+    """A sign-in that has ended; ``cookie`` gives this browser access to the result.
 
     ``problem`` is as in Closing.
     """
@@ -184,57 +184,58 @@ class Closed:
 
 
 class SignInPages(Protocol):
-    """What is behind the pages. Each method raises SignInRefused, the first two SignInUnknown too.
+    """The logic behind the sign-in pages.
 
-    ``cookie`` is what the browser sent, None if it sent none.
+    All methods raise SignInRefused, ``start`` and ``confirm`` also SignInUnknown. ``cookie`` is the
+    browser's cookie, None if missing.
     """
 
     async def start(self, nonce: str) -> BrowserRedirect:
-        """Begin: the user signs in at the issuer of callers' tokens first."""
+        """Begin with the user's sign-in at the issuer of callers' tokens."""
         ...
 
     async def confirm(self, nonce: str, csrf: str, cookie: str | None) -> BrowserRedirect:
-        """Go on to the server's issuer, as the user has confirmed."""
+        """Continue to the server's issuer after the user's confirmation."""
         ...
 
     async def answer(self, answer: dict[str, str], cookie: str | None) -> Confirmation | Closed:
-        """Return what follows an issuer's answer."""
+        """Return the next step after an issuer's response."""
         ...
 
     async def closing(self, cookie: str | None) -> Closing | None:
-        """Return how the sign-in of this browser has ended, once."""
+        """Return the result of this browser's sign-in, once."""
         ...
 
 
 class OwnSignIn(Protocol):
-    """Signs a browser in at the issuer of callers' tokens; each method raises SignInRefused."""
+    """Signs a browser in at the issuer of callers' tokens; all methods raise SignInRefused."""
 
     async def begin(self) -> BrowserRedirect:
-        """Return where the browser goes; ``cookie`` is what it has to bring back."""
+        """Return the next URL; the browser must return ``cookie``."""
         ...
 
     async def finish(self, answer: dict[str, str], cookie: str | None) -> str:
-        """Return the token that the issuer gave for its answer."""
+        """Return the token that the issuer issued for its response."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedSignIn:
-    """The address of a sign-in, and for how many seconds it is good."""
+    """A sign-in URL and its remaining lifetime in seconds."""
 
     url: str = field(repr=False)
     expires_in_s: int
 
 
 class SignInOffers(Protocol):
-    """Has the addresses at which users sign in."""
+    """Provides the URLs at which users sign in."""
 
     async def with_address(self, error: LoginRequired, caller: Caller) -> LoginRequired:
-        """Return the error with the address where this caller can sign in, if there is one."""
+        """Return the error with this caller's sign-in URL, if one exists."""
         ...
 
     async def offer(self, owner: LoginOwner, scopes: tuple[str, ...]) -> OfferedSignIn:
-        """Return the address of an owner's pending sign-in, a new one if none is pending.
+        """Return the URL of the owner's pending sign-in, or of a new one.
 
         Raises LoginsUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Which IP addresses the servers of mcp.json may have, and by which proxies they are reached."""
+"""Allowed IP addresses of servers in mcp.json, and the proxies to reach them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ CLOUD_METADATA = frozenset(
         ),
     )
 )
-"""AWS and most others; over IPv6 AWS, its credentials of pods (EKS), Google and Scaleway; Alibaba;
-Azure; Oracle."""
+"""AWS and most others; over IPv6: AWS, EKS pod credentials, Google, Scaleway; then Alibaba,
+Azure, Oracle."""
 
 _BY_LAST_BITS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 _LOCAL_NAT64: Sequence[Callable[[int], int]] = (
@@ -29,7 +29,7 @@ _LOCAL_NAT64: Sequence[Callable[[int], int]] = (
     lambda number: number >> 24,
     lambda number: number,
 )
-"""By prefixes of 48, 56, 64 and 96 bits: its operator chooses one, and bits 64 to 71 are zero (RFC
+"""For prefixes of 48, 56, 64 and 96 bits, chosen by the operator; bits 64 to 71 are zero (RFC
 6052, 8215)."""
 
 _EMBEDDED: Mapping[Network, Sequence[Callable[[int], int]]] = {
@@ -38,24 +38,24 @@ _EMBEDDED: Mapping[Network, Sequence[Callable[[int], int]]] = {
     ip_network("2002::/16"): (lambda number: number >> 80,),
     ip_network("2001::/32"): (lambda number: ~number,),
 }
-"""How IPv6 spells an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
+"""IPv6 forms of an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
 
 TRANSLATED = tuple(_EMBEDDED)
-"""IPv6 networks whose addresses stand for an IPv4 address."""
+"""IPv6 networks whose addresses represent an IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerNetworks:
-    """The networks that servers may be in; none stands for all.
+    """The allowed networks of servers; an empty tuple allows all.
 
-    Link-local addresses and metadata services of clouds are never allowed: a user who can
-    edit mcp.json, or answer a DNS query, would get the credentials of the machine.
+    Link-local addresses and cloud metadata services are never allowed: a user who edits mcp.json or
+    answers a DNS query would obtain the machine's credentials.
     """
 
     networks: tuple[Network, ...] = ()
 
     def allows(self, text: str) -> bool:
-        """Return whether an IP address may be dialled."""
+        """Return whether the gateway may connect to an IP address."""
         try:
             address = ip_address(text.partition("%")[0])
         except ValueError:
@@ -71,7 +71,7 @@ ANY_NETWORK = ServerNetworks()
 
 
 def literal_address(host: str) -> str | None:
-    """Return the IP address that a URL has as its host, None for a name."""
+    """Return the IP address in a URL's host; None for a name."""
     with suppress(ValueError):
         return str(ip_address(host))
     numbers = [_number_of(part) for part in host.split(".")]
@@ -93,7 +93,7 @@ def _number_of(text: str) -> int | None:
 
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that an IPv6 address may be delivered to."""
+    """Yield the IPv4 addresses that an IPv6 address can be delivered to."""
     for network, spellings in _EMBEDDED.items():
         if address in network:
             for bits_of in spellings:
@@ -108,7 +108,7 @@ _DEFAULT_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """A proxy; ``is_own`` is whether the entry in mcp.json names it, not the environment."""
+    """A proxy; ``is_own`` means that mcp.json names it and not the environment."""
 
     url: str = field(repr=False)
     is_own: bool = False
@@ -121,11 +121,11 @@ class Proxies:
     http: str = field(default="", repr=False)
     https: str = field(default="", repr=False)
     excluded: tuple[str, ...] = ()
-    """NO_PROXY: hosts with their subdomains, addresses, networks, each with a port or without."""
+    """NO_PROXY: hosts with their subdomains, addresses and networks, each with an optional port."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Proxies":
-        """Read the variables; as in curl, names in lower case come first."""
+        """Read the variables; as in curl, lowercase names take precedence."""
 
         def read(name: str) -> str:
             return (environment.get(name.lower()) or environment.get(name) or "").strip()
@@ -137,10 +137,10 @@ class Proxies:
         )
 
     def find(self, url: str, own: str | None = None) -> Proxy | None:
-        """Return the proxy for a URL, None for a direct connection.
+        """Return the proxy for a URL; None for a direct connection.
 
-        ``own`` is ``proxy`` of the entry. This machine is never reached through a proxy: it would
-        be the proxy's machine.
+        ``own`` is the entry's ``proxy``. Loopback addresses never use a proxy, because they would
+        refer to the proxy's machine.
         """
         if own == DIRECT:
             return None
@@ -161,7 +161,7 @@ NO_PROXIES = Proxies()
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host is loopback by its text, in any spelling of an address."""
+    """Return whether a host is loopback, in any notation of an address, without a DNS query."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

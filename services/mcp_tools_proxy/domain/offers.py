@@ -1,4 +1,4 @@
-"""What servers offer: the snapshot of one server's last discovery, and the view of all of them."""
+"""Offers of servers: the snapshot of one server's last discovery, and the view of all servers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ class CheckArguments(Protocol):
     """Accepts a tool's arguments, or raises InvalidArguments."""
 
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
-        """Check the arguments; no error says anything of those at the paths ``filled_in``."""
+        """Check the arguments; errors do not mention arguments at the paths ``filled_in``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidItem:
-    """An item that a server offered and the gateway does not; ``reason`` explains why.
+    """An offered item that the gateway rejects; ``reason`` explains why.
 
     ``needs_task`` marks a valid tool that can only run as an MCP task, which is not supported.
     """
@@ -55,8 +55,8 @@ _CATEGORIES_OF: Mapping[Kind, frozenset[str]] = {
 class Snapshot:
     """A server's capabilities, each under its key, in the server's order.
 
-    Descriptors are kept as the server sent them, unknown fields included, without the fields that
-    are ``ignored``. The key of a tool or prompt is its name; of a resource its URI, else its name
+    Descriptors are as the server sent them, including unknown fields, without the ``ignored``
+    fields. The key of a tool or prompt is its name; of a resource its URI or, without one, its name
     (P-12); of a template its URI template.
     """
 
@@ -65,7 +65,7 @@ class Snapshot:
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     instructions: str | None = None
-    """What the server tells models of itself as a whole."""
+    """The server's instructions for models."""
     checks: Mapping[str, CheckArguments] = field(default_factory=dict, compare=False)
     """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()
@@ -75,20 +75,21 @@ class Snapshot:
     need_task: frozenset[str] = frozenset()
     """The tools that can only run as MCP tasks, which are not supported."""
     failed_lists: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Category → why its list failed this time; its items are those of the discovery before."""
+    """Category → the error of its last list; the items are those of the previous discovery."""
     unlisted: frozenset[str] = frozenset()
-    """The categories whose list failed each time, so that none of their items is known."""
+    """The categories whose list has always failed, so that their items are unknown."""
 
     is_remembered: bool = field(default=False, compare=False)
-    """Whether it is of an earlier run: it is listed, and calls wait for the first discovery."""
+    """Whether it is from an earlier run: items are listed, and calls wait for the first
+    discovery."""
 
     def lacks_list(self, kind: Kind) -> bool:
-        """Return whether a list of this kind never came: unknown names may be items of it."""
+        """Return whether a list of this kind is missing, so that unknown names can be its items."""
         return not self.unlisted.isdisjoint(_CATEGORIES_OF[kind])
 
     @property
     def components(self) -> Iterator[tuple[Kind, str]]:
-        """Kind and key of every usable item; a template counts as a resource."""
+        """Kind and key of each usable item; a template counts as a resource."""
         for kind, items in (
             (Kind.TOOL, self.tools),
             (Kind.PROMPT, self.prompts),
@@ -113,17 +114,17 @@ EMPTY_SNAPSHOT = Snapshot()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The server that provides a visible item; ``name`` and ``descriptor`` are those of there."""
+    """The server that provides a visible item; ``name`` and ``descriptor`` are the server's."""
 
     server_id: str
     name: str
     descriptor: JsonObject
     overrides: Overrides = NO_OVERRIDES
-    """What callers are shown instead."""
+    """Replacements shown to callers."""
 
     @property
     def shown(self) -> JsonObject:
-        """The descriptor that callers are shown, under the server's name."""
+        """The descriptor shown to callers, under the server's name."""
         if self.overrides == NO_OVERRIDES:
             return self.descriptor
         return self.overrides.applied_to(self.descriptor)
@@ -131,7 +132,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
-    """An item hidden by the same name or URI of ``winner``, a server earlier in scope (P-13)."""
+    """An item hidden by the same name or URI of ``winner``, an earlier server in scope (P-13)."""
 
     kind: Kind
     server_id: str
@@ -141,12 +142,12 @@ class Shadowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The visible items and their routes (P-14), and the items that had to be left out.
+    """The visible items and their routes (P-14), and the omitted items.
 
-    ``tools`` is keyed by ``server_id:tool`` in the preset's order: list and allow-set in one.
-    ``prompts``, ``resources`` and ``templates`` are keyed by the name or URI that callers use: list
-    and routing map in one. A key's routes are in scope order, and the first is used (P-13), or the
-    next one where an agent may not use the first.
+    ``tools`` is keyed by ``server_id:tool`` in the preset's order, and serves as list and
+    allow-set. ``prompts``, ``resources`` and ``templates`` are keyed by the name or URI that
+    callers use, and serve as list and routing map. The routes of a key are in scope order; the
+    first one that the agent may use applies (P-13).
     """
 
     tools: Mapping[str, Route] = field(default_factory=dict)
@@ -160,5 +161,5 @@ class View:
 
     @property
     def allowed(self) -> frozenset[str]:
-        """The qualified names of the tools that may be called."""
+        """The qualified names of the callable tools."""
         return frozenset(self.tools)

@@ -1,4 +1,4 @@
-"""How a call ended."""
+"""The outcome of a call."""
 
 from mcp_tools_proxy.domain.audit import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.budget import BudgetStatus
@@ -14,11 +14,11 @@ CANCELLED = "CANCELLED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The call of ``spec``'s component succeeded; ``result_json`` is ``result`` encoded once.
+    """A successful call of ``spec``'s component; ``result_json`` is ``result``, encoded once.
 
-    With ``input_required`` the call has not ended: ``result`` is a server's InputRequiredResult.
-    ``replayed``: it is the outcome of an earlier call with the same idempotency key. ``budget`` is
-    the one with the smallest share left; None if no budget has admitted or refused the call.
+    With ``input_required`` the call is unfinished: ``result`` is a server's InputRequiredResult.
+    ``replayed`` marks the outcome of an earlier call with the same idempotency key. ``budget`` is
+    the one with the smallest remaining share; None if no budget was charged.
     """
 
     spec: ComponentSpec
@@ -32,9 +32,9 @@ class Ok:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The call was refused or failed with a stable code; ``replayed`` and ``budget`` as in Ok.
+    """A refused or failed call with a stable code; ``replayed`` and ``budget`` as in Ok.
 
-    ``spec`` is None where no component is known.
+    ``spec`` can be None if the component is unknown.
     """
 
     error: ProxyError
@@ -50,11 +50,10 @@ Outcome = Ok | Failed
 class CallRecord:
     """One finished call, for log and metrics.
 
-    ``spec`` is None when no component has the call's name; ``outcome`` is None when the call was
-    cancelled. ``registry`` is the version of the registry on which it was resolved, and
-    ``document_version`` that of the document that it names. ``is_charged``: a budget was charged
-    for it. ``has_audit_place``: a place for its
-    record was reserved.
+    ``spec`` can be None (unknown name), and so can ``outcome`` (cancelled call). ``registry`` is
+    the version that resolved the call, and ``document_version`` that of the document in its
+    arguments. ``is_charged`` means that a budget was charged, ``has_audit_place`` that a place for
+    its audit record was reserved.
     """
 
     call: Call
@@ -66,13 +65,13 @@ class CallRecord:
     is_charged: bool = True
     has_audit_place: bool = False
     guards: tuple[GuardFinding, ...] = ()
-    """What guards found in its arguments and its result."""
+    """Findings of guards in its arguments and its result."""
     was_sent: bool = False
-    """Whether a request of it went to a server."""
+    """Whether a request was sent to a server."""
 
     @property
     def code(self) -> str:
-        """The code that the call is logged and counted under."""
+        """The code for log and metrics."""
         match self.outcome:
             case Ok():
                 return "OK"

@@ -1,4 +1,4 @@
-"""The base of all errors that callers see, and errors that are kept after they were caught."""
+"""The base of all errors that callers see, and a helper to store caught errors."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Self, TypeVar
@@ -7,28 +7,28 @@ from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.json_objects import without_none
 
 MAY_BE_DONE = "the server may have carried the call out, so check before you make it again"
-"""Ends the message of a call that was sent, may have side effects, and got no response."""
+"""Ends the message of a call that was sent, may have side effects, and received no response."""
 
 
 class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
-    ``details`` is JSON-able. ``retryable``: the same call may succeed later, ``retry_after_s``
-    (seconds) from now. Three fields are for records only: ``reason``; ``rule``, the place of the
-    rule that refused; and ``proven``, what was verified of the caller's tenant and token.
+    ``details`` is serializable as JSON. ``retryable`` means that the same call can succeed later,
+    after ``retry_after_s`` seconds. Three fields are for records only: ``reason``; ``rule``, the
+    location of the rule that refused; and ``proven``, the verified tenant and token of the caller.
     """
 
     code: ClassVar[str]
     retryable: bool = False
     nothing_ran: bool = False
-    """Nothing was sent to a server, and no component has run, though the error is final."""
+    """Nothing was sent to a server and no component ran, although the error is final."""
     proven: Mapping[str, str] | None = None
     rule: RuleSource | None = None
     denied_name: str | None = None
-    """The listed name of the item that a rule denies: of a URI that a template matched, the
-    template; for records only."""
+    """The listed name of the denied item (the template's, for a URI that a template matched);
+    for records only."""
     denied_server: str | None = None
-    """The server that the denied name is of, as far as it is known; for records only."""
+    """The server of the denied item, if known; for records only."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class ProxyError(Exception):
         self.reason = reason
 
     def after_sending(self) -> Self:
-        """Mark this error as one of a call that a server may have carried out; return it.
+        """Mark this error as one after which the server may have executed the call; return it.
 
-        Such an error is not retryable: sent again, the call might do its work twice.
+        The error becomes final, because a repeated call could execute twice.
         """
         self.retryable = self.nothing_ran = False
         self.retry_after_s = None
@@ -56,7 +56,7 @@ class ProxyError(Exception):
 
     @property
     def is_outcome(self) -> bool:
-        """Whether the call was carried out as far as it can be: an idempotency key keeps that."""
+        """Whether the error is final for the call; idempotency keys store such errors."""
         return not (self.retryable or self.nothing_ran)
 
     @property
@@ -73,7 +73,7 @@ class ProxyError(Exception):
 
     @property
     def as_text(self) -> str:
-        """The error as a model reads it: its code, its message, and when to try again."""
+        """The error as a model reads it: code, message, and retry time."""
         text = f"{self.code}: {self.message}"
         if self.retry_after_s is None:
             return text
@@ -84,13 +84,13 @@ E = TypeVar("E", bound=BaseException)
 
 
 def without_frames(error: E) -> E:
-    """Return ``error`` without its traceback; the errors that it followed lose theirs, too.
+    """Return ``error`` without its traceback, and without the chained errors.
 
-    Required where an error is kept: in an outcome, a variable, a future. A traceback refers to the
-    frames that the error passed, and so to their arguments and results. Often one of these frames
-    refers to the error, and nothing is freed before the next full garbage collection: five refused
-    results of 600,000 keys held 641 MB. Libraries keep errors as well, such as aiohttp that of a
-    torn body, so all errors of the chain are separated from each other.
+    Required for each error that is stored in an outcome, variable or future. A traceback refers to
+    the frames that the error passed, with their arguments and results. One of these frames often
+    refers to the error, so that nothing is freed before the next full garbage collection: five
+    refused results of 600,000 keys held 641 MB. Libraries store errors too (aiohttp: that of a torn
+    body), so all errors of the chain are unlinked.
     """
     behind: list[BaseException | None] = [error]
     while behind:

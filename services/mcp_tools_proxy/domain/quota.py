@@ -1,4 +1,4 @@
-"""How much one tenant may store: tokens, documents and logins."""
+"""Storage quotas of a tenant: tokens, documents and logins."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.errors import QuotaExceeded
 
 
 class Usage(NamedTuple):
-    """Stored entries, and their bytes."""
+    """Number of stored entries, and their bytes."""
 
     entries: int = 0
     bytes: int = 0
@@ -15,9 +15,9 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The most that one tenant may store of one kind (``tokens``, …); 0 is no limit.
+    """The storage limit of one tenant for one kind (``tokens``, …); 0 means unlimited.
 
-    Stores check it under the lock of their write, so parallel requests cannot exceed it together.
+    Stores check it under their write lock, so that parallel requests cannot exceed it together.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Quota:
     def check(self, *, others: Usage, old: Usage, new: Usage) -> None:
         """Check a write of ``new`` in place of ``old``, beside the tenant's ``others``.
 
-        A write that adds nothing is never refused, so a tenant over its quota can still shrink its
+        A write that adds nothing is always accepted, so that a tenant over its quota can shrink
         entries. Raises QuotaExceeded.
         """
         self.check_unit("count", self.count, (others.entries, old.entries, new.entries))

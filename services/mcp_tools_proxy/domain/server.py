@@ -11,18 +11,18 @@ from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.networks import Proxy
 
 DEFAULT_SUBJECT_TOKEN = "access_token"  # noqa: S105 - a name of RFC 8693
-"""What a caller's JWT is exchanged as, where the entry does not say."""
+"""Default subject token type in the exchange of a caller's JWT."""
 
 
 SCOPE_CHARACTER = r"[!#-\[\]-~]"
-"""What the name of a scope consists of (RFC 6749 §3.3), as a part of a pattern."""
+"""Pattern for one character of a scope's name (RFC 6749 §3.3)."""
 
 
 def is_same_issuer(one: str, other: str) -> bool:
-    """Return whether two identifiers name one issuer.
+    """Return whether two identifiers name the same issuer.
 
-    They are compared character by character, but for one slash that is the whole path: Google,
-    JumpCloud and servers of the Python SDK 1.x write it in one place and not in the other.
+    They are compared character by character, except for a slash that is the whole path: Google,
+    JumpCloud and servers of the Python SDK 1.x write it in one place but not in another.
     """
     return one == other or _without_root(one) == _without_root(other)
 
@@ -37,7 +37,7 @@ _ORIGIN = re.compile(r"[A-Za-z]+://[^/?#]+")
 
 
 class Grant(Enum):
-    """How a token is got."""
+    """The OAuth grant for tokens."""
 
     AUTHORIZATION_CODE = "authorization_code"
     """A person has signed in; the login is stored."""
@@ -45,30 +45,31 @@ class Grant(Enum):
     TOKEN_EXCHANGE = "token_exchange"  # noqa: S105 - a name of RFC 8693
     """The caller's JWT is exchanged at its issuer (RFC 8693)."""
     ID_JAG = "id_jag"
-    """The caller's JWT is exchanged for an assertion, which its audience exchanges for a token."""
+    """The caller's JWT is exchanged for an assertion, and that for a token at its audience."""
 
     @property
     def needs_person(self) -> bool:
-        """Whether somebody has to sign in before."""
+        """Whether a person must sign in first."""
         return self is Grant.AUTHORIZATION_CODE
 
     @property
     def needs_jwt(self) -> bool:
-        """Whether tokens are got by the JWT of who calls."""
+        """Whether tokens are obtained with the caller's JWT."""
         return self in (Grant.TOKEN_EXCHANGE, Grant.ID_JAG)
 
 
 class LoginFor(Enum):
-    """In whose name a token is got: calls of one tenant or user never use another's."""
+    """The owner of a token; calls of one tenant or user never use another's."""
 
     DEPLOYMENT = "deployment"
     TENANT = "tenant"
     USER = "user"
 
     def mismatch(self, tenant_id: str | None, user_id: str | None) -> tuple[str, bool] | None:
-        """Return the part that does not fit such a login, and whether it is missing; else None.
+        """Return the argument that does not fit this kind, and whether it is missing; or None.
 
-        A tenant's login has a tenant, a user's has both, and no other has one.
+        A tenant's login requires a tenant, a user's login both; a deployment's login accepts
+        neither.
         """
         parts = (
             ("tenant", tenant_id, self is not LoginFor.DEPLOYMENT),
@@ -82,23 +83,23 @@ class LoginFor(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """What the gateway is known by at an issuer; a template is filled in for each tenant."""
+    """The gateway's client identity at an issuer; a template is filled in for each tenant."""
 
     client_id: str | CallerTemplate | None = None
     client_secret: str | CallerTemplate | None = field(default=None, repr=False)
     metadata_url: str | None = None
-    """The address of a client ID metadata document, which is the id where the issuer knows such."""
+    """URL of a client ID metadata document, used as the id if the issuer supports that."""
     name: str | None = None
-    """What people are shown at a sign-in."""
+    """The name shown to people at sign-in."""
     token_endpoint_auth_method: str | None = None
     """How the client authenticates itself; None leaves it to the issuer's metadata."""
     may_register: bool = True
-    """Whether the gateway may register itself where there is no id (RFC 7591)."""
+    """Whether a gateway without an id may register itself (RFC 7591)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAuth:
-    """OAuth towards one server. ``issuer`` and ``resource`` are found out where they are None."""
+    """OAuth for one server; ``issuer`` and ``resource`` are discovered unless set."""
 
     grant: Grant = Grant.AUTHORIZATION_CODE
     login_for: LoginFor = LoginFor.DEPLOYMENT
@@ -108,15 +109,16 @@ class ServerAuth:
     issuer: str | None = None
     resource: str | None = None
     scopes: tuple[str, ...] | None = None
-    """The most that is ever requested; None takes what is challenged, where a person sees it."""
+    """The maximum of requested scopes; None requests the challenged ones if a person confirms
+    them."""
     subject_token_type: str = DEFAULT_SUBJECT_TOKEN
-    """What a caller's JWT is to the issuer that exchanges it: the last part of RFC 8693's name."""
+    """The token type of a caller's JWT at the exchange: the last part of RFC 8693's name."""
     knows_pkce: bool = False
-    """Whether the operator says that the issuer checks PKCE, which its metadata need not say."""
+    """Whether the operator states that the issuer checks PKCE, which its metadata can omit."""
     redirect_uri: str | None = None
-    """Where the command ``login`` listens; None takes a free port of this machine."""
+    """The address that the ``login`` command listens on; None uses a free local port."""
     discovery: "ServerAuth | None" = None
-    """By what the server is discovered, if it lets nobody without a token."""
+    """Authentication for discovery, if the server refuses requests without a token."""
 
 
 DEFAULT_APP_BYTES = 4_194_304
@@ -128,13 +130,13 @@ DEFAULT_START_TIMEOUT_S = 120.0
 
 DEFAULT_SESSIONS = 50
 DEFAULT_PROCESSES = 10
-"""How many sessions of tenants or users a server has, and one that is a process for each."""
+"""Default limits of sessions per tenant or user, for connections and for processes."""
 
 DEFAULT_SESSION_IDLE_S = 300.0
 
 
 class Transport(Enum):
-    """How to connect to a server; HTTP detects whether it speaks streamable HTTP or SSE."""
+    """Transport to a server; HTTP detects streamable HTTP or SSE."""
 
     STDIO = "stdio"
     HTTP = "http"
@@ -144,7 +146,7 @@ class Transport(Enum):
 
 
 class StdioMode(StrEnum):
-    """Which programs mcp.json may start as stdio servers."""
+    """The programs that mcp.json may start as stdio servers."""
 
     ON = "on"
     """All."""
@@ -159,7 +161,7 @@ class ListedCommand:
 
     command: str
     args: tuple[str, ...] = ()
-    """All its arguments, in their order; ``*`` is one of any text that is not an option."""
+    """All its arguments in order; ``*`` matches any text that is not an option."""
     env: tuple[str, ...] = ()
     """Names of the variables that the entry may set."""
     cwd: str | None = None
@@ -167,7 +169,7 @@ class ListedCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What the processes of a stdio server may use of the machine; None restricts nothing."""
+    """Restrictions on the processes of a stdio server; None means unrestricted."""
 
     network: bool = True
     read: tuple[str | CallerTemplate, ...] | None = None
@@ -184,7 +186,7 @@ class Sandbox:
         return tuple(path for path in paths if isinstance(path, CallerTemplate))
 
     def filled(self, fill: Callable[[CallerTemplate], str]) -> "Sandbox":
-        """Return this with each template filled in."""
+        """Return a copy with all templates filled in."""
 
         def texts(paths: tuple[str | CallerTemplate, ...] | None) -> tuple[str, ...] | None:
             if paths is None:
@@ -195,7 +197,7 @@ class Sandbox:
 
 
 class Isolation(Enum):
-    """Which callers share a session with a server."""
+    """The callers that share a session with a server."""
 
     SHARED = "shared"
     TENANT = "tenant"
@@ -219,12 +221,12 @@ _SEPARATES: Mapping[Isolation, frozenset[CallerPart]] = {
 class CallerTexts:
     """The values of an entry that depend on the caller, or on secrets.
 
-    They are not among ``args``, ``env``, ``cwd`` and ``headers`` of the ServerConfig until a
-    session fills them in.
+    They are added to ``args``, ``env``, ``cwd`` and ``headers`` of the ServerConfig for each
+    session.
     """
 
     args: tuple[str | CallerTemplate, ...] = ()
-    """All arguments, those without a part of the caller included; none if all are without."""
+    """All arguments, including constant ones; empty if all are constant."""
     env: Mapping[str, CallerTemplate] = field(default_factory=dict)
     cwd: CallerTemplate | None = None
     headers: Mapping[str, CallerTemplate] = field(default_factory=dict)
@@ -234,7 +236,7 @@ class CallerTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assertion:
-    """A signed token of who calls, sent with each call: for whom, and in which header."""
+    """A signed token about the caller, sent with each call in ``header`` for ``audience``."""
 
     audience: str
     header: str
@@ -245,8 +247,8 @@ class ServerConfig:
     """One entry of ``mcpServers``, its variables resolved.
 
     A reload that leaves the entry equal keeps the session. ``command``, ``args``, ``env``, ``cwd``
-    and ``sandbox`` are for STDIO, ``url`` and ``headers`` for the others. Fields that may hold a
-    secret are left out of ``repr``.
+    and ``sandbox`` are for STDIO, ``url`` and ``headers`` for the others. ``repr`` omits fields
+    that can hold a secret.
     """
 
     server_id: str
@@ -262,72 +264,71 @@ class ServerConfig:
     sandbox: Sandbox | None = None
     url: str = field(default="", repr=False)
     address: str = ""
-    """The command, or the URL without credentials, query and what came from variables in its path:
-    for operators."""
+    """For operators: the command, or the URL without credentials, query and path values from
+    variables."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Texts that replaced variables in the entry of a program."""
+    """Texts that replaced variables in a program's entry."""
     proxy: Proxy | None = None
-    """The proxy that requests to the server go through."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     call_timeout_s: float = 60.0
-    """Seconds for one call in total, waiting for a connection included."""
+    """Seconds for one call in total, including the wait for a connection."""
     connect_timeout_s: float = 30.0
-    """Seconds for one attempt to connect, and for each list; of a process from its first byte."""
+    """Seconds per connection attempt and per list; for a process, from its first byte."""
     start_timeout_s: float = DEFAULT_START_TIMEOUT_S
     """Seconds for the first start of a process, until its first byte on stdout."""
     refresh_interval_s: float = 300.0
-    """Seconds between two discoveries; 0 switches refreshing off."""
+    """Seconds between two discoveries; 0 disables refreshing."""
     max_calls_in_flight: int = DEFAULT_CALLS_IN_FLIGHT
-    """Concurrent calls; one more is SERVER_BUSY."""
+    """Concurrent calls; one more fails with SERVER_BUSY."""
     max_calls_in_flight_per_tenant: int | None = None
     """Concurrent calls of one tenant; None means ``tenant_share`` of all."""
     max_result_bytes: int = 1_048_576
-    """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
+    """Bytes of one result as JSON; a larger one fails with RESULT_TOO_LARGE."""
     max_app_bytes: int = DEFAULT_APP_BYTES
-    """The same of a resource with the scheme ``ui://``."""
+    """The same for a resource with the scheme ``ui://``."""
     max_text_bytes: int | None = None
-    """Bytes of UTF-8 text in one result, where it is cut; None means the gateway's own limit."""
+    """Bytes of UTF-8 text in one result before truncation; None means the gateway's own limit."""
     structured_in_messages: bool = True
-    """Whether models are shown structured content beside a text that does not hold it."""
+    """Whether models receive structured content in addition to a text that does not contain it."""
     breaker_failures: int = 0
-    """Calls in a row without an answer after which calls are refused for a while; 0 is never."""
+    """Consecutive unanswered calls that open the circuit breaker; 0 disables it."""
     breaker_pause_s: float = DEFAULT_BREAKER_PAUSE_S
-    """Seconds until one call is let through again; twice as long after each one that fails."""
+    """Seconds until a trial call; doubled after each failed one."""
     isolation: Isolation = Isolation.SHARED
     max_sessions: int | None = None
     """Sessions of tenants or users; None means DEFAULT_SESSIONS, or DEFAULT_PROCESSES."""
     session_idle_s: float = DEFAULT_SESSION_IDLE_S
-    """Seconds without use after which such a session ends."""
+    """Idle seconds after which such a session ends."""
     discovery_caller: Caller | None = None
-    """For whom the session is that discovers what the server offers; None is for nobody."""
+    """The caller of the session that discovers the server's items; None for no caller."""
     caller_texts: CallerTexts | None = field(default=None, repr=False)
-    """The values that are filled in for a session or a call; None if there is none."""
+    """The values that are filled in for a session or a call, if any."""
     forward: tuple[CallerPart, ...] = ()
     """The parts of the caller that each of its calls carries in ``_meta``."""
     assertion: Assertion | None = None
     auth: ServerAuth | None = field(default=None, repr=False)
-    """How tokens for the server are got; None where none are, or headers have one."""
+    """OAuth for the server; None for servers without tokens, or with one in the headers."""
 
     @property
     def label(self) -> str:
-        """The server's id, with its name in mcp.json if that is another one."""
+        """The server's id, with its name in mcp.json if that differs."""
         return labelled(self.server_id, self.original_id)
 
     @property
     def exchanges_jwt(self) -> bool:
-        """Whether calls have a token that their caller's JWT is exchanged for."""
+        """Whether calls use a token obtained in exchange for the caller's JWT."""
         return self.auth is not None and self.auth.grant.needs_jwt
 
     @property
     def session_limit(self) -> int:
-        """How many sessions tenants or users may have at once."""
+        """Maximum number of concurrent sessions of tenants or users."""
         if self.max_sessions is not None:
             return self.max_sessions
         return DEFAULT_PROCESSES if self.transport is Transport.STDIO else DEFAULT_SESSIONS
 
     @property
     def needs_caller(self) -> bool:
-        """Whether a call carries something of its caller, or of the caller's credentials."""
+        """Whether calls carry data or credentials of the caller."""
         return (
             self.caller_texts is not None
             or bool(self.forward)
@@ -337,85 +338,85 @@ class ServerConfig:
 
 
 class OutputSchemaCheck(StrEnum):
-    """What happens to a tool's result that does not match its ``outputSchema``."""
+    """Handling of results that do not match the tool's ``outputSchema``."""
 
     OFF = "off"
     """Results are not compared."""
     WARN = "warn"
-    """It is logged and counted."""
+    """The mismatch is logged and counted."""
     ENFORCE = "enforce"
-    """It is logged and counted, and the call fails."""
+    """The mismatch is logged and counted, and the call fails."""
 
 
 class ServerState(Enum):
     """State of a server's session."""
 
     CONNECTING = "connecting"
-    """The first attempt since the start, or since its entry changed, is not over."""
+    """The first attempt since the start or a change of the entry is not finished."""
     READY = "ready"
     RECONNECTING = "reconnecting"
-    """The connection was lost and is being opened again."""
+    """The connection was lost and is being reopened."""
     UNREACHABLE = "unreachable"
-    """No attempt since the start, or since its entry changed, has succeeded; it is retried."""
+    """All attempts since the start or a change of the entry have failed; retries continue."""
     DISABLED = "disabled"
     FAILED = "failed"
-    """It can be reached and not be used as its entry says; tried again every few minutes."""
+    """It can be reached, but not used as configured; retried every few minutes."""
     LOGIN_REQUIRED = "login_required"
-    """Somebody has to sign in, so that it can be discovered."""
+    """A person must sign in before discovery."""
     INVALID = "invalid"
-    """Its entry in mcp.json cannot be used, and no earlier good one is known."""
+    """Its entry in mcp.json is invalid, and no earlier valid one is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCounts:
-    """The sessions of a server's tenants or users: how many there are, and may be."""
+    """The number and the limit of a server's sessions of tenants or users."""
 
     open: int
-    """Those that were not ended, connected or not."""
+    """Sessions that have not ended, connected or not."""
     busy: int
-    """Those of them with a call or a subscription."""
+    """Open sessions with a call or a subscription."""
     max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """A server's status, as operators see it."""
+    """A server's status, for operators."""
 
     server_id: str
     state: ServerState
     transport: Transport | None
-    """None where the server's entry is invalid and names none."""
+    """None if the server's entry is invalid and names none."""
     era: str | None = None
     """The negotiated protocol version."""
     last_error: str | None = None
-    """Why it is not ready, or why its last discovery failed, for operators.
+    """The last connection or discovery error, for operators.
 
-    It has the URL or the command, and what a stdio server wrote last to its stderr; no secret.
+    It contains the URL or command, and a stdio server's last output on stderr, but no secret.
     """
     reason: str | None = None
-    """Why there is no connection, as callers may read it; None while there is one."""
+    """Why the server is disconnected, in words for callers; None while connected."""
     attempts: int = 0
-    """Attempts to connect since it was connected last, or since the start."""
+    """Connection attempts since the last connection or the start."""
     next_attempt_at: datetime | None = None
-    """When the next attempt begins; None while there is a connection or an attempt."""
+    """Start of the next attempt; None during a connection or an attempt."""
     discovered_at: datetime | None = None
     stale: bool = False
-    """Whether its listed items may be out of date: it is down, or its last refresh failed."""
+    """Whether its listed items can be out of date: it is down, or its last refresh failed."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many ``tools``, ``prompts``, ``resources``, ``resource_templates`` it offers."""
+    """Numbers of offered ``tools``, ``prompts``, ``resources``, ``resource_templates``."""
     connect_s: float | None = None
-    """Seconds that the last successful connect and discovery took."""
+    """Duration of the last successful connect and discovery, in seconds."""
     reconnects: int = 0
     sessions: SessionCounts | None = None
-    """None where all callers share one session."""
+    """None if all callers share one session."""
     problems: tuple[str, ...] = ()
-    """Problems of its entry in mcp.json; the last good entry stays in force, if there is one."""
+    """Problems of its entry in mcp.json; the last valid entry, if any, stays active."""
     original_id: str | None = None
     """Its name in mcp.json, if its id is derived from that."""
 
     @property
     def unavailable(self) -> str:
-        """Why calls to it fail while it is not connected, as callers and operators read it."""
+        """The reason why calls fail while it is disconnected, for callers and operators."""
         match self.state:
             case ServerState.DISABLED:
                 why = "it is disabled in mcp.json"
@@ -427,7 +428,7 @@ class ServerStatus:
 
     @property
     def label(self) -> str:
-        """The server's id, with its name in mcp.json if that is another one."""
+        """The server's id, with its name in mcp.json if that differs."""
         return labelled(self.server_id, self.original_id)
 
 
@@ -436,15 +437,15 @@ STILL_CONNECTING = "the gateway is still connecting to it"
 
 
 def not_listed(kind: Kind) -> str:
-    """Return why items of a kind are unavailable whose list the server never answered."""
+    """Return the reason why items of a kind are unavailable before the first list."""
     return f"it has not returned its list of {kind.value}s yet"
 
 
 def labelled(server_id: str, original_id: str | None) -> str:
-    """Return a server's id for a message, with its name in mcp.json if that is another one."""
+    """Return a server's id for a message, with its name in mcp.json if that differs."""
     return server_id if original_id is None else f'{server_id} ("{original_id}")'
 
 
 def unavailable_text(label: str, why: str) -> str:
-    """Return the sentence by which every surface says that a server cannot be called."""
+    """Return the common sentence for a server that cannot be called."""
     return f"server {label} is unavailable: {why}"
