@@ -1,1 +1,1 @@
-"""What values look like on every wire: text, JSON, content blocks, identifiers, URIs. Pure."""
+"""Wire formats: text, JSON, content blocks, identifiers and URIs. Pure functions, no I/O."""

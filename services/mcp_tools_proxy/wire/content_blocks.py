@@ -1,4 +1,4 @@
-"""Content blocks of MCP results: inferring their type, validating and cutting them."""
+"""Content blocks of MCP results: type inference, validation and truncation."""
 
 from typing import Any, TypeGuard
 
@@ -10,26 +10,26 @@ Block = dict[str, Any]
 
 
 CUT = "[the rest of the text was cut off]"
-"""Ends a text that was cut, where its reader cannot know otherwise."""
+"""Ends a truncated text whose reader could not notice the truncation."""
 
 _CUT_JSON = f"\n\n{CUT}"
 
 
 class TextBudget:
-    """Cuts the texts of one result to ``max_bytes`` of UTF-8 in all (contract §2).
+    """Truncates the texts of one result to ``max_bytes`` of UTF-8 in total (contract §2).
 
-    JSON that is cut ends with CUT: its reader takes a half for a server's fault, or guesses the
-    rest. Where CUT has no room, the whole JSON is left out.
+    Truncated JSON ends with CUT, because a model takes incomplete JSON for a server's fault or
+    guesses the rest. If CUT does not fit, the whole JSON is omitted.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.chars = 0
-        """Characters let through so far."""
+        """Characters accepted so far."""
         self.truncated = False
         self._left_bytes = max_bytes
 
     def cut(self, text: str) -> str:
-        """Return as much of ``text`` as the budget allows; after the first cut, nothing."""
+        """Return as much of ``text`` as the budget allows; after the first truncation, nothing."""
         kept = cut_utf8(text, self._left_bytes)
         if len(kept) < len(text):
             if _may_be_json(text):
@@ -43,7 +43,7 @@ class TextBudget:
         return kept
 
     def cut_text_of(self, holder: Block) -> Block:
-        """Cut ``holder["text"]``, if present; return ``holder`` itself if nothing was cut."""
+        """Truncate ``holder["text"]``, if present; return ``holder`` itself if unchanged."""
         text = holder.get("text")
         if not isinstance(text, str):
             return holder
@@ -51,7 +51,7 @@ class TextBudget:
         return holder if kept is text or kept == text else {**holder, "text": kept}
 
     def cut_block(self, block: Block) -> Block:
-        """Cut a content block: the text of a text block or of an embedded resource."""
+        """Truncate the text of a text block or of an embedded resource."""
         if block["type"] == "text":
             return self.cut_text_of(block)
         if block["type"] == "resource":
@@ -61,7 +61,7 @@ class TextBudget:
 
 
 def _may_be_json(text: str) -> bool:
-    """Return whether a text is JSON, judged by its ends: it may be long."""
+    """Return whether a text, which can be long, looks like JSON at both ends."""
     start, end = text[:_MARGIN_CHARS].lstrip()[:1], text[-_MARGIN_CHARS:].rstrip()[-1:]
     return (start, end) in _ENDS_OF_JSON
 
@@ -71,7 +71,7 @@ _ENDS_OF_JSON = {("{", "}"), ("[", "]")}
 
 
 def with_type(block: object) -> object:
-    """Add a content block's missing ``type``, where the other fields imply one (F-18)."""
+    """Add a content block's missing ``type`` if the other fields imply one (F-18)."""
     if not isinstance(block, dict) or block.get("type") is not None:
         return block
     kind = _inferred(block)
@@ -88,7 +88,7 @@ def _inferred(block: Block) -> str | None:
 
 
 def as_blocks(items: list[object]) -> list[Block] | None:
-    """Return content blocks with missing types inferred; None if one is invalid."""
+    """Return content blocks with inferred types; None if one is invalid."""
     typed = [with_type(item) for item in items]
     blocks = [block for block in typed if is_block(block)]
     return blocks if len(blocks) == len(typed) else None
@@ -124,16 +124,16 @@ def is_resource_contents(contents: object) -> bool:
 
 
 def as_text_block(item: object) -> Block:
-    """Convert an invalid content block to text: its own text, else its JSON (F-19)."""
+    """Convert an invalid content block to text: its own text or its JSON (F-19)."""
     if isinstance(item, dict) and "text" in item:
         item = item["text"]
     return {"type": "text", "text": item if isinstance(item, str) else to_json(item).decode()}
 
 
 def repeated_data_bytes(result: Block) -> int:
-    """Count the bytes of images and other data of ``content`` that structured content repeats.
+    """Count the bytes of images and other data in ``content`` that structured content repeats.
 
-    The Python SDK sends an image that a function returns in both; a data URL ends with it.
+    The Python SDK sends an image returned by a function in both; a data URL ends with it.
     """
     structured = result.get("structured_content")
     if structured is None:

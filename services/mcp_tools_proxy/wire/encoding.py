@@ -1,4 +1,4 @@
-"""Writes JSON: pieces and lists that are encoded already, and values that cannot be encoded."""
+"""JSON encoding: reuse of encoded pieces and lists, and values that cannot be encoded."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
@@ -7,11 +7,11 @@ from typing import Any, Self
 from pydantic_core import to_json
 
 MAX_DEPTH = 100
-"""Levels of nesting that are kept of a value that cannot be encoded as it is."""
+"""Nesting levels that are kept of a value that cannot be encoded."""
 
 
 def encodable(value: object) -> Any:
-    """Return ``value`` itself if it can be encoded as JSON, else a copy that can.
+    """Return ``value``, or a copy with changes if it cannot be encoded as JSON.
 
     Lone surrogates become U+FFFD, and values nested too deeply become a short text.
     """
@@ -39,16 +39,16 @@ def _mended(value: object, depth: int) -> object:
 def json_text(text: str) -> bytes:
     """Return a text as compact JSON in UTF-8. Raises ValueError for a lone surrogate.
 
-    ``to_json`` gives the same, twice as fast, and leaves the UTF-8 form in the str as long as that
-    lives: twice the memory of any text that is not ASCII.
+    ``to_json`` is twice as fast, but caches the UTF-8 form in the str for its lifetime, which
+    doubles the memory of non-ASCII texts.
     """
     return encode_basestring(text).encode()
 
 
 def json_list(items: Iterable[bytes], *, before: bytes = b"") -> Iterator[bytes]:
-    """Yield a list of rendered values: its brackets and, each for itself, the values.
+    """Yield brackets and rendered values of a list as separate pieces.
 
-    ``before`` is the space in front of each.
+    ``before`` is the whitespace before each value.
     """
     yield b"["
     for number, item in enumerate(items):
@@ -58,11 +58,11 @@ def json_list(items: Iterable[bytes], *, before: bytes = b"") -> Iterator[bytes]
 
 
 Keep = Callable[[bytes, Callable[[], bytes]], bytes]
-"""Returns what is kept under a key; what is not is built, and kept as long as there is space."""
+"""Returns the cached bytes of a key, or builds them and caches them while space is left."""
 
 
 class EncodedList(tuple[Mapping[str, object], ...]):
-    """A list of MCP definitions; ``keep`` holds its JSON under ``key``, which names its content."""
+    """A list of MCP definitions; ``keep`` caches its JSON under the content's ``key``."""
 
     _keep: Keep
     _key: bytes
@@ -81,7 +81,7 @@ class EncodedList(tuple[Mapping[str, object], ...]):
 
 
 def encode_message(message: Mapping[str, object], *, ensure_ascii: bool = False) -> bytes:
-    """Return a JSON-RPC message as JSON; an EncodedList that is first in its result is reused."""
+    """Return a JSON-RPC message as JSON; the JSON of an EncodedList at its start is reused."""
     result = message.get("result")
     listed = next(iter(result.values()), None) if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(listed, EncodedList):

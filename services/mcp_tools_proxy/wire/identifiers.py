@@ -1,4 +1,4 @@
-"""Identifiers and trace ids as the input rules allow them (contract §1), and loopback hosts."""
+"""Identifiers and trace ids that follow the input rules (contract §1), and loopback hosts."""
 
 import re
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ Identifier = Annotated[
         min_length=1, max_length=IDENTIFIER_CHARS, pattern=rf"^[^{CONTROL_CHARACTERS}]+$"
     ),
 ]
-"""tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
+"""tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 non-control characters."""
 
 _LARGEST_ID = 10**IDENTIFIER_CHARS
 
 
 def id_of(value: object) -> object:
-    """Convert an integer to the id that it spells; leave other values to the validation."""
+    """Convert an integer to an id; return other values unchanged, for validation."""
     if type(value) is int and -_LARGEST_ID < value < _LARGEST_ID:  # not a bool
         return str(value)
     return value
@@ -33,16 +33,16 @@ LanguageTag = Annotated[
     str,
     StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"),
 ]
-"""A language by its tag of BCP 47, such as ``de`` or ``pt-BR``."""
+"""A BCP 47 language tag, such as ``de`` or ``pt-BR``."""
 
 ContentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-"""A version of a document's content: the SHA-256 of it, in hex."""
+"""A content version of a document: its SHA-256 in hex."""
 
 MAX_ROLES = 1_000
-"""Roles that a request names at most: they are sorted and compared, and 90,000 took 50 ms."""
+"""Maximum number of roles in a request: sorting and comparing 90,000 took 50 ms."""
 
 MAX_DOCUMENTS = 1_000
-"""Documents that one list of ids names at most."""
+"""Maximum number of documents in one list of ids."""
 
 DOCUMENTS_RULE = (
     f"should be at most {MAX_DOCUMENTS} ids of documents, each of 1-{IDENTIFIER_CHARS} characters "
@@ -55,7 +55,7 @@ IDEMPOTENCY_KEY_PATTERN = rf"^[ -~]{{1,{IDEMPOTENCY_KEY_CHARS}}}$"
 
 TRACE_ID_CHARS = 128
 TRACE_ID_PATTERN = rf"^[!-~]{{1,{TRACE_ID_CHARS}}}$"
-"""Every trace_id inside the gateway: 1–128 printable ASCII characters, no spaces."""
+"""All trace_ids inside the gateway: 1–128 printable ASCII characters, no spaces."""
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -63,14 +63,14 @@ _TRACE_ID = re.compile(rf"[!-~]{{1,{TRACE_ID_CHARS}}}")
 
 
 def is_identifier(text: str) -> bool:
-    """Return whether ``text`` is a valid Identifier, where no pydantic model checks it."""
+    """Return whether ``text`` is a valid Identifier, for values outside pydantic models."""
     if not 1 <= len(text) <= IDENTIFIER_CHARS or has_control_character(text):
         return False
     return text.isascii() or _SURROGATE.search(text) is None  # from non-UTF-8 command lines
 
 
 def document_ids(ids: Sequence[object]) -> frozenset[str]:
-    """Return the ids of a list of documents, where no pydantic model checks it.
+    """Return the ids of a list of documents, for values outside pydantic models.
 
     Raises ValueError with DOCUMENTS_RULE.
     """
@@ -81,12 +81,12 @@ def document_ids(ids: Sequence[object]) -> frozenset[str]:
 
 
 def has_control_character(text: str) -> bool:
-    """Return whether ``text`` holds a control character of ASCII or Latin-1."""
+    """Return whether ``text`` contains a control character of ASCII or Latin-1."""
     return _CONTROL.search(text) is not None
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Return whether ``text`` is printable ASCII without spaces, and so fits ``Authorization``."""
+    """Return whether ``text`` is printable ASCII without spaces, as ``Authorization`` requires."""
     return all("!" <= char <= "~" for char in text)
 
 
@@ -96,7 +96,7 @@ def is_idempotency_key(text: str) -> bool:
 
 
 def is_trace_id(text: str) -> bool:
-    """Return whether ``text`` is a valid trace_id without any change."""
+    """Return whether ``text`` is a valid trace_id without changes."""
     return _TRACE_ID.fullmatch(text) is not None
 
 
@@ -108,7 +108,7 @@ _PREFIX = "mcp-tools-proxy-"
 
 
 def is_server_identifier(text: str) -> bool:
-    """Return whether ``text`` may identify a gateway: one URL path segment without escapes."""
+    """Return whether ``text`` can identify a gateway: one URL path segment without escapes."""
     return _IDENTIFIER.fullmatch(text) is not None
 
 
@@ -121,9 +121,9 @@ SERVER_ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
 SERVER_NAME_PATTERN = (
     rf"[^{CONTROL_CHARACTERS}:]*[^{CONTROL_CHARACTERS}:\s][^{CONTROL_CHARACTERS}:]*"
 )
-"""What a key of ``mcpServers`` may be: other programs allow spaces, and letters of any language.
+"""Valid keys of ``mcpServers``: other programs allow spaces and letters of any language.
 
-A colon ends the server's part of a name, so no key has one.
+A colon is excluded, because it ends the server's part of a name.
 """
 SERVER_NAME_CHARS = 64
 
@@ -135,11 +135,11 @@ _HASH_CHARS = 6
 
 
 def server_id_of(name: str) -> str:
-    """Return the id of the server that a file or an operator names.
+    """Return the server id for a name in a file or an operator's input.
 
-    A name that cannot be an id has a derived one: ``my-server-c2d9a8`` for "My Server". It depends
-    on the name alone, so it stays the same whatever else a file has. What is no name of a server at
-    all is returned as it is.
+    A name that is not a valid id has a derived one: ``my-server-c2d9a8`` for "My Server". It
+    depends only on the name, and so does not change with other entries. Invalid names are returned
+    unchanged.
     """
     if _SERVER_ID.fullmatch(name) or len(name) > SERVER_NAME_CHARS:
         return name
@@ -150,9 +150,9 @@ def server_id_of(name: str) -> str:
 
 
 def with_server_id(name: str) -> str:
-    """Return the name of an item, ``server:item``, with the id of the server that it names.
+    """Return the name of an item, ``server:item``, with the server's id in place of its name.
 
-    ``tool:``, ``prompt:`` or ``resource:`` may stand in front.
+    The prefixes ``tool:``, ``prompt:`` and ``resource:`` are allowed.
     """
     kind = next((it for it in ("tool:", "prompt:", "resource:") if name.startswith(it)), "")
     server, colon, item = name[len(kind) :].partition(":")
@@ -160,11 +160,11 @@ def with_server_id(name: str) -> str:
 
 
 ANY_HOST = "*"
-"""Matches every host in a list of hosts."""
+"""Matches all hosts in a list of hosts."""
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server listening on ``host`` is reachable from its own machine only."""
+    """Return whether a server listening on ``host`` is reachable only from its own machine."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,6 +1,6 @@
-"""Recognises the messages of JSON-RPC, and the id that a response needs.
+"""Recognition of JSON-RPC messages and of their ids.
 
-An id is a text or a whole number: ``True`` is an int in Python, and no id.
+An id is a text or an integer; ``True``, an int in Python, is rejected.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,13 +12,13 @@ SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one JSON-RPC message to a client."""
 
 RequestId = int | str
-"""The id of a request, and of its response."""
+"""The id of a request and of its response."""
 
 
 class JsonRpcError(Exception):
-    """An error of JSON-RPC, in an answer of a server or in one of ours.
+    """A JSON-RPC error, in a response of a server or of the gateway.
 
-    ``data`` may be any JSON; None is left out.
+    ``data`` can be any JSON; None is omitted.
     """
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -27,21 +27,21 @@ class JsonRpcError(Exception):
         self.message = message
         self.data = data
         self.came_first = False
-        """It is what a server said of a call at once, before it asked the client for anything."""
+        """Whether the server sent the error before any request to the client."""
         self.refusal: ProxyError | None = None
-        """The error of ours behind it, if there is one."""
+        """The ProxyError behind it, if any."""
         self.is_recorded = False
-        """The request that it answers has a record: it made a call."""
+        """Whether the failed request made a call, which has an audit record."""
 
     @property
     def as_json(self) -> dict[str, object]:
-        """The object that JSON-RPC has for an error."""
+        """The JSON-RPC error object."""
         error: dict[str, object] = {"code": self.code, "message": self.message}
         return error if self.data is None else error | {"data": self.data}
 
 
 def request_id_of(content: object) -> RequestId | None:
-    """Return the id of a JSON-RPC request; None if ``content`` is no such request."""
+    """Return the id of a JSON-RPC request; None if ``content`` is something different."""
     if not isinstance(content, dict) or isinstance(content.get("id"), bool):
         return None
     match content:
@@ -61,7 +61,7 @@ def is_notification(content: object) -> bool:
 
 
 def is_request(content: object) -> bool:
-    """Return whether a message needs a response, even if it is not quite a JSON-RPC request."""
+    """Return whether a message needs a response, even if it is a malformed request."""
     match content:
         case {"id": bool()}:
             return False
@@ -71,7 +71,7 @@ def is_request(content: object) -> bool:
 
 
 def refusable_id(content: object) -> RequestId | None:
-    """Return the id under which a malformed request can be refused; None if it has none."""
+    """Return the id for the refusal of a malformed request; None if it lacks a usable one."""
     match content:
         case {"id": bool()}:
             return None
@@ -81,10 +81,9 @@ def refusable_id(content: object) -> RequestId | None:
 
 
 def is_response(content: object) -> bool:
-    """Return whether ``content`` is a JSON-RPC response; one for an error may have no id.
+    """Return whether ``content`` is a JSON-RPC response; the id of an error can be null.
 
-    With an id, its result or error may be anything: if it were refused, its request would stay
-    open.
+    With an id, any result or error is accepted: after a refusal, the request would stay open.
     """
     match content:
         case {"method": _}:
@@ -101,7 +100,7 @@ def is_response(content: object) -> bool:
 
 
 def check_message(content: object) -> dict[str, Any]:
-    """Return ``content`` if it is one message of JSON-RPC 2.0. Raises InvalidRequest."""
+    """Return ``content`` if it is one JSON-RPC 2.0 message. Raises InvalidRequest."""
     if isinstance(content, dict):
         if request_id_of(content) is not None or is_notification(content) or is_response(content):
             return content

@@ -1,4 +1,4 @@
-"""Letters, and so names and words, that a person or a model would take for one another."""
+"""Lookalike letters, and comparison of names and words that contain them."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ _SHAPES = str.maketrans(
     "аегһіјӏорԛѕԝхусԁԍвαικνορτυχγıɑɡ01|",
     "aerhijlopqswxycdgbaikvoptuxyiagoll",
 )
-"""Cyrillic, Greek and other letters, and digits, by the Latin letter that they look like."""
+"""Cyrillic, Greek and other letters and digits, mapped to the Latin letter of the same shape."""
 
 _MORE_SHAPES = (
     ("вгкмнптьѡѵүғ", "brkmhntbwvyf"),  # Cyrillic
@@ -20,17 +20,17 @@ _MORE_SHAPES = (
     ("ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "abcdeghijklmprstvwz"),  # Cherokee
     ("ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭⲍ", "abehikmnopctyxz"),  # Coptic
 )
-"""More letters, and the Latin letter that they, or their capitals, look like (UTS 39).
+"""More letters, and the Latin letter that they or their capitals look like (UTS 39).
 
-They count only in words that mix scripts: in a word of one script they are not read as Latin.
+They count only in words of mixed scripts: in a word of one script, they are not read as Latin.
 """
 
 _JOINTS = re.compile(r"[\s:_./-]+")
 
 
 def folded(name: str) -> str:
-    """Return ``name`` without what differs in writing only: case, width, hidden characters."""
-    if name.isascii() and name.isprintable():  # nearly every name: a third of the time
+    """Return ``name`` without differences in case, width and hidden characters."""
+    if name.isascii() and name.isprintable():  # nearly all names: a third of the time
         return name.lower()
     return normalize("NFKC", HIDDEN.sub("", name)).casefold()
 
@@ -41,7 +41,7 @@ def skeleton(name: str) -> str:
 
 
 def joined_skeleton(name: str) -> str:
-    """Return the skeleton of a name of several words, however these are joined."""
+    """Return the skeleton of a name of several words, with uniform separators."""
     return _JOINTS.sub("_", skeleton(name))
 
 
@@ -75,4 +75,4 @@ def _lookalikes() -> dict[str, frozenset[str]]:
 
 
 _LOOKALIKES = _lookalikes()
-"""For each Latin letter, the letters of other scripts that look like it."""
+"""Latin letter → letters of other scripts that look like it."""

@@ -1,7 +1,7 @@
-"""What the Model Context Protocol gives names to: versions, error codes, keys of ``_meta``.
+"""Names of the Model Context Protocol: versions, error codes, keys of ``_meta``.
 
-Kept here, and compared with the SDK's in a test: importing the SDK costs more than all else at the
-start, and only connections to servers need it.
+A test compares them with the SDK. They are duplicated here because importing the SDK dominates the
+start time, and only connections to servers need it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pydantic_core import to_json
 
 HANDSHAKE_VERSIONS: Sequence[str] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The versions of the older eras, which begin with ``initialize``, the oldest first."""
+"""Versions of the older eras, which begin with ``initialize``, the oldest first."""
 
 MODERN_VERSIONS: Sequence[str] = ("2026-07-28",)
-"""The versions of the newer era, whose requests each say all that they need."""
+"""Versions of the newer era, whose requests are self-contained."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -25,7 +25,7 @@ UNSUPPORTED_PROTOCOL_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
 CLIENT_ERROR_CODES = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""Server errors that are for the client, not for its model: it does what they say, and repeats the
+"""Server errors for the client and not for its model: the client acts on them and repeats the
 request."""
 
 PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -36,7 +36,7 @@ SERVER_INFO_META_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 X_MCP_HEADER = "x-mcp-header"
-"""The keyword of an input schema for an argument that clients repeat in an HTTP header."""
+"""Input schema keyword for an argument that clients repeat in an HTTP header."""
 
 HTTP_STATUS_OF_ERROR: Mapping[int, int] = {
     PARSE_ERROR: 400,
@@ -47,7 +47,7 @@ HTTP_STATUS_OF_ERROR: Mapping[int, int] = {
     UNSUPPORTED_PROTOCOL_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""The HTTP status that the newer era gives an error; 200 for all others."""
+"""HTTP status of errors in the newer era; 200 for all others."""
 
 
 _OF_THE_TRANSPORT = frozenset(
@@ -56,13 +56,13 @@ _OF_THE_TRANSPORT = frozenset(
 
 
 def is_transport_header(name: str) -> bool:
-    """Return whether an HTTP header is set by the transport itself, whatever an entry says."""
+    """Return whether the transport sets an HTTP header itself, so that entries cannot."""
     lower = name.lower()
     return lower in _OF_THE_TRANSPORT or lower.startswith("mcp-")
 
 
 def has_header_parameters(schema: object) -> bool:
-    """Return whether an input schema has ``x-mcp-header`` anywhere; fast, with false positives."""
+    """Return whether an input schema contains ``x-mcp-header``; fast, with false positives."""
     try:
         return b'"x-mcp-header"' in to_json(schema)
     except ValueError:  # nested too deeply, or not Unicode

@@ -1,6 +1,6 @@
-"""Messages about invalid input, for its sender; they never quote a value of the input.
+"""Messages about invalid input for its sender; they never quote input values.
 
-Also lists cut to their first items, and the "did you mean" hint for names that are not known.
+Also truncated lists, and the "did you mean" hint for unknown names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ TEXTS = {
     "too_short": "should have {min_length} items or more",
     "too_long": "should have {max_length} items or fewer",
 }
-"""What is said instead of pydantic's words, by its types of errors, with values of ``ctx``."""
+"""Replacements for pydantic's messages, by error type, with values of ``ctx``."""
 
 
 def join_first(
@@ -55,7 +55,7 @@ def first_of(
     describe: Callable[[ItemT], EntryT],
     more: Callable[[int], EntryT],
 ) -> tuple[EntryT, ...]:
-    """Describe the first items; what ``more`` builds of the number of the others follows."""
+    """Describe the first items; ``more`` builds an entry from the number of the others."""
     left_out = len(items) - limit
     first = tuple(map(describe, items[:limit]))
     return (*first, more(left_out)) if left_out > 0 else first
@@ -69,7 +69,7 @@ def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:
 
 
 def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
-    """Return a few words on what is wrong, to follow the place in a message."""
+    """Return a short description of the problem, to follow the place in a message."""
     if text := TEXTS.get(str(error["type"])):
         context = error.get("ctx")
         return text.format_map(context) if isinstance(context, Mapping) else text
@@ -79,16 +79,16 @@ def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
 
 COMPARED_NAMES = 50
 COMPARED_CHARS = 64
-"""How many known names an unknown one is compared with, and how many of its characters."""
+"""Numbers of known names and of characters that are compared with an unknown name."""
 
 
 def closest_match(
     name: str, known: Iterable[str], *, least: float = 0.6, most_names: int = COMPARED_NAMES
 ) -> str | None:
-    """Return the known name most similar to ``name``, None when none is similar enough.
+    """Return the known name most similar to ``name``; None if no name is similar enough.
 
-    ``least`` is the least similarity, where 1 is equality. Only the first ``most_names`` are
-    compared, and no long ones, so that a wrong name costs little time.
+    ``least`` is the minimum similarity, where 1 is equality. Only the first ``most_names`` short
+    names are compared, which bounds the time.
     """
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
     close = get_close_matches(name[:COMPARED_CHARS], islice(short, most_names), n=1, cutoff=least)
@@ -96,5 +96,5 @@ def closest_match(
 
 
 def did_you_mean(match: str | None, otherwise: str = "") -> str:
-    """Return the end of a message about an unknown name: a suggestion, else ``otherwise``."""
+    """Return the end of a message about an unknown name: a suggestion or ``otherwise``."""
     return f"; did you mean {quote(match)}?" if match else otherwise

@@ -1,7 +1,7 @@
-"""Strict JSON for every entry: rejects input that two parsers could read differently.
+"""Strict JSON for all entry points: rejects input that two parsers could read differently.
 
-Duplicate keys, NaN, infinities and lone surrogates are errors; depth and number of values are
-bounded before parsing, because parsing a huge body would stall the event loop.
+Duplicate keys, NaN, infinities and lone surrogates are errors. Depth and number of values are
+checked before parsing, because parsing a huge body would block the event loop.
 """
 
 import json
@@ -20,16 +20,16 @@ from mcp_tools_proxy.wire.problem_texts import place_of
 _SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 309
 _HALF_LONG = b"0" * 209
-"""Digits before the point from which a two-digit exponent can overflow a float."""
+"""Number of digits before the point with which a two-digit exponent can overflow a float."""
 
 
 _LARGEST_NUMBER = int(sys.float_info.max)
 
 
 def may_overflow(data: bytes) -> bool:
-    """Return whether the JSON may hold a number over 1e308; fast, with false positives.
+    """Return whether the JSON can contain a number over 1e308; fast, with false positives.
 
-    Digits are mapped to 0 first, so that searching for runs of zeros finds runs of digits.
+    All digits are mapped to 0, so that a search for runs of zeros finds runs of digits.
     """
     shape = data.translate(_SHAPE)
     # not ``in``, which takes four times as long: it first tests whether its operand is a number
@@ -43,12 +43,12 @@ def may_overflow(data: bytes) -> bool:
 
 
 def has_long_digits(data: bytes) -> bool:
-    """Return whether the JSON holds more digits in a row than the largest float has."""
+    """Return whether the JSON has more consecutive digits than the largest float."""
     return _LONG in data.translate(_SHAPE)
 
 
 def whole_number(value: object) -> object:
-    """Convert 3.0 to 3: JSON has one kind of number, and some programs write floats only."""
+    """Convert 3.0 to 3: JSON has one kind of number, and some programs write only floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -67,18 +67,19 @@ def without_infinity(value: object) -> object:
 
 
 MAX_DEPTH = 64
-"""Deepest nesting."""
+"""Maximum nesting."""
 
 MAX_KEYS_SEARCHED = 10_000
-"""Above this number of keys the error does not name the repeated one: finding it among 75,000
-stalled every other call for 0.1 s."""
+"""Above this number of keys the error does not name the repeated one: the search among 75,000
+blocked all other calls for 0.1 s."""
 
 _UNCACHED_BYTES = 256 * 1024
-"""The keys of larger requests are not looked up in the parser's cache: 80,000 different ones took
-10 ms longer with it."""
+"""Keys of larger requests bypass the parser's cache: 80,000 different ones took 10 ms longer
+with it."""
 
 LARGE_BYTES = 4 * 1024 * 1024
-"""JSON from this size on, which only files have, is not encoded anew: that took three copies."""
+"""JSON of this size, which only files have, is not encoded again, because that took three
+copies."""
 
 Place = tuple[str | int, ...]
 
@@ -91,12 +92,12 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """A level up is 1, a level down -1, as signed bytes."""
 
 _LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
-"""An integer over 309 digits, which no float holds. It would take many times as long to write."""
+"""An integer over 309 digits, which a float cannot represent and which is slow to encode."""
 
 _COUNTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|\[\s*\]|\{\s*\}|([,\[{])', re.DOTALL)
-"""What stands for one more value in JSON is the group; strings and empty values are passed over.
+"""The group matches the start of a further JSON value; strings and empty values are skipped.
 
-A string without end is all of the rest, or each quote in it would search the rest again.
+An unterminated string matches to the end, or each quote in it would scan the rest again.
 """
 
 
@@ -113,7 +114,7 @@ class RepeatedKey(ValueError):
 
 
 class TooManyItems(ValueError):
-    """The document holds more values than the limit."""
+    """The document contains more values than the limit."""
 
     def __init__(self, max_items: int) -> None:
         super().__init__(f"holds more than {max_items} JSON values, which is the limit")
@@ -122,11 +123,11 @@ class TooManyItems(ValueError):
 def parse_strict(
     data: bytes, *, max_items: int | None = None, max_searched: int = MAX_KEYS_SEARCHED
 ) -> object:
-    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or key twice in an object,
-    at most 64 levels.
+    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or duplicate keys in an
+    object, at most 64 levels.
 
-    ``max_items`` bounds the number of values, counted before parsing: 300,000 stalled every other
-    call for 0.3 s; then a repeated key is searched among ``max_searched`` keys at most.
+    ``max_items`` limits the number of values, counted before parsing: 300,000 blocked all other
+    calls for 0.3 s. With it, a repeated key is searched among at most ``max_searched`` keys.
 
     Raises RepeatedKey, TooManyItems, and ValueError with a text to follow a subject: "is not valid
     JSON: …".
@@ -146,10 +147,10 @@ def parse_strict(
 
 
 def _check_shape(data: bytes, max_items: int | None) -> bool:
-    """Check depth and number of values without parsing; return whether a float may overflow.
+    """Check depth and number of values without parsing; return whether a float can overflow.
 
-    The cheap counts include brackets and commas inside strings. Only input over a bound by these
-    counts is examined again without its strings. Raises ValueError.
+    The cheap counts include brackets and commas inside strings. Only input that exceeds a limit by
+    these counts is examined again without its strings. Raises ValueError.
     """
     brackets = data.count(b"[") + data.count(b"{")
     may_be_many = (
@@ -172,9 +173,10 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
 
 
 def check_count(data: bytes, max_items: int) -> None:
-    """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing or copying it.
+    """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing or copying.
 
-    For files: other threads run meanwhile, and it makes none of ``count_items``'s three copies.
+    For files: other threads run during the scan, and the three copies of ``count_items`` are
+    avoided.
     """
     if data.count(b",") + data.count(b"[") + data.count(b"{") < max_items:
         return
@@ -196,11 +198,11 @@ def check_keys(
 ) -> None:
     """Raise RepeatedKey if ``data``, which parsed as ``value``, repeats a key in an object.
 
-    The place is the root when there are more than ``max_searched`` keys. Without ``encode`` the
-    texts of ``value`` take no more memory: encoding keeps the UTF-8 form of each.
+    The place is the root if there are more than ``max_searched`` keys. ``encode`` is faster, but
+    keeps the UTF-8 form of each text of ``value`` in memory.
 
-    The fast parser does not report repeated keys, but keeps one of the two. So ``value`` encoded
-    again has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
+    The fast parser does not report repeated keys and keeps only one value. ``value`` encoded again
+    then has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
     """
     colons = data.count(b":")
     is_encoded = encode and len(data) < LARGE_BYTES
@@ -233,13 +235,12 @@ def _count_colons(value: object) -> int:
 
 
 def _shape_of(data: bytes) -> bytes:
-    """Return JSON with 0 in the place of each string, at the speed of C, whatever it holds."""
+    """Return JSON with strings replaced by 0, at the speed of C for any content."""
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")
     return b"0".join(plain.split(b'"')[::2])
 
 
 def _count_items(shape: bytes) -> int:
-    """Count the values of JSON by its commas and brackets."""
     shape = shape.translate(None, delete=_SPACE)
     opened = shape.count(b"[") + shape.count(b"{")
     return shape.count(b",") + opened - shape.count(b"[]") - shape.count(b"{}") + 1
@@ -257,7 +258,7 @@ def _has_infinity(value: object) -> bool:
 
 
 class _Repeating(dict[str, object]):
-    """An object with a repeated key: the first such key."""
+    """An object with a repeated key; ``repeated`` is the first such key."""
 
     repeated: str
 
@@ -265,7 +266,7 @@ class _Repeating(dict[str, object]):
 def _place_of_repeat(data: bytes) -> Place:
     """Find the first repeated key of valid JSON, with the slower parser of the standard library.
 
-    Numbers stay text: converting them would take time, and could fail for long integers.
+    Numbers stay text: conversion takes time, and can fail for long integers.
     """
     root = json.loads(data, object_pairs_hook=_object, parse_int=str, parse_float=str)
     return _find_repeat(root) or ()
@@ -332,8 +333,8 @@ def has_structure_over(data: bytes, max_bytes: int) -> bool:
     """Return whether brackets, commas, colons, quotes, numbers and literals exceed ``max_bytes``.
 
     Parsed, they take up to 24 times as much memory: 10 MB of JSON with 600,000 short keys became
-    135 MB, while a text of 10 MB stays what it is. White space does not count, so JSON over the
-    limit is also over it once it is written compactly. Reads in chunks, and stops at the limit.
+    135 MB, while a text of 10 MB keeps its size. White space is ignored, so JSON over the limit
+    also exceeds it in compact form. Reads in chunks and stops at the limit.
     """
     if len(data) <= max_bytes:
         return False

@@ -1,7 +1,7 @@
-"""Cutting, quoting, escaping and normalizing text; estimating tokens; hidden characters.
+"""Truncation, quoting, escaping and normalization of text; token estimates; hidden characters.
 
 A description with tag characters (U+E0000 …) or zero-width characters looks harmless in a terminal,
-an editor and a review, and tells a model something else.
+an editor and a review, but gives a model a different text.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Literal
 
 
 class HiddenKind(StrEnum):
-    """What a hidden character is."""
+    """Kind of a hidden character."""
 
     BIDI_CONTROL = "bidi_control"
     TAG_CHARACTER = "tag_character"
@@ -34,7 +34,7 @@ _FORMAT = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
 )
 _SELECTOR = r"(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe0e\ufe0f]"
-"""U+FE0E and U+FE0F choose how the emoji before them looks; a second one hides a byte."""
+"""U+FE0E and U+FE0F select the look of the preceding emoji; a second one hides a byte."""
 
 _KINDS = (
     (HiddenKind.BIDI_CONTROL, re.compile(f"[{_BIDI}]")),
@@ -44,22 +44,22 @@ _KINDS = (
 )
 
 HIDDEN = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}]|{_SELECTOR}")
-"""Matches each hidden character; a tab and the ends of lines are none."""
+"""Matches each hidden character; tabs and line ends are not hidden."""
 
 HIDDEN_IN_WORDS = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}\ufe0e\ufe0f]+")
-"""Matches a run of hidden characters, also the selectors of an emoji, which no word needs."""
+"""Matches a run of hidden characters, including emoji selectors, which words do not need."""
 
 
 def hidden_kind(text: str, start: int, end: int) -> HiddenKind:
     """Return the kind of a run that ``HIDDEN`` matched in ``text``.
 
-    The run alone does not tell: a selector is hidden by the character before it.
+    The run alone is not sufficient: a selector is hidden because of the preceding character.
     """
     return next(kind for kind, pattern in _KINDS if pattern.search(text, start, end))
 
 
 def hidden_kinds(text: str) -> tuple[HiddenKind, ...]:
-    """Return the kinds of hidden characters that ``text`` holds, each once."""
+    """Return the kinds of hidden characters in ``text``, each once."""
     if HIDDEN.search(text) is None:
         return ()
     return tuple(kind for kind, pattern in _KINDS if pattern.search(text))
@@ -70,7 +70,7 @@ QUOTE_CHARS = 128
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a text; the rest begins at ``next_start_char``, None when nothing is left."""
+    """A part of a text; the rest begins at ``next_start_char``, None after the last part."""
 
     text: str
     next_start_char: int | None
@@ -79,8 +79,8 @@ class Cut:
 def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
     """Return text from ``start_char`` of the joined ``parts``, at most ``max_bytes`` of UTF-8.
 
-    Cuts on a character edge (contract §2). Reads only as many parts as the answer needs. With
-    ``max_bytes`` ≥ 4, the longest character, each cut makes progress.
+    Truncates at a character boundary (contract §2). Reads only the necessary parts. With
+    ``max_bytes`` ≥ 4, the longest character, each call makes progress.
     """
     pieces: list[str] = []
     skip, characters = start_char, 0
@@ -92,7 +92,7 @@ def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
         skip = 0
         pieces.append(piece)
         characters += len(piece)
-        if characters > max_bytes:  # and so too many bytes, whatever follows
+        if characters > max_bytes:  # already more than max_bytes in UTF-8
             break
     text = "".join(pieces)
     cut = cut_utf8(text, max_bytes)
@@ -100,7 +100,7 @@ def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
 
 
 def cut_utf8(text: str, max_bytes: int) -> str:
-    """Cut ``text`` to at most ``max_bytes`` of UTF-8, on a character edge."""
+    """Truncate ``text`` to at most ``max_bytes`` of UTF-8, at a character boundary."""
     if len(text) * 4 <= max_bytes:
         return text
     head = text[:max_bytes]
@@ -110,7 +110,7 @@ def cut_utf8(text: str, max_bytes: int) -> str:
 
 
 def cut_utf8_tail(text: str, max_bytes: int) -> str:
-    """Keep at most the last ``max_bytes`` of UTF-8 of ``text``, on a character edge."""
+    """Keep at most the last ``max_bytes`` of UTF-8 of ``text``, at a character boundary."""
     if len(text) * 4 <= max_bytes:
         return text
     data = text.encode()
@@ -128,19 +128,19 @@ def estimate_tokens(characters: int) -> int:
 
 
 def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
-    """Quote a foreign string for a message: cut to ``max_chars``, escaped, in double quotes."""
+    """Quote a foreign string for a message: truncated, escaped, in double quotes."""
     shown = text if len(text) <= max_chars else text[:max_chars] + "…"
     return '"' + printable(shown.translate(_QUOTABLE)) + '"'
 
 
 def printable(text: str) -> str:
-    """Escape characters that a terminal would interpret or not display, so that all are seen."""
+    """Escape characters that a terminal would interpret or not display."""
     shown = text if HIDDEN.search(text) is None else HIDDEN.sub(_escape_match, text)
     return shown if shown.isprintable() else "".join(_escape(char) for char in shown)
 
 
 def readable(text: str) -> str:
-    """Escape as ``printable`` does, but for line feeds, tabs and wide blanks, which prose has."""
+    """Escape like ``printable``, except line feeds, tabs and wide blanks, which occur in prose."""
     shown = text if HIDDEN.search(text) is None else HIDDEN.sub(_escape_match, text)
     if shown.isprintable():
         return shown
@@ -148,12 +148,12 @@ def readable(text: str) -> str:
 
 
 def ascii_text(text: str, max_chars: int = QUOTE_CHARS) -> str:
-    """Escape all that is not printable ASCII, of a text cut to ``max_chars``."""
+    """Truncate a text to ``max_chars``, and escape all except printable ASCII."""
     return ascii(text[:max_chars])[1:-1]
 
 
 def file_name_text(name: str) -> str:
-    """Return a file name for a message; bytes of it that are not UTF-8 become escapes."""
+    """Return a file name for a message; invalid UTF-8 becomes escapes."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
@@ -169,8 +169,7 @@ def _escape(char: str) -> str:
 
 
 PIECE_CHARS = 256
-"""Bounds a run of combining marks: the time to normalize one grows with the square of its length.
-"""
+"""Limit for a run of combining marks: normalization time grows with the square of its length."""
 
 _PIECE = re.compile(rf"[\x00-\x7f]?[^\x00-\x7f]{{0,{PIECE_CHARS}}}")
 
@@ -178,9 +177,9 @@ _PIECE = re.compile(rf"[\x00-\x7f]?[^\x00-\x7f]{{0,{PIECE_CHARS}}}")
 def normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
     """Normalize ``text`` piece by piece, which bounds the time.
 
-    Pieces begin at ASCII characters, which never combine with the text before them. Only a run of
-    more than PIECE_CHARS non-ASCII characters is cut elsewhere; two characters may then stay
-    uncombined at the cut.
+    Pieces begin at ASCII characters, which never combine with the preceding text. Only runs of more
+    than PIECE_CHARS non-ASCII characters are split elsewhere; two characters can then stay
+    uncombined.
     """
     if text.isascii() or unicodedata.is_normalized(form, text):
         return text

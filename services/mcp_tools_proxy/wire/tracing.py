@@ -1,4 +1,4 @@
-"""Trace ids, W3C trace context and the ``_meta`` keys that are forwarded (contract §1)."""
+"""Trace ids, W3C trace context and the forwarded ``_meta`` keys (contract §1)."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from mcp_tools_proxy.wire.identifiers import TRACE_ID_CHARS, is_trace_id
 
 MAX_CONTEXT_BYTES = 8192
-"""Largest ``tracestate`` or ``baggage`` that is forwarded."""
+"""Maximum size of a forwarded ``tracestate`` or ``baggage``."""
 
 TRACE_CONTEXT = frozenset({"traceparent", "tracestate", "baggage"})
 """The fields of W3C's trace context, in headers and in MCP's ``_meta``."""
@@ -20,10 +20,10 @@ _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 
 
 def choose_trace_id(*candidates: object, traceparent: object = None) -> str | None:
-    """Return the first usable candidate, else the id of ``traceparent``, else None.
+    """Return the first usable candidate, or the id of ``traceparent``, or None.
 
-    A malformed trace_id never fails a call, so callers pass unchecked values. Any text or number
-    is accepted, with ``_`` in place of each character that logs and headers cannot carry.
+    A malformed trace_id never fails a call, so callers pass unchecked values. Any text or number is
+    accepted, with ``_`` for each character that logs and headers cannot carry.
     """
     for one in candidates:
         if isinstance(one, str) and is_trace_id(one):
@@ -52,48 +52,48 @@ def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:
 
 
 OUR_PREFIX = "io.github.mcp-tools-proxy/"
-"""Prefix of the gateway's own ``_meta`` keys, towards clients and servers."""
+"""Prefix of the gateway's own ``_meta`` keys, for clients and servers."""
 
 TRACE_ID_KEY = f"{OUR_PREFIX}traceId"
 """``_meta`` key of a call's trace id, in the request to a server and in the result."""
 
 PENDING_KEY = f"{OUR_PREFIX}pending"
-"""``_meta`` key of a list: the ids of the servers that are tried for the first time."""
+"""``_meta`` key of a list: the ids of servers in their first connection attempt."""
 
 GUARDS_KEY = f"{OUR_PREFIX}guards"
-"""``_meta`` key of what guards found in a call: ``{"findings": […]}``."""
+"""``_meta`` key of guards' findings in a call: ``{"findings": […]}``."""
 
 IDEMPOTENCY_KEY = f"{OUR_PREFIX}idempotencyKey"
-"""``_meta`` key of a request's idempotency key. Never forwarded: a gateway behind this one would
-take the calls of all our callers for those of one, and answer one with another's outcome."""
+"""``_meta`` key of a request's idempotency key. Never forwarded: a second gateway behind this
+one would attribute the calls of all callers to one, and return one caller's outcome to another."""
 
 DOCUMENTS_KEY = f"{OUR_PREFIX}documents"
 """``_meta`` key of the only documents that a request may use: a list of ids. Never forwarded."""
 
 SOURCES_KEY = f"{OUR_PREFIX}sources"
-"""``_meta`` key of whether an answer of a document tool has sources. Never forwarded."""
+"""``_meta`` key that enables sources in document tools' answers. Never forwarded."""
 
 REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 """``_meta`` key of a result that is an earlier call's."""
 
 BUDGET_KEY = f"{OUR_PREFIX}budget"
-"""``_meta`` key of the budget with the smallest share left, in the form of the HTTP API."""
+"""``_meta`` key of the budget with the smallest remaining share, as in the HTTP API."""
 
 CALLER_KEY = f"{OUR_PREFIX}caller"
-"""``_meta`` key of who calls, in the request to a server whose entry has ``forward``."""
+"""``_meta`` key of the caller, in the request to a server whose entry has ``forward``."""
 
 _NOT_FORWARDED = frozenset({"progressToken", *TRACE_CONTEXT})
 _RESERVED = re.compile(
     rf"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|modelcontextprotocol\.io/"
     rf"|{re.escape(OUR_PREFIX)}",
-    re.IGNORECASE,  # a server that compares names in any case would take a client's caller for ours
+    re.IGNORECASE,  # a server that ignores case could take a client's caller for the gateway's
 )
 
 
 def forwardable_meta(meta: Mapping[str, object]) -> dict[str, object]:
     """Return the part of a caller's ``_meta`` that is forwarded to a server.
 
-    Keys that MCP reserves (its prefixes, the progress token) are not, nor are the gateway's own.
+    Excluded are keys reserved by MCP (its prefixes, the progress token) and the gateway's own.
     W3C's trace context is forwarded separately, see ``valid_context``.
     """
     return {

@@ -1,6 +1,6 @@
-"""Checks of URIs, how they are shown without secrets, and groups of IP addresses.
+"""Validation of URIs, redaction of secrets in them, and groups of IP addresses.
 
-URIs are valid for MCP clients, and safe to match against URI templates.
+Valid URIs work with MCP clients, and are safe to match against URI templates.
 """
 
 import re
@@ -17,25 +17,25 @@ from mcp_tools_proxy.wire.text import quote
 MAX_URI_CHARS = 8_192
 
 OWN_SCHEME = "doc"
-"""The scheme of the gateway's own resources, its documents: no server's resource has it."""
+"""The scheme of the gateway's own resources, its documents; servers cannot use it."""
 
 MAX_DECODINGS = 4
-"""Layers of percent-encoding that are decoded; a server behind a proxy may decode twice."""
+"""Decoded layers of percent-encoding; a server behind a proxy can decode twice."""
 
 _URL: TypeAdapter[AnyUrl] = TypeAdapter(Annotated[AnyUrl, UrlConstraints(host_required=False)])
-"""The type by which MCP clients of the first SDK generation validate a URI."""
+"""The type that validates URIs in MCP clients of the first SDK generation."""
 
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
 
 
 def is_normalized_path(uri: str) -> bool:
-    """Return whether ``uri`` stays the same resource when a server normalises it.
+    """Return whether ``uri`` refers to the same resource after normalization by a server.
 
-    A ``.`` or ``..`` in its path, encoded or not, makes it another URI (RFC 3986 §5.2.4), and many
-    servers normalise: ``notes://public/../private`` would match ``notes://public/{+path}`` and
-    read something private. Some servers decode twice, or remove parameters (``..;v=1``) first.
-    Control characters fail as well: many parsers drop some.
+    A ``.`` or ``..`` in its path, encoded or not, changes the URI (RFC 3986 §5.2.4), and many
+    servers normalize: ``notes://public/../private`` would match ``notes://public/{+path}`` and read
+    a private note. Some servers decode twice, or remove parameters (``..;v=1``) first. Control
+    characters are refused too, because many parsers drop some.
     """
     path = percent_decode_repeatedly(_PATH_END.split(uri, maxsplit=1)[0])
     if has_control_character(uri) or has_control_character(path):
@@ -45,7 +45,7 @@ def is_normalized_path(uri: str) -> bool:
 
 
 def percent_decode_repeatedly(uri: str) -> str:
-    """Undo up to MAX_DECODINGS layers of percent-encoding."""
+    """Decode up to MAX_DECODINGS layers of percent-encoding."""
     for _ in range(MAX_DECODINGS):
         plain = unquote(uri)
         if plain == uri:
@@ -55,12 +55,12 @@ def percent_decode_repeatedly(uri: str) -> str:
 
 
 def has_own_scheme(uri: str) -> bool:
-    """Return whether a URI, or a template of URIs, is one of the gateway's own."""
+    """Return whether a URI or URI template uses the gateway's own scheme."""
     return uri.partition(":")[0].strip().lower() == OWN_SCHEME
 
 
 def is_url(uri: object) -> bool:
-    """Return whether every MCP client accepts ``uri``: it has a scheme and parses as a URL."""
+    """Return whether all MCP clients accept ``uri``: it has a scheme and parses as a URL."""
     try:
         _URL.validate_python(uri)
     except ValidationError:
@@ -69,11 +69,11 @@ def is_url(uri: object) -> bool:
 
 
 URL_CHARS = 300
-"""Longest foreign address that is shown."""
+"""Shown characters of a foreign URL."""
 
 SESSION_ID_CHARS = 8
-"""Characters of a session identifier that are shown, and at most half of it: the whole identifier
-is a secret that lets its holder send messages in the session."""
+"""Shown characters of a session identifier, at most half of it: the whole identifier is a secret
+that lets its holder send messages in the session."""
 
 _VALUES_IN_URI = re.compile(
     r"(?<=://)(?:[^/?#]*@|[^/?#]{256,})"  # user and password; a host has 253 characters at most
@@ -81,7 +81,7 @@ _VALUES_IN_URI = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _QUOTED = re.compile(
-    "|".join(  # what has no end, or one that may be escaped, is hidden with all that follows
+    "|".join(  # text without an end quote, or with a possibly escaped one, is hidden to the end
         (
             *(
                 rf"{opening}(?:[^{closing}]*(?<!\\)[{closing}]|.*)"
@@ -95,12 +95,12 @@ _QUOTED = re.compile(
 
 
 def redact_session_id(identifier: str) -> str:
-    """Return the part of a session identifier that log lines may show."""
+    """Return the part of a session identifier that log lines can show."""
     return identifier[: min(SESSION_ID_CHARS, len(identifier) // 2)]
 
 
 def redact_url(url: URL) -> str:
-    """Return the text of a foreign address without its user, password, query and fragment."""
+    """Return a foreign URL as text, without user, password, query and fragment."""
     if not url.absolute:
         return "an address that cannot be read"
     path = url.origin().with_path(url.raw_path, encoded=True)
@@ -113,7 +113,7 @@ def redact_uri(uri: str) -> str:
 
 
 def redact_quoted(text: str) -> str:
-    """Return a text whose quoted parts, which may be values, are replaced by an ellipsis."""
+    """Return a text with quoted parts, which can be values, replaced by an ellipsis."""
     return _QUOTED.sub('"…"', text)
 
 
@@ -121,7 +121,7 @@ IpAddress = IPv4Address | IPv6Address
 
 
 def parse_address(text: str) -> IpAddress | None:
-    """Parse an address with or without a port or brackets; return None for other text."""
+    """Parse an address with or without port or brackets; return None for other text."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -135,9 +135,10 @@ def parse_address(text: str) -> IpAddress | None:
 
 
 def group_of(address: str) -> str:
-    """Return the key under which an address is counted: itself, or for IPv6 its /64 network.
+    """Return the key for counts per address: the address, or for IPv6 its /64 network.
 
-    A host that has one IPv6 address usually has the whole /64, and could use a new one each time.
+    A host with one IPv6 address usually has the whole /64, and could use a new one for each
+    request.
     """
     parsed = parse_address(address)
     if isinstance(parsed, IPv6Address):

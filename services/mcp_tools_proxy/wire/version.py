@@ -1,6 +1,6 @@
-"""The version of the program, as it names itself to clients, servers and in OpenAPI."""
+"""The program's version, for clients, servers and OpenAPI."""
 
 from importlib.metadata import version
 
 VERSION = version("mcp-tools-proxy")
-"""Read once: looking it up parses the package's metadata, which takes milliseconds."""
+"""Read once: the lookup parses the package's metadata, which takes milliseconds."""

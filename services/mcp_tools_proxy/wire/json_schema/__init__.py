@@ -1,1 +1,1 @@
-"""JSON Schema, pure: validating arguments, what that may cost, schemas for model APIs."""
+"""JSON Schema, pure: validation of arguments, its cost, and schemas for model APIs."""

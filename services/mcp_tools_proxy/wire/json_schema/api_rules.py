@@ -1,7 +1,7 @@
 """Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
 
-The rules of each API are learned from its refusals. The top level has more of them, for
-``schema_adapter``.
+The rules of each API were learned from its refusals. ``schema_adapter`` applies the additional
+rules for the top level.
 """
 
 import re
@@ -36,12 +36,14 @@ _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 class SchemaRules:
     """The rules of one API.
 
-    Every API requires a top level of type "object" and refuses the whole request for one invalid
-    schema. ``refused_at_top``: keywords allowed in inner schemas only. ``needs_properties``: the
-    top level must have ``properties``, even if empty. ``needs_items``: ``items`` is required where
-    arrays are allowed. ``argument_name``: pattern for names of properties; others are
-    shown by their alias. ``reads_patterns``: the API compiles patterns, by Python's rules and
-    without lookaround.
+    All APIs require a top level of type "object", and refuse the whole request for one invalid
+    schema.
+
+    - ``refused_at_top``: keywords allowed in inner schemas only
+    - ``needs_properties``: the top level must have ``properties``, even if empty
+    - ``needs_items``: ``items`` is required wherever arrays are allowed
+    - ``argument_name``: pattern for property names; others are replaced by an alias
+    - ``reads_patterns``: the API compiles patterns, with Python's rules and without lookaround
     """
 
     refused_at_top: frozenset[str]
@@ -55,7 +57,7 @@ class SchemaRules:
         return not self.reads_patterns or (isinstance(pattern, str) and _compiles(pattern))
 
     def accepts_argument_name(self, name: str) -> bool:
-        """Return whether the API accepts this name of an argument."""
+        """Return whether the API accepts this argument name."""
         return self.argument_name is None or self.argument_name.fullmatch(name) is not None
 
 
@@ -80,13 +82,13 @@ PLAIN = SchemaRules(
     needs_items=True,
     argument_name=_ARGUMENT_NAME,
 )
-"""Of no API: MCP clients with weak schema support; see ``plain_schema``."""
+"""Not an API: for MCP clients with weak schema support; see ``plain_schema``."""
 
 PLAIN_RESULT = replace(PLAIN, argument_name=None)
-"""For output schemas: results keep the names of their server."""
+"""For output schemas: results keep their server's names."""
 
 GEMINI = replace(PLAIN, argument_name=STRICTEST)
-"""See ``tool_formats.gemini_schema``, which narrows what these rules leave."""
+"""See ``tool_formats.gemini_schema``, which restricts the result further."""
 
 
 @lru_cache(maxsize=PATTERNS)
@@ -94,7 +96,7 @@ def _compiles(pattern: str) -> bool:
     if _LOOKAROUND.search(pattern):
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # FutureWarning: constructs that may change their meaning
+        warnings.simplefilter("ignore")  # FutureWarning: constructs whose meaning can change
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError):
@@ -103,10 +105,10 @@ def _compiles(pattern: str) -> bool:
 
 
 MAX_DEPTH = 64
-"""Deepest nesting of schemas; a deeper one is replaced by ``{}``, which accepts anything."""
+"""Maximum nesting of schemas; a deeper one is replaced by ``{}``, which accepts anything."""
 
 MAX_NAME_CHARS = 48
-"""Length of a definition's name, without the number that may follow."""
+"""Maximum length of a definition's name, without a number at the end."""
 
 _NEGATING_KEYWORDS = {
     "not": "not",
@@ -117,7 +119,7 @@ _NEGATING_KEYWORDS = {
     "unevaluatedItems": None,
     "unevaluatedProperties": None,
 }
-"""Keyword → the sibling that, relaxed, would make the keyword reject more; None for any sibling."""
+"""Keyword → the sibling that makes the keyword reject more when relaxed; None for any sibling."""
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -125,12 +127,12 @@ Schema = dict[str, Any]
 
 
 class SubschemaConverter:
-    """Converts one document; ``warnings`` name the parts that had to be relaxed.
+    """Converts one document; ``warnings`` name the relaxed parts.
 
-    Every reference then points to ``#/$defs/…``. ``definitions`` holds each target once, so cycles
-    end. A relaxed part accepts more than the original. A keyword that inverts this (``not``,
-    ``if``, ``oneOf``, …) is relaxed as well, so that the whole never accepts less. With
-    ``trusts_references`` off every reference counts as relaxed.
+    References then point to ``#/$defs/…``; ``definitions`` contains each target once, so that
+    cycles end. A relaxed part accepts more than the original. Keywords that invert this (``not``,
+    ``if``, ``oneOf``, …) are relaxed as well, so that the whole schema never accepts less. Without
+    ``trusts_references``, all references count as relaxed.
     """
 
     def __init__(self, root: Node, rules: SchemaRules, *, trusts_references: bool = True) -> None:
@@ -154,7 +156,7 @@ class SubschemaConverter:
         return bool(self._names)
 
     def _convert(self, node: object, path: str, depth: int) -> tuple[Schema, bool]:
-        """Convert a node; return it, and whether it accepts exactly what the original does."""
+        """Convert a node; return it, and whether it accepts exactly the same values."""
         if not isinstance(node, Mapping):
             return ({"not": {}} if node is False else {}), True
         if depth > MAX_DEPTH:
@@ -217,7 +219,8 @@ class SubschemaConverter:
     def _check_patterns(self, converted: Schema, path: str, relaxed: set[str]) -> None:
         """Remove patterns that the API cannot compile.
 
-        Without a pattern its properties would be additional ones, so these are allowed then.
+        Without their pattern, matching properties would be additional ones, so the restriction of
+        additional properties is removed too.
         """
         if "pattern" in converted and not self._rules.accepts_pattern(converted["pattern"]):
             self._warn_pattern(f"{path}/pattern", converted.pop("pattern"))
@@ -236,7 +239,7 @@ class SubschemaConverter:
         relaxed.add("patternProperties")
 
     def _relax_negating_keywords(self, converted: Schema, path: str, relaxed: set[str]) -> None:
-        """Remove keywords that would reject more because a part of theirs was relaxed."""
+        """Remove keywords that would reject more because a related part was relaxed."""
         for key, part in _NEGATING_KEYWORDS.items():
             if key in converted and (part in relaxed or (part is None and relaxed)):
                 del converted[key]
@@ -258,7 +261,7 @@ class SubschemaConverter:
 
 
 def allows_arrays(node: Node) -> bool:
-    """Return whether a node names arrays among its types."""
+    """Return whether a node's types include arrays."""
     kind = node.get("type")
     return kind == "array" or (isinstance(kind, list) and "array" in kind)
 

@@ -1,8 +1,8 @@
-"""Names of properties that model APIs refuse, such as ``$filter`` and ``filter[x]``.
+"""Aliases for property names that model APIs refuse, such as ``$filter`` and ``filter[x]``.
 
-A schema shows such a property under an alias, and the arguments of a call get the server's name
-back. Both read one table, made of the tool's whole schema, so it does not depend on the format or
-on what is bound.
+The listed schema has the aliases, and the arguments of a call get the server's names back. Both use
+one table, built from the tool's whole schema, so that it is independent of the format and of bound
+arguments.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from mcp_tools_proxy.wire.json_schema.keywords import (
 )
 
 STRICTEST = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""Gemini's rule for names of parameters; those of the other APIs take more."""
+"""Gemini's rule for parameter names, the strictest of all APIs."""
 
 MAX_READABLE = 48
 """Characters of a name that are kept in its alias."""
 
 MAX_PLACES = 10_000
-"""Schemas of one tool that are remembered by the way to them; beyond, names are not restored."""
+"""Maximum number of remembered places per tool; beyond it, names are not restored."""
 
 _OTHER_PROPERTIES = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
@@ -33,13 +33,13 @@ _ITEMS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedIte
 _DROPPED = re.compile(r"[^A-Za-z0-9]+")
 
 Aliases = Mapping[str, str]
-"""Name of the server → alias."""
+"""Name on the server → alias."""
 
 
 def aliases_of(schema: Node) -> Aliases:
-    """Return an alias for each name of a property that an API may refuse, at any depth.
+    """Return an alias for each property name that an API can refuse, at any depth.
 
-    No alias is the name of another property of the schema.
+    Aliases never equal the name of another property of the schema.
     """
     names = dict.fromkeys(_property_names(schema))
     refused = [name for name in names if not STRICTEST.fullmatch(name)]
@@ -77,9 +77,9 @@ def _free_alias(name: str, taken: set[str]) -> str:
 
 
 def rename_properties(schema: JsonObject, aliases: Aliases) -> dict[str, Any]:
-    """Return a schema of 2020-12 with the aliases as names of its properties, at any depth.
+    """Return a 2020-12 schema with aliases as property names, at any depth.
 
-    Its references have to lead to ``$defs``: a name in a reference is not changed.
+    Its references must point to ``$defs``, because names in references are not changed.
     """
     renamed: dict[str, Any] = _renamed(schema, aliases)
     return renamed
@@ -110,7 +110,7 @@ def _renamed_names(names: Any, aliases: Aliases) -> Any:
 class ArgumentNames:
     """Restores the server's names in the arguments of one tool.
 
-    Where both are sent, the alias stays as it was sent, and the check of the arguments decides.
+    If name and alias are both sent, the alias stays, and the check of the arguments decides.
     """
 
     def __init__(self, schema: Node, aliases: Aliases) -> None:
@@ -120,12 +120,12 @@ class ArgumentNames:
         self._places: dict[tuple[int, ...], _Place] = {}
 
     def restore(self, arguments: JsonObject) -> JsonObject:
-        """Return the arguments with the server's names; themselves if none has an alias."""
+        """Return the arguments with the server's names; the same object if nothing changes."""
         restored: JsonObject = self._restored(arguments, (self._root,))
         return restored
 
     def _restored(self, value: Any, schemas: Iterable[Any]) -> Any:
-        """Return a value, to which all of these schemas may apply, with the server's names."""
+        """Return a value with the server's names; all of these schemas can apply to it."""
         if not isinstance(value, dict | list) or not value:
             return value
         place = self._place(schemas)
@@ -143,7 +143,7 @@ class ArgumentNames:
         return value if is_same else restored
 
     def _place(self, schemas: Iterable[Any]) -> "_Place | None":
-        """Return what these schemas say of a value together; None for no schema, or too many."""
+        """Return the joint rules of these schemas; None for no schema, or too many."""
         key = tuple(dict.fromkeys(id(it) for it in schemas if isinstance(it, Mapping)))
         if not key:
             return None
@@ -174,7 +174,7 @@ class ArgumentNames:
 
 
 class _Place:
-    """What several schemas say of one value together."""
+    """The joint rules of several schemas for one value."""
 
     def __init__(self, nodes: list[Node], names: Mapping[str, str]) -> None:
         self._properties: dict[str, list[Any]] = {}
@@ -191,8 +191,8 @@ class _Place:
                 schema = node.get(key)
                 self.items += schema if isinstance(schema, list) else (schema,)
         self.aliased = {alias: name for alias, name in names.items() if name in self._properties}
-        """Alias → name, of the properties that are declared here."""
+        """Alias → name, of the declared properties."""
 
     def schemas_of(self, name: str) -> list[Any]:
-        """Return the schemas that may apply to a property."""
+        """Return the schemas that can apply to a property."""
         return self._properties.get(name, self._others)

@@ -1,8 +1,8 @@
-"""What of a server's offer can be used with its bound arguments, and its schemas without them.
+"""Items that can be used with bound arguments, and schemas without the bound properties.
 
-A schema may name one property in many places: as an alternative (``anyOf``), under a condition, as
-what another one depends on. Taking it out of one of them would leave the rest, so such a schema is
-refused rather than shown with a property that a model cannot give.
+A schema can name a property in many places: in alternatives (``anyOf``), in conditions, in
+dependencies. After its removal from one place, the others would still offer the property to models
+that cannot set it, so such a schema is refused.
 """
 
 import re
@@ -19,7 +19,7 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class HeldBack(NamedTuple):
-    """An item that is not offered, because an argument of it cannot be bound."""
+    """An item that is not offered, because one of its arguments cannot be bound."""
 
     server_id: str
     kind: Kind
@@ -33,7 +33,7 @@ class HeldBack(NamedTuple):
 
 
 class BoundSchema(NamedTuple):
-    """A schema without the bound properties, and the bindings that it has properties for."""
+    """A schema without the bound properties, and the bindings that matched a property."""
 
     schema: JsonObject
     bindings: tuple[Binding, ...]
@@ -51,7 +51,7 @@ def bound_schema(schema: JsonObject, bindings: Sequence[Binding]) -> BoundSchema
 
 
 def bound_names(prompt: JsonObject, bindings: Sequence[Binding]) -> tuple[Binding, ...]:
-    """Return the bindings that a prompt has arguments for; its arguments are not nested."""
+    """Return the bindings that match an argument of a prompt; its arguments are not nested."""
     listed = cast("Sequence[Mapping[str, Any]]", prompt.get("arguments") or ())
     names = {argument["name"] for argument in listed}
     return tuple(it for it in bindings if len(it.path) == 1 and it.path[0] in names)
@@ -60,7 +60,7 @@ def bound_names(prompt: JsonObject, bindings: Sequence[Binding]) -> tuple[Bindin
 def find_held_back(
     snapshots: Mapping[str, Snapshot], bindings: Mapping[str, ServerBindings]
 ) -> tuple[HeldBack, ...]:
-    """Return the tools and prompts that may not be offered, with the reasons."""
+    """Return the tools and prompts that must not be offered, with the reasons."""
     return tuple(
         HeldBack(server_id, kind, name, reason)
         for server_id, bound in bindings.items()
@@ -72,7 +72,7 @@ def find_held_back(
 def unmatched_bindings(
     snapshots: Mapping[str, Snapshot], bindings: Mapping[str, ServerBindings]
 ) -> Iterator[tuple[str, Binding]]:
-    """Yield each binding, with its server, that no tool and no prompt has an argument for."""
+    """Yield the server and the binding for bindings that match no tool or prompt."""
     for server_id, bound in bindings.items():
         snapshot = snapshots.get(server_id)
         if snapshot is None:
@@ -128,23 +128,22 @@ def _schema_of(tool: JsonObject) -> JsonObject:
 
 
 _DECLARING = ANNOTATIONS | {"properties", "required", "type", "$defs", "definitions", "$schema"}
-"""The keywords of an object's schema that are not looked at, beside where the property stands."""
+"""Keywords of an object's schema that are not searched for other uses of a property."""
 
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
-"""References whose target depends on the way to them; they are not followed."""
+"""References whose target depends on the path to them; they are not followed."""
 
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/]+)(?:/.*)?")
 
 
 class NamedElsewhere(Exception):
-    """The schema names the property in another place than ``properties``."""
+    """The schema names the property outside ``properties``."""
 
 
 def without_property(schema: Node, path: tuple[str, ...]) -> Node | None:
-    """Return a schema without the property at ``path``; None if it has none there.
+    """Return a schema without the property at ``path``; None if the property is missing.
 
-    The way to it is that of ``properties`` and of references within the schema. Raises
-    NamedElsewhere.
+    The path follows ``properties`` and references within the schema. Raises NamedElsewhere.
     """
     changed = _without(schema, path, References(schema))
     return None if changed is None else _without_unused_definitions(changed)
@@ -179,9 +178,10 @@ def _dropped(node: Node, properties: Node, name: str) -> dict[str, Any]:
 
 
 def _inlined(node: Node, references: References) -> Node:
-    """Return a node with what it refers to in its place. Raises NamedElsewhere if that is unclear.
+    """Return a node with its reference replaced by a copy of the target.
 
-    What is referred to stays as it is: other places may refer to it as well.
+    Raises NamedElsewhere if that is ambiguous. The target is unchanged, because other places can
+    refer to it.
     """
     followed: set[str] = set()
     while "$ref" in node:
@@ -197,7 +197,7 @@ def _inlined(node: Node, references: References) -> Node:
 
 
 def _mentions(value: object, name: str, references: References) -> bool:
-    """Return whether a part of a schema, or what it refers to, has the name anywhere."""
+    """Return whether the name occurs in a part of a schema, or in the target of a reference."""
     seen: set[str] = set()
     parts: list[object] = [value]
     for part in parts:  # the loop appends to it
@@ -215,7 +215,7 @@ def _mentions(value: object, name: str, references: References) -> bool:
 
 
 def _targets(node: Node, references: References, seen: set[str], *, unknown: str) -> list[object]:
-    """Return what a node refers to and was not seen before; ``unknown`` where that is unclear."""
+    """Return the node's unseen reference targets; ``unknown`` for an unresolvable one."""
     if not _DYNAMIC.isdisjoint(node):
         return [unknown]
     if not isinstance(node.get("$ref"), str):
@@ -231,7 +231,7 @@ def _targets(node: Node, references: References, seen: set[str], *, unknown: str
 
 
 def _has_pattern_for(patterns: object, name: str) -> bool:
-    """Return whether a pattern may match the name; one that Python does not know may."""
+    """Return whether a pattern can match the name; true for patterns that Python cannot compile."""
     for pattern in patterns if isinstance(patterns, Mapping) else ():
         try:
             if re.search(pattern, name):
@@ -242,7 +242,7 @@ def _has_pattern_for(patterns: object, name: str) -> bool:
 
 
 def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without the definitions that nothing refers to: one may name the property."""
+    """Return a schema without unused definitions, which could name the property."""
     tables = [key for key in ("$defs", "definitions") if isinstance(schema.get(key), Mapping)]
     if not tables:
         return schema

@@ -1,14 +1,14 @@
 """Bounds the cost of validating arguments against a server's JSON Schema.
 
-The validator walks every branch, and nothing can interrupt it. References unfold: thirty
-definitions that each refer twice to the one before cost a billion checks of an empty object, and
-an honest recursive schema can double the cost with each level of the arguments.
+The validator walks all branches and cannot be interrupted. References multiply the work: thirty
+definitions that each refer twice to the previous one cost a billion checks of an empty object, and
+a legitimate recursive schema can double the cost with each level of the arguments.
 
-A schema is compiled to its cost for one value at each depth; the cost of a call is then estimated
-from the size and depth of its arguments, and from the length of their texts where patterns are.
+A schema is compiled to its cost for one value at each depth. The cost of a call is then estimated
+from the size and depth of its arguments and, if there are patterns, the length of their texts.
 
-A pattern without look-around and back-references runs in time linear in text × pattern. The
-others backtrack, and a single step may scan the rest of the text: 100 kB of ``a`` against
+A pattern without look-around and back-references takes time linear in text × pattern. Other
+patterns backtrack, and a single step can scan the rest of the text: 100 kB of ``a`` against
 ``(?=.*[A-Z])(?=.*\\d).{8,}`` took 58 s with 100,000 steps allowed.
 """
 
@@ -23,7 +23,7 @@ from jsonschema_rs import FancyRegexOptions, RegexOptions, ValidationError, vali
 from mcp_tools_proxy.wire.json_schema.keywords import Node, References
 
 MAX_STEPS = 10_000_000
-"""Steps of one check."""
+"""Maximum steps of one check."""
 
 STEP_NS = 50
 """A step takes 10 to 50 ns."""
@@ -32,7 +32,7 @@ VALUE_NS = 350
 """Reading a value of the arguments, and its key, for the check."""
 
 EXPLANATION_STEP_NS = 600
-"""Each part of the schema that a value does not fit takes a copy of the value for its problem."""
+"""For each mismatching part of the schema, the library copies the value into a problem."""
 
 _COPIED_CHARS_PER_NS = 4
 
@@ -42,26 +42,26 @@ MAX_DEPTH = 64
 MAX_NODES = 50_000
 
 _ENUM_STEPS = 4
-"""Comparing an object with one of an enum takes 200 ns."""
+"""Comparison of an object with an enum member takes 200 ns."""
 
 _MIXED_PER_STEP = 8
-"""Comparing a value with one of another type takes 6 ns."""
+"""Comparison of values of different types takes 6 ns."""
 
 _MULTIPLE_STEPS = 600
 """``multipleOf`` with a fraction: 1e300 and 1e-300 take 28 µs."""
 
 _EXACT = 2**53
-"""Integers beyond it, and fractions, are compared digit by digit: 20,000 of them as unique items
-took minutes, as all have one hash, and 2,000 in an enum of 2,000 took 5.5 s."""
+"""Larger integers, and fractions, are compared digit by digit: 20,000 of them as unique items
+took minutes, because all have the same hash, and 2,000 in an enum of 2,000 took 5.5 s."""
 
 _PAIR_NS = 2_300
-"""Comparing two such integers of 309 digits."""
+"""Comparison of two such integers with 309 digits."""
 
 _INTEGER_NS, _FRACTION_NS, _EXTREME_NS = 500, 2_000, 15_000
-"""Comparing a fraction with a number of the schema. The extreme ones have over 40 digits."""
+"""Comparison of a fraction with a number of the schema. Extreme ones have over 40 digits."""
 
 _FRACTION_STEPS, _EXTREME_STEPS = 20, 300
-"""Comparing a small integer with a number of the schema that is none."""
+"""Comparison of a small integer with a fraction or large integer of the schema."""
 
 _EXTREME_WEIGHT = 20
 """1e-310 takes twenty times as long as 0.1."""
@@ -75,7 +75,8 @@ _NUMBER_KEYWORDS = (
 _MAX_NS = MAX_STEPS * STEP_NS
 
 CostByDepth = tuple[int, ...]
-"""Most steps per value, indexed by the depth of the arguments; the last one holds for deeper."""
+"""Maximum steps per value, indexed by the depth of the arguments; the last applies to deeper
+ones."""
 
 _SAME_VALUE_KEYWORDS = (
     "allOf",
@@ -90,7 +91,7 @@ _SAME_VALUE_KEYWORDS = (
 )
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ONE_PER_CHILD_KEYWORDS = ("properties", "prefixItems", "items")
-"""Of each of these at most one subschema applies to a child value (``items`` may be a list)."""
+"""At most one subschema of each keyword applies to a child value (``items`` can be a list)."""
 _CHILD_KEYWORDS = (
     *("patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("additionalItems", "unevaluatedItems", "contains"),
@@ -100,7 +101,7 @@ _TABLES = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
-"""The library checks the other keywords again to find what they did not evaluate."""
+"""The library checks the other keywords again to find the unevaluated parts."""
 
 
 class SchemaTooComplex(Exception):
@@ -111,11 +112,10 @@ class SchemaTooComplex(Exception):
 class SchemaNode:
     """One subschema; it refers to others by their index in the list of all nodes.
 
-    ``steps`` is the node's own cost for one value, ``char_ns`` for each character of a text,
-    ``number_ns`` for each number that is no small integer, and ``pairs`` how often the items of a
-    list are compared with each other. All of it is done ``times``. Nodes in ``same_value`` apply to
-    the same value as the node; of each group in ``children`` at most one applies to any child
-    value.
+    ``steps`` is the node's own cost per value, ``char_ns`` per character of a text, ``number_ns``
+    per number other than a small integer, and ``pairs`` the number of pairwise comparisons of list
+    items. All are multiplied by ``times``. Nodes in ``same_value`` apply to the same value as the
+    node; at most one node of each group in ``children`` applies to any child value.
     """
 
     steps: int
@@ -159,7 +159,7 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
 
 
 def _targets(node: Node, references: References) -> Iterator[Node]:
-    """Yield the schemas that a node refers to, boolean ones left out. Raises SchemaTooComplex."""
+    """Yield the target schemas of a node's references, except booleans. Raises SchemaTooComplex."""
     for key in _REFERENCES:
         if isinstance(reference := node.get(key), str):
             found = references.find(reference)
@@ -173,7 +173,6 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
 
 
 def _all_nodes(schema: Node) -> list[Node]:
-    """Return every subschema, the root first. Raises SchemaTooComplex."""
     nodes = [schema]
     for node in nodes:  # the loop appends to it
         nodes += _schemas_at(
@@ -185,7 +184,6 @@ def _all_nodes(schema: Node) -> list[Node]:
 
 
 def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
-    """Return the schemas under these keywords: single ones, and those in lists and tables."""
     found: list[object] = []
     for key in keys:
         value = node.get(key)
@@ -197,7 +195,6 @@ def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
 
 
 def _node_steps(node: Node) -> int:
-    """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
     steps += _enum_steps(_items(node, "enum"))
     for names in _values(node, "dependentRequired"):
@@ -211,7 +208,7 @@ def _node_steps(node: Node) -> int:
 def _enum_steps(choices: list[object]) -> int:
     if any(isinstance(item, list | Mapping) for item in choices):
         return _ENUM_STEPS * len(choices)
-    # values of one type are looked up in a hash set, except for fractions and large integers
+    # values of one type are in a hash set, except for fractions and large integers
     is_set = len({type(item) for item in choices}) < 2 and not any(map(_weight, choices))
     return 0 if is_set else len(choices) // _MIXED_PER_STEP
 
@@ -222,7 +219,6 @@ def _number_steps(number: object) -> int:
 
 
 def _number_ns(node: Node) -> int:
-    """Return the cost of the numbers in a node for one number of the arguments."""
     found = (*(node.get(key) for key in _NUMBER_KEYWORDS), *_items(node, "enum"))
     return sum(_comparison_ns(it) for it in found)
 
@@ -239,7 +235,7 @@ def _is_number(value: object) -> bool:
 
 
 def _weight(value: object) -> int:
-    """Return what comparing a number costs, relative to a fraction; 0 for a small integer."""
+    """Return the comparison cost of a number relative to a fraction; 0 for a small integer."""
     if not isinstance(value, int | float) or (isinstance(value, int) and -_EXACT < value < _EXACT):
         return 0
     is_usual = value == 0 or _SMALLEST < abs(value) < _LARGEST
@@ -247,7 +243,6 @@ def _weight(value: object) -> int:
 
 
 def _patterns_of(node: Node) -> Iterator[str]:
-    """Yield the patterns that a text, or the names in an object, are checked against."""
     for pattern in (node.get("pattern"), *_items(node, "patternProperties")):
         if isinstance(pattern, str):
             yield pattern
@@ -273,7 +268,7 @@ def _length(node: Node, key: str) -> int:
 
 
 class DepthCost(NamedTuple):
-    """The cost of a check for arguments of one depth: see SchemaNode."""
+    """The cost of a check for arguments of one depth; see SchemaNode."""
 
     steps: int
     char_ns: int
@@ -282,11 +277,11 @@ class DepthCost(NamedTuple):
 
 
 Cost = tuple[DepthCost, ...]
-"""The cost of a check, indexed by the depth of the arguments; the last one holds for deeper."""
+"""The cost of a check, indexed by the depth of the arguments; the last applies to deeper ones."""
 
 
 class Estimate(NamedTuple):
-    """What checking one call's arguments costs at most, and finding what is wrong with them."""
+    """Maximum cost of checking one call's arguments, and of finding their problems."""
 
     steps: int
     ns: int
@@ -296,8 +291,8 @@ class Estimate(NamedTuple):
 def check_patterns(schema: Node) -> bool:
     """Return whether a pattern of the schema backtracks. Raises SchemaTooComplex.
 
-    To be called before the schema is compiled, as compiling large patterns takes long. A pattern
-    that is not valid, or too large alone, is left to the compiler.
+    Must precede the compilation of the schema, because large patterns compile slowly. A pattern
+    that is invalid, or too large alone, is left to the compiler.
     """
     size, backtracks = 0, False
     for pattern in {pattern for node in _all_nodes(schema) for pattern in _patterns_of(node)}:
@@ -312,7 +307,7 @@ def check_patterns(schema: Node) -> bool:
 
 
 def compile_cost(schema: Mapping[str, Any]) -> Cost:
-    """Compute a schema's cost, unfolding it level by level. Raises SchemaTooComplex."""
+    """Compute a schema's cost by unfolding it level by level. Raises SchemaTooComplex."""
     nodes = schema_nodes(schema)
     steps = _unfold(nodes, [node.steps for node in nodes], MAX_STEPS)
     if steps[0] > MAX_STEPS:
@@ -333,7 +328,7 @@ def compile_cost(schema: Mapping[str, Any]) -> Cost:
 
 
 def is_small(arguments: Mapping[str, Any]) -> bool:
-    """Return whether arguments are few short texts, as those of most calls."""
+    """Return whether the arguments are a few short texts, as in most calls."""
     return (
         len(arguments) < _SMALL.values
         and set(map(type, arguments.values())) == _TEXTS
@@ -342,12 +337,12 @@ def is_small(arguments: Mapping[str, Any]) -> bool:
 
 
 def cost_of_small(cost: Cost) -> Estimate:
-    """Return an upper bound of what checking small arguments costs: see ``is_small``."""
+    """Return an upper bound for the check of small arguments; see ``is_small``."""
     return _estimate(_SMALL, cost)
 
 
 def estimate_cost(arguments: object, cost: Cost) -> Estimate:
-    """Return an upper bound of what checking ``arguments`` costs."""
+    """Return an upper bound for the check of ``arguments``."""
     return _estimate(_measure(arguments), cost)
 
 
@@ -381,7 +376,7 @@ def _unfold(nodes: Sequence[SchemaNode], own: Sequence[int], most: int) -> CostB
 def _unfold_level(
     nodes: Sequence[SchemaNode], own: Sequence[int], below: Mapping[int, int], most: int
 ) -> dict[int, int]:
-    """Sum up the cost of each node, given in ``below`` that for one level less."""
+    """Compute the cost of each node, given the costs for one level less in ``below``."""
     level: dict[int, int] = {}
 
     def count(number: int, under: frozenset[int]) -> int:
@@ -409,7 +404,7 @@ class _Size(NamedTuple):
     depth: int
     chars: int
     numbers: int
-    """Each number that is no small integer, by its weight."""
+    """Sum of the weights of all numbers except small integers."""
     large_integers: int
 
 
@@ -418,7 +413,7 @@ _TEXTS = {str}
 
 
 def _measure(value: object) -> _Size:
-    """Return how many values a value holds, itself included, its depth, and its characters."""
+    """Return the number of values, including the value itself, the depth, and the characters."""
     values, chars, depth, numbers, large_integers = 0, 0, -1, 0, 0
     level: list[object] = [value]
     while level:
@@ -456,7 +451,7 @@ _BYTES_PER_NS = 4
 _ONE_CHARACTER = re.compile(
     r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[pP]\{[^}]*\}|\\[^1-9bBkpP]|\.", re.DOTALL
 )
-"""A class of characters. Compiled as UTF-8 it is large, and still one position of the pattern."""
+"""A character class. Compiled as UTF-8 it is large, but it is one position of the pattern."""
 
 
 class PatternCost(NamedTuple):
@@ -469,7 +464,7 @@ class PatternCost(NamedTuple):
 
 @lru_cache(maxsize=20_000)
 def cost_of_pattern(pattern: str) -> PatternCost | None:
-    """Return the cost of a pattern; None for one that is not valid, or too large."""
+    """Return the cost of a pattern; None if it is invalid or too large."""
     size = _compiled_size(pattern, RegexOptions)
     if size is None:
         size = _compiled_size(pattern, FancyRegexOptions)
@@ -483,9 +478,10 @@ def cost_of_pattern(pattern: str) -> PatternCost | None:
 def _compiled_size(
     pattern: str, options: type[RegexOptions] | type[FancyRegexOptions]
 ) -> int | None:
-    """Return the size of the compiled pattern, rounded up; None if this engine does not know it.
+    """Return the size of the compiled pattern, rounded up; None if this engine rejects it.
 
-    Also None above the limit. Small sizes come first, as compiling takes time linear in the size.
+    Sizes above the limit also return None. Small sizes come first, because compilation takes time
+    linear in the size.
     """
     size = _SMALLEST_BYTES
     while size <= MAX_PATTERN_BYTES:

@@ -1,4 +1,4 @@
-"""JSON Schema's keywords of all drafts: subschemas, references, and the upgrade to 2020-12."""
+"""JSON Schema keywords of all drafts: subschemas, references, and the upgrade to 2020-12."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ SINGLES = frozenset(
     }
 )
 MAY_BE_BOOLEAN = frozenset({"additionalProperties", "unevaluatedItems", "unevaluatedProperties"})
-"""Keywords where every model API accepts a boolean schema; elsewhere some accept objects only."""
+"""Keywords whose boolean schemas all model APIs accept; elsewhere some accept only objects."""
 
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
@@ -33,7 +33,7 @@ IDENTIFICATION_KEYWORDS = frozenset(
         *("$defs", "definitions"),
     }
 )
-"""Keywords that name a schema or hold definitions; none constrains a value."""
+"""Keywords that name a schema or contain definitions, without constraints on values."""
 
 INTRODUCED_IN = {
     **dict.fromkeys(("const", "contains", "propertyNames", "examples"), 6),
@@ -42,19 +42,19 @@ INTRODUCED_IN = {
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "$recursiveRef"), 2019),
     **dict.fromkeys(("prefixItems", "$dynamicRef"), DRAFT_2020),
 }
-"""The first draft that knows a keyword; earlier drafts ignore it."""
+"""The first draft that defines a keyword; earlier drafts ignore it."""
 
 LAST_DRAFT_REF_OVERRIDES_SIBLINGS = 7
-"""Up to this draft a ``$ref`` makes validators ignore its sibling keywords."""
+"""Up to this draft, validators ignore the sibling keywords of a ``$ref``."""
 
 DEFINITION = "#/$defs/"
-"""Where references to definitions lead in 2020-12."""
+"""Prefix of references to definitions in 2020-12."""
 
 _DRAFT = re.compile(r"draft[-/](?:0([467])|(20(?:19-09|20-12)))")
 
 
 def draft_of(schema: Node) -> int:
-    """Return the draft that ``$schema`` names: 4, 6, 7, 2019 or 2020; 2020 when it names none."""
+    """Return the draft named by ``$schema``: 4, 6, 7, 2019 or 2020; 2020 by default."""
     named = schema.get("$schema")
     found = _DRAFT.search(named) if isinstance(named, str) else None
     if found is None:
@@ -65,8 +65,8 @@ def draft_of(schema: Node) -> int:
 def upgrade_to_2020_12(node: Node, draft: int) -> dict[str, Any]:
     """Rewrite a node of ``draft`` with the keywords of 2020-12; its subschemas stay unchanged.
 
-    A ``$ref`` up to draft 7 keeps its annotations only, because other siblings are ignored there.
-    Names and definitions are left out: references are resolved in the original document.
+    Up to draft 7, only annotations beside a ``$ref`` are kept, because other siblings are ignored
+    there. Names and definitions are dropped: references are resolved in the original document.
     """
     if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS and isinstance(node.get("$ref"), str):
         return {key: node[key] for key in node if key == "$ref" or key in ANNOTATIONS}
@@ -133,13 +133,14 @@ def _upgrade_references(node: dict[str, Any]) -> None:
 
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-"""Of a JSON pointer. Python makes no number of 5,000 digits: one ended the gateway."""
+"""Index in a JSON pointer. Python refuses to convert 5,000 digits: one such pointer ended the
+gateway."""
 
 NAMED_SCHEMAS = TABLES | {"definitions", "dependencies"}
-"""The keywords whose value is an object of schemas, in any draft."""
+"""Keywords whose value is an object of schemas, in any draft."""
 
 OTHER_SCHEMAS = SINGLES | LISTS | {"additionalItems"}
-"""The keywords whose value is a schema or a list of schemas, in any draft."""
+"""Keywords whose value is a schema or a list of schemas, in any draft."""
 
 
 class References:
@@ -151,10 +152,11 @@ class References:
         self._base = base.rstrip("#") if isinstance(base, str) else ""
 
     def find(self, reference: object) -> tuple[str, Node | bool] | None:
-        """Return the place in the document (``#/…``, ``#name``) and the schema there, else None.
+        """Return the place in the document (``#/…``, ``#name``) and the schema there, or None.
 
-        None for another document, a missing target, an ambiguous name, and for every reference of
-        a document whose subschemas have ids: a target then depends on the place of the reference.
+        None for another document, a missing target, an ambiguous name, and for all references of a
+        document whose subschemas have ids, because the target then depends on the position of the
+        reference.
         """
         names = self._names
         if names is None or not isinstance(reference, str):
@@ -212,7 +214,7 @@ def map_subschemas(node: Node, convert: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def subschemas(node: Node) -> Iterator[Any]:
-    """Yield the values under a node's subschema keywords, in any draft; they may be no schemas."""
+    """Yield the values under a node's subschema keywords, in any draft; they can be invalid."""
     for key, value in node.items():
         if key in OTHER_SCHEMAS:
             yield from value if isinstance(value, list) else (value,)

@@ -1,10 +1,10 @@
-"""Schemas as MCP lists show them: clients reject a whole list for one schema that they cannot read.
+"""Schemas in MCP lists: clients reject a whole list for one schema that they cannot read.
 
-Measured with the clients of the TypeScript SDK, which compile each ``outputSchema`` of a list with
-Ajv in JavaScript, and which take only objects for the values of ``properties``.
+Measured with clients of the TypeScript SDK, which compile each ``outputSchema`` of a list with Ajv
+in JavaScript, and require objects as values of ``properties``.
 
-A tool whose schema no arguments satisfy cannot be called. ``why_nothing_satisfies`` finds what
-servers really write, a required property that must not be there, and not every contradiction.
+A tool whose schema is unsatisfiable cannot be called. ``why_nothing_satisfies`` finds the cases
+that servers send (a required property that is forbidden), not all contradictions.
 """
 
 import re
@@ -34,7 +34,7 @@ _JAVASCRIPT_TOKEN = re.compile(
 """Matches one token of a pattern with the flag ``u``."""
 
 _MAY_BE_NULL = frozenset({"const", "default", "example"})
-"""Keywords whose value is a value, not a schema or a rule."""
+"""Keywords whose value is a plain value instead of a schema or a rule."""
 
 _CLASS_IN_RANGE = re.compile(r"\\[dDwWsS]-[^\]]|[^\[\\^]-\\[dDwWsS]")
 
@@ -59,7 +59,7 @@ def nodes_of(schema: Node) -> Iterator[Node]:
 
 
 def _client_problem(node: Node, names: set[str]) -> str | None:
-    """Return why Ajv refuses a schema that is valid; ``names`` are those of the nodes before."""
+    """Return why Ajv refuses a valid schema; ``names`` are those of the previous nodes."""
     if "id" in node:
         return "it has the keyword id of draft 4"
     if node.get("enum") == []:
@@ -87,16 +87,17 @@ def _pattern_problem(node: Node) -> str | None:
 
 def _is_javascript(pattern: str) -> bool:
     end = 0
-    # A possessive repeat of the tokens would do, but Python 3.11.2 takes a++ for one (gh-106052).
+    # A possessive repeat of the tokens would suffice, but Python 3.11.2 has a bug in a++
+    # (gh-106052).
     while token := _JAVASCRIPT_TOKEN.match(pattern, end):
         end = token.end()
     return end == len(pattern) and not _CLASS_IN_RANGE.search(pattern)
 
 
 def with_object_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write boolean schemas that are values of ``properties`` as objects, at any depth.
+    """Replace boolean schemas in ``properties`` by equivalent objects, at any depth.
 
-    The schema accepts the same values. Without such a boolean it is returned itself.
+    Returns the same object if nothing changes.
     """
     if not any(_has_boolean_property(node) for node in nodes_of(schema)):
         return schema
@@ -125,11 +126,11 @@ def _as_object(schema: Any) -> Any:
 
 
 def without_null_keywords(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema without the keywords that are null, which mean absent, at any depth.
+    """Return a schema without null keywords, which mean absent, at any depth.
 
-    Some servers write each field of their own schema type, used or not (``"required": null``).
-    ``const`` and ``default`` may be null. A property whose schema is null may have any value.
-    Without such a null the schema is returned itself.
+    Some servers write all fields of their schema type, used or not (``"required": null``).
+    ``const`` and ``default`` can be null. A property with a null schema accepts any value. Returns
+    the same object if nothing changes.
     """
     if not any(map(_has_null, nodes_of(schema))):
         return schema
@@ -159,28 +160,26 @@ def _without_nulls(node: Any) -> Any:
 
 
 MAX_DEPTH = 16
-"""Levels of schemas that are looked at; a deeper one counts as satisfiable."""
+"""Searched levels of schemas; a deeper one counts as satisfiable."""
 
 MAX_NODES = 2_000
-"""Schemas that are looked at: references to references of fifty each would take for ever."""
+"""Searched schemas: nested references with fifty branches each would take exponential time."""
 
 _EVERYTHING: Sequence[Any] = (True, {})
 
 
 def why_nothing_satisfies(schema: Mapping[str, Any]) -> str | None:
-    """Return why no object satisfies the schema; None if one may."""
+    """Return why no object satisfies the schema; None if an object can."""
     return _Search(References(schema)).reason(schema, 0)
 
 
 class _Search:
-    """Looks for contradictions in one document."""
-
     def __init__(self, references: References) -> None:
         self._references = references
         self._left = MAX_NODES
 
     def reason(self, schema: object, depth: int) -> str | None:
-        """Return why no value satisfies a schema; None if one may, or if that is unclear."""
+        """Return why no value satisfies a schema; None if a value can, or in doubt."""
         self._left -= 1
         if self._left < 0:
             return None
@@ -211,7 +210,7 @@ class _Search:
         return None
 
     def _reason_of_required(self, schema: Mapping[str, Any], depth: int) -> str | None:
-        """Return which required property of an object can have no value."""
+        """Return why a required property of an object cannot have a value; otherwise None."""
         required = schema.get("required")
         if schema.get("type") != "object" or not isinstance(required, list):
             return None

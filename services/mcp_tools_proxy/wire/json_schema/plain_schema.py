@@ -1,8 +1,8 @@
-"""Rewrites schemas for MCP clients that know few keywords: ``?schemas=plain``.
+"""Rewrites schemas for MCP clients that support few keywords: ``?schemas=plain``.
 
 autogen and mcpo fail for all tools of a list if one has a ``$ref`` into ``properties`` or a list of
-types. The result has neither ``$ref`` nor lists of types. It accepts whatever the original
-accepts, and often more: calls are checked against the original.
+types. The result has neither. It accepts at least the values of the original; calls are checked
+against the original.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ from mcp_tools_proxy.wire.json_schema.schema_adapter import adapt_schema
 
 MAX_DEPTH = 24
 MAX_NODES = 10_000
-"""Bounds of a schema whose references are replaced by their targets; beyond them ``{}`` stands."""
+"""Limits for schemas whose references are replaced by their targets; ``{}`` replaces parts
+beyond."""
 
 REJECT_ALL: JsonObject = {"not": {}}
 """The schema ``false`` as an object."""
@@ -34,7 +35,7 @@ _KEPT = frozenset(
         *("properties", "required", "additionalProperties", "items", "anyOf"),
     }
 )
-"""Keywords that common clients know; of all others the schema accepts more without them."""
+"""Keywords that common clients support; without the others the schema accepts more."""
 
 
 def with_plain_schemas(spec: ToolSpec) -> ToolSpec:
@@ -50,7 +51,7 @@ def with_plain_schemas(spec: ToolSpec) -> ToolSpec:
 def plain_schema(
     schema: JsonObject, rules: SchemaRules, aliases: Aliases | None = None
 ) -> JsonObject:
-    """Return a schema of an object without ``$ref``, lists of types and rare keywords."""
+    """Return an object schema without ``$ref``, lists of types and rare keywords."""
     adapted = adapt_schema(schema, rules, aliases).schema
     definitions = adapted.get("$defs", {})
     plain = _Simplifier(definitions if isinstance(definitions, Mapping) else {})
@@ -58,14 +59,12 @@ def plain_schema(
 
 
 class _Simplifier:
-    """Simplifies the nodes of one schema."""
-
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
         self._nodes = 0
 
     def simplify(self, node: object, inside: tuple[str, ...], depth: int = 0) -> dict[str, Any]:
-        """Return a node in plain form; ``inside`` are the references that led to it."""
+        """Return a node in plain form; ``inside`` are the references followed to it."""
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES or not isinstance(node, Mapping):
             return dict(REJECT_ALL) if node is False else {}
@@ -84,7 +83,7 @@ class _Simplifier:
     def _resolved(
         self, node: Mapping[str, Any], inside: tuple[str, ...]
     ) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-        """Return a node with its reference, ``allOf`` and ``oneOf`` replaced; None if endless."""
+        """Return a node with its reference, ``allOf`` and ``oneOf`` replaced; None for a cycle."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             return None, inside
@@ -117,7 +116,7 @@ class _Simplifier:
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join parts that all have to hold; of two values of a keyword the first is kept."""
+    """Join parts that must all match; of two values of a keyword, the first is kept."""
     joined: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -162,7 +161,6 @@ _TYPED = frozenset().union(*_OF_TYPE.values())
 
 
 def _concerns(keyword: str, kind: str) -> bool:
-    """Return whether a keyword says anything of values of a type."""
     if keyword in ("enum", "const"):
         return True
     kind = "number" if kind == "integer" else kind

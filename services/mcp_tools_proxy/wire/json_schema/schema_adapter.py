@@ -1,10 +1,10 @@
-"""Adapts a tool's input schema to the rules of a model API, keeping its meaning.
+"""Adapts a tool's input schema to the rules of a model API without a change of meaning.
 
-Where an API cannot express a constraint, the adapted schema accepts more, never less: the gateway
-checks every call's arguments against the original.
+If an API cannot express a constraint, the adapted schema accepts more, never less: the gateway
+checks the arguments of each call against the original.
 
-Model APIs refuse references and combinations at the top level, and the whole request with them, so
-the top level is flattened to one plain object, which has the properties of all parts.
+Model APIs refuse the whole request for a reference or combination at the top level, so the top
+level is flattened to one plain object with the properties of all parts.
 """
 
 import re
@@ -42,11 +42,11 @@ from mcp_tools_proxy.wire.json_schema.keywords import (
 from mcp_tools_proxy.wire.problem_texts import first_of
 
 MAX_WARNINGS = 10
-"""Changes of one schema that are reported."""
+"""Reported changes per schema."""
 
 MAX_RESULT_DEPTH = 160
-"""Deepest nesting of a rewritten schema; rewriting adds levels. JSON parsers and serializers take
-about 200, and lists add levels around a schema."""
+"""Maximum nesting of a rewritten schema. JSON parsers and serializers accept about 200 levels,
+including those that lists add around a schema."""
 
 _SUBSCHEMA_KEYWORDS = SINGLES | LISTS | TABLES
 _CHECKED_KEYWORDS = _SUBSCHEMA_KEYWORDS | {
@@ -77,9 +77,9 @@ _REWRITTEN_IN_DRAFT = {
 
 @dataclass(frozen=True, slots=True)
 class AdaptedSchema:
-    """A schema that an API accepts; ``warnings`` name where it accepts more than the original.
+    """A schema that an API accepts; ``warnings`` name the parts that accept more than the original.
 
-    ``renamed`` are the properties that it shows under other names.
+    ``renamed`` are the properties listed under other names.
     """
 
     schema: JsonObject
@@ -90,11 +90,11 @@ class AdaptedSchema:
 def adapt_schema(
     schema: JsonObject, rules: SchemaRules, aliases: Aliases | None = None
 ) -> AdaptedSchema:
-    """Rewrite ``schema``, which is valid in its draft, to follow the rules of an API.
+    """Rewrite ``schema``, valid in its draft, to follow the rules of an API.
 
-    ``aliases`` are those of the whole tool, of which the schema may be a part. Returns the same
-    object when nothing has to change. The result is a schema of 2020-12 without ``$schema``.
-    Pure: ``schema`` is never changed.
+    ``aliases`` are those of the whole tool, also for a part of its schema. Returns the same object
+    if no change is necessary. The result is a 2020-12 schema without ``$schema``. ``schema`` itself
+    is never changed.
     """
     bare = schema
     if "$schema" in schema:
@@ -123,7 +123,7 @@ def adapt_schema(
 
 
 def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> dict[str, Any]:
-    """Return the schema as an object with the keywords that the API takes."""
+    """Return the schema as an object with the keywords that the API accepts."""
     refused = [key for key in whole if key in rules.refused_at_top]
     warnings += [
         f'inputSchema: "#/{key}" is left out: this API does not accept it at the top level'
@@ -137,7 +137,7 @@ def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> di
 
 
 def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
-    """Return whether the schema is acceptable as it is; one walk without recursion."""
+    """Return whether the schema is acceptable unchanged; one walk without recursion."""
     if not _is_acceptable_on_top(schema, rules):
         return False
     to_rewrite = _REWRITTEN_IN_DRAFT[draft]
@@ -185,7 +185,7 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
 
 
 def _subschemas_at(key: str, value: Any) -> Any:
-    """Return the subschemas under a keyword; a value that is no schema makes the caller rewrite."""
+    """Return the subschemas under a keyword; the caller rewrites nodes with invalid ones."""
     if key in TABLES:
         return value.values()
     if key in LISTS:
@@ -194,7 +194,6 @@ def _subschemas_at(key: str, value: Any) -> Any:
 
 
 def _is_too_deep(schema: Node) -> bool:
-    """Return whether objects and lists are nested deeper than MAX_RESULT_DEPTH."""
     level: list[Any] = [schema]
     for _ in range(MAX_RESULT_DEPTH):
         values = chain.from_iterable(it.values() if isinstance(it, Mapping) else it for it in level)
@@ -205,7 +204,7 @@ def _is_too_deep(schema: Node) -> bool:
 
 
 def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """Return the definitions that are still referenced, in the order of their first use."""
+    """Return the referenced definitions, in the order of their first use."""
     used: Schema = {}
     nodes: list[Node] = [whole]
     for node in nodes:  # the loop appends to it
@@ -220,7 +219,7 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
 
 
 def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
-    """Remove repeats, and replace all but the first MAX_WARNINGS by their number."""
+    """Remove duplicates, and replace all but the first MAX_WARNINGS by their number."""
     return first_of(
         list(dict.fromkeys(warnings)),
         MAX_WARNINGS,
@@ -230,10 +229,10 @@ def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
 
 
 MAX_SIZE = 2_000
-"""Parts and properties that are joined, which bounds the time; parts beyond it are left out."""
+"""Joined parts and properties, to bound the time; parts beyond it are omitted."""
 
 MAX_DEPTH = 16
-"""Deepest nesting of alternatives that is joined; deeper ones count as ``{}``."""
+"""Maximum nesting of joined alternatives; deeper ones count as ``{}``."""
 
 _REJECT_ALL: Schema = {"not": {}}
 _DESCRIBING = ANNOTATIONS | {"type", "$comment"}
@@ -242,9 +241,9 @@ _JOINED_EXACTLY = _DESCRIBING | {"properties", "required"}
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a join keeps of an object schema.
+    """The parts of an object schema that survive a join.
 
-    ``properties`` maps names to schemas of which any may hold; ``closed`` allows no other names.
+    ``properties`` maps names to alternative schemas; ``closed`` allows no other names.
     """
 
     properties: Mapping[str, Sequence[Schema]]
@@ -282,7 +281,7 @@ class TopLevelFlattener:
         return whole
 
     def _decompose(self, schema: Schema) -> tuple[list[Schema], list[list[Schema]]]:
-        """Return the parts that all have to hold, and the alternatives of each choice."""
+        """Return the parts that must all match, and the alternatives of each choice."""
         parts: list[Schema] = []
         choices: list[list[Schema]] = []
         pending = [schema]
@@ -307,7 +306,7 @@ class TopLevelFlattener:
     def _join(
         self, parts: Iterable[Schema], choices: Iterable[Sequence[Schema]], depth: int = 0
     ) -> _Shape:
-        """Join parts and choices that all have to hold; alternatives are taken apart in turn."""
+        """Join parts and choices that must all match, with recursion into alternatives."""
         shapes = [_shape_of(part) for part in parts]
         shapes += [
             _any_of([self._shape_of_branch(branch, depth + 1) for branch in branches])
@@ -327,7 +326,7 @@ def _accepts_objects(schema: Schema) -> bool:
 
 
 def _is_exact_join(parts: Sequence[Schema], joined: _Shape) -> bool:
-    """Return whether ``joined`` has all conditions of ``parts``: each property is in one only."""
+    """Return whether ``joined`` keeps all conditions: no property occurs in two of ``parts``."""
     properties = sum(len(part.get("properties", ())) for part in parts)
     return properties == len(joined.properties) and all(
         part.keys() <= _JOINED_EXACTLY and _accepts_objects(part) for part in parts
@@ -341,7 +340,7 @@ def _shape_of(part: Schema) -> _Shape:
 
 
 def _all_of(shapes: Sequence[_Shape]) -> _Shape:
-    """Join shapes that all have to hold; of several schemas of a property the first is kept."""
+    """Join shapes that must all match; of several schemas of a property, the first is kept."""
     properties: dict[str, Sequence[Schema]] = {}
     required: dict[str, None] = {}
     for shape in shapes:
@@ -354,7 +353,7 @@ def _all_of(shapes: Sequence[_Shape]) -> _Shape:
 
 
 def _any_of(shapes: Sequence[_Shape]) -> _Shape:
-    """Join alternatives; a property that an open one does not name may have any value."""
+    """Join alternatives; a property missing in an open one accepts any value."""
     properties: dict[str, list[Schema]] = {}
     for shape in shapes:
         for name, schemas in shape.properties.items():
@@ -369,7 +368,7 @@ def _any_of(shapes: Sequence[_Shape]) -> _Shape:
 
 
 def _any_schema(schemas: Iterable[Schema]) -> Schema:
-    """Return a schema that accepts what any of ``schemas`` accepts; ``{}`` comes last in it."""
+    """Return a schema that accepts the values of any of ``schemas``, with ``{}`` last."""
     once = {id(schema): schema for schema in schemas}
     distinct = {repr(schema): schema for schema in once.values()}  # True == 1, but not their reprs
     restricting = [it for it in distinct.values() if it and it != _REJECT_ALL]

@@ -1,9 +1,9 @@
-"""The formats in which tools are listed: MCP's, OpenAI's, Anthropic's and Gemini's.
+"""Tool list formats: MCP, OpenAI, Anthropic and Gemini.
 
-Gemini's ``Schema`` is a small part of OpenAPI's. Learned from its documentation and refusals: every
-node needs one type, unless it has ``anyOf``, beside which Vertex AI takes nothing else; null is
-``nullable``; enums are non-empty texts; formats are few; ``required`` names properties that are
-there; an unknown keyword fails the whole request.
+Gemini's ``Schema`` is a small subset of OpenAPI's. Rules from its documentation and refusals: each
+node needs exactly one type or ``anyOf`` (Vertex AI accepts no keyword beside ``anyOf``); null is
+``nullable``; enums are non-empty texts; few formats exist; ``required`` names only existing
+properties; an unknown keyword fails the whole request.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from mcp_tools_proxy.wire.json_schema.plain_schema import REJECT_ALL, plain_sche
 from mcp_tools_proxy.wire.json_schema.schema_adapter import AdaptedSchema, adapt_schema
 
 OPENAI_MAX_TOOLS = 128
-"""Tools in one request to OpenAI's Chat Completions; it refuses a longer list."""
+"""Tools in one request to OpenAI's Chat Completions; longer lists are refused."""
 
 MAX_CONDITION_CHARS = 500
-"""Longest condition, as JSON, that is appended to a description."""
+"""Maximum length of a condition, as JSON, that is appended to a description."""
 
 _TOP_LEVEL_CONDITIONS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const")
-"""Keywords of a top level that model APIs refuse, or that flattening may remove."""
+"""Top-level keywords that model APIs refuse, or that flattening can remove."""
 
 OPENAI_MAX_DESCRIPTION_CHARS = 1_048_576
 """Length of one function's description; until 2025 it was 1,024."""
@@ -43,7 +43,7 @@ class ToolFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattedTool:
-    """A tool's definition in one format; ``warnings`` name what the format cannot express."""
+    """A tool's definition in one format; ``warnings`` name parts lost in that format."""
 
     definition: JsonObject
     warnings: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class FormattedTool:
 def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
     """Return a tool's definition in a format.
 
-    For model APIs it has its alias as name, or the name that the preset gives it, and an input
-    schema that the API accepts: one refused schema would fail the whole request. Pure: the same
-    tool gives the same bytes.
+    For model APIs, its name is the alias or the preset's name, and its input schema is one that the
+    API accepts: one refused schema would fail the whole request. Pure: the same tool gives the same
+    bytes.
     """
     if tool_format is ToolFormat.OPENAI:
         return _for_openai(spec)
@@ -66,7 +66,7 @@ def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
 
 
 def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
-    """Return warnings that concern a list of ``count`` tools as a whole."""
+    """Return warnings about a list of ``count`` tools as a whole."""
     if tool_format is ToolFormat.OPENAI and count > OPENAI_MAX_TOOLS:
         return (
             f"{count} tools are listed, but OpenAI accepts at most {OPENAI_MAX_TOOLS} per request; "
@@ -102,7 +102,7 @@ def _for_anthropic(spec: ToolSpec) -> FormattedTool:
 
 
 def _for_gemini(spec: ToolSpec) -> FormattedTool:
-    """Return a function declaration of the Gemini API; without parameters it has none."""
+    """Return a function declaration of the Gemini API, with ``parameters`` only if it has any."""
     parameters = gemini_schema(spec.input_schema, spec.argument_aliases)
     shown: dict[str, object] = {"name": spec.gemini_name, "description": spec.description}
     if parameters is not None:
@@ -111,7 +111,7 @@ def _for_gemini(spec: ToolSpec) -> FormattedTool:
 
 
 def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
-    """Return the description, with the top-level conditions that the adapted schema lost appended.
+    """Return the description with the lost top-level conditions appended.
 
     Calls are checked against the original schema, so the model should know these conditions.
     """
@@ -127,7 +127,7 @@ def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
 
 
 MAX_LISTED_VALUES = 200
-"""Characters of allowed values that are shown in a description: numbers cannot be an enum."""
+"""Characters of allowed values in a description, used for numbers, which cannot be an enum."""
 
 Schema = dict[str, Any]
 
@@ -151,8 +151,8 @@ _ANYTHING = ("STRING", "NUMBER", "BOOLEAN", "OBJECT", "ARRAY")
 def gemini_schema(schema: JsonObject, aliases: Aliases | None = None) -> Schema | None:
     """Return the parameters of a function; None for a function without any.
 
-    The result accepts whatever the original accepts, and often more, as that of ``plain_schema``;
-    only a property of any type is narrowed to the types that Gemini can name.
+    Like that of ``plain_schema``, the result accepts at least the values of the original, except
+    that a property of any type is narrowed to Gemini's types.
     """
     shown = _node(plain_schema(schema, GEMINI, aliases))
     return shown if shown is not None and shown.get("properties") else None
@@ -176,7 +176,7 @@ def _node(plain: Mapping[str, Any]) -> Schema | None:
 
 
 def _choice(branches: list[Any], described: Schema) -> Schema | None:
-    """Return alternatives; null is not one of them, but makes the others ``nullable``."""
+    """Return the alternatives; null is removed and makes the others ``nullable``."""
     not_null = [it for it in branches if it.get("type") != "null"]
     shown = [it for it in map(_node, not_null) if it is not None]
     if not shown:
@@ -196,7 +196,7 @@ def _any_of(flat: list[Schema], described: Schema) -> Schema:
 
 
 def _type_of(plain: Mapping[str, Any]) -> str | None:
-    """Return the type that a node names, or that its keywords and values show."""
+    """Return the type that a node names, or that its keywords and values imply."""
     kind = plain.get("type")
     if isinstance(kind, str):
         return kind.upper() if kind.upper() in (*_TYPES, "NULL") else None
@@ -220,7 +220,6 @@ def _values(plain: Mapping[str, Any]) -> list[Any]:
 
 
 def _of_type(kind: str, plain: Mapping[str, Any]) -> Schema:
-    """Return a node of one type, with the keywords of that type."""
     node: Schema = {"type": kind}
     if plain.get("format") in _FORMATS.get(kind, ()):
         node["format"] = plain["format"]
@@ -238,7 +237,7 @@ def _of_type(kind: str, plain: Mapping[str, Any]) -> Schema:
 
 
 def _members(plain: Mapping[str, Any]) -> Schema:
-    """Return the properties that accept anything, and which of them are required."""
+    """Return the properties that accept values, and the required ones among them."""
     declared = plain.get("properties")
     nodes = {k: _node(v) for k, v in declared.items()} if isinstance(declared, Mapping) else {}
     properties = {name: node for name, node in nodes.items() if node is not None}
@@ -250,7 +249,7 @@ def _members(plain: Mapping[str, Any]) -> Schema:
 
 
 def _with_values(kind: str, plain: Mapping[str, Any], described: Schema) -> Schema:
-    """Return the enum of texts; of other values the description, which names them."""
+    """Return an enum for texts, or a description that lists the values of another type."""
     values = _values(plain)
     if not values:
         return described

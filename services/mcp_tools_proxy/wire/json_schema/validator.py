@@ -1,4 +1,4 @@
-"""Validates tool arguments against the JSON Schemas that servers send."""
+"""Validates tool arguments against the JSON Schemas of servers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -37,33 +37,33 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 MAX_PROBLEM_CHARS = 300
 
 ALL_PROBLEMS_BYTES = 4096
-"""For longer arguments only the first problem is reported: the library finds all or one, and
-finding all in a megabyte of invalid items takes seconds."""
+"""Maximum bytes of arguments for a report of all problems instead of the first: the library
+finds all or one, and finding all in a megabyte of invalid items takes seconds."""
 
 REGEX_STEPS = 10_000
-"""Backtracking steps of one pattern on one string; more counts as a mismatch."""
+"""Backtracking steps of one pattern on one string; more count as a mismatch."""
 
 INLINE_NS = 25_000_000
-"""Estimated time of a check, and of finding problems, from which each needs a process of its own:
-nothing can interrupt it here."""
+"""Estimated time above which a check, or a search for problems, runs in a separate process,
+because it cannot be interrupted here."""
 
 EXPLAINED_NS = 500_000_000
-"""Above this estimate the error names no problem, not even in a process."""
+"""Estimated time above which the error names no problem, even in a process."""
 
 MAX_SCHEMA_BYTES = 512 * 1024
-"""Compiling that much takes up to 50 ms, in which no other thread runs."""
+"""Compiling a schema of this size takes up to 50 ms, during which no other thread runs."""
 
 CACHED_SCHEMAS = 40_000
-"""Both schemas of as many tools as one server may offer: a refresh compiles new ones only."""
+"""Both schemas of the maximum number of tools per server: a refresh compiles only new ones."""
 
 _ARGUMENTS = "arguments"
 
 _VALUE = "the value"
-"""Replaces an argument's value in the library's messages: it may be a secret."""
+"""Replaces an argument's value in the library's messages, because it can be a secret."""
 
 
 class _Located(NamedTuple):
-    """A problem, and the path of the argument that is filled in there; None if none is."""
+    """A problem, and the path of the filled-in argument that contains it, if any."""
 
     problem: ValidationError
     filled_in: Path | None
@@ -78,7 +78,7 @@ class BrokenSchema(Exception):
 
 
 class LongText(NamedTuple):
-    """A text of the arguments: its place, the top-level argument, and how long it is."""
+    """A text in the arguments: its place, its top-level argument, and its length."""
 
     place: str
     argument: str
@@ -86,7 +86,7 @@ class LongText(NamedTuple):
 
 
 class CostlyCheck(Exception):
-    """A check may take too long for the event loop; a process of its own can make it."""
+    """A check can take too long for the event loop, and must run in a separate process."""
 
     def __init__(
         self, schema_json: bytes, arguments: JsonObject, filled_in: Sequence[Path]
@@ -97,7 +97,7 @@ class CostlyCheck(Exception):
         self.filled_in = filled_in
 
     def longest_text(self) -> LongText | None:
-        """Return the longest text that the caller chose, None if there is none."""
+        """Return the longest text that the caller sent; None without texts."""
         found: LongText | None = None
         waiting: list[tuple[tuple[str | int, ...], object]] = [((), self.arguments)]
         while waiting:
@@ -129,9 +129,9 @@ class ArgumentCheck:
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
         """Raise InvalidArguments with path and rule of each problem, never a value.
 
-        Of an argument at one of the paths ``filled_in``, which its caller did not choose, it has
-        the path alone: the names within an object that is filled in are a part of the value.
-        Raises CostlyCheck where the check may take long.
+        For arguments at the paths ``filled_in``, which the caller did not choose, only the path is
+        reported: names within a filled-in object are a part of the value. Raises CostlyCheck if the
+        check can take long.
         """
         if self._is_cheap_if_small and is_small(arguments) and self._is_valid(arguments):
             return
@@ -149,7 +149,7 @@ class ArgumentCheck:
             self._raise_problems(arguments, filled_in, estimate)
 
     def check_at_any_cost(self, arguments: JsonObject, filled_in: Sequence[Path]) -> None:
-        """Check arguments like a call of this object; nothing bounds the time."""
+        """Check arguments like a call of this object, without a time limit."""
         if not self._is_valid(arguments):
             self._raise_problems(arguments, filled_in, estimate_cost(arguments, self._cost))
 
@@ -174,9 +174,9 @@ class ArgumentCheck:
         )
 
     def mismatch(self, value: object, subject: str) -> str | None:
-        """Return what of ``value`` does not fit the schema, None if it fits; for a result.
+        """Return how ``value``, a result, violates the schema; None if it matches.
 
-        ``subject`` names the value. One whose check may take long does not fit.
+        ``subject`` names the value. A value whose check can take long counts as a mismatch.
         """
         estimate = estimate_cost(value, self._cost)
         if estimate.steps > MAX_STEPS or estimate.ns > INLINE_NS:
@@ -192,7 +192,7 @@ class ArgumentCheck:
         return found or f"{subject}: does not match the schema"
 
     def _problems(self, arguments: object, estimate: Estimate) -> list[ValidationError]:
-        """Return all problems, the first one or none, depending on what finding them costs."""
+        """Return all problems, the first one, or an empty list, depending on the search cost."""
         if estimate.explanation_ns > EXPLAINED_NS:
             return []
         if estimate.explanation_ns <= INLINE_NS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
@@ -205,10 +205,10 @@ class ArgumentCheck:
 
 
 def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
-    """Compile a schema: JSON Schema 2020-12, or the draft that ``$schema`` names.
+    """Compile a schema: JSON Schema 2020-12, or the draft in ``$schema``.
 
-    Nothing is ever fetched: a ``$ref`` to another document makes the schema unusable. The steps of
-    each pattern and of the whole check are bounded. Raises BrokenSchema.
+    External references are never fetched and make the schema unusable. The steps of each pattern
+    and of the whole check are bounded. Raises BrokenSchema.
     """
     try:
         schema_json = to_json(schema)
@@ -225,7 +225,7 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
 
 @lru_cache(maxsize=CACHED_SCHEMAS)
 def compile_json(schema_json: bytes, regex_steps: int = REGEX_STEPS) -> ArgumentCheck:
-    """Compile a schema that is JSON, like ``compile_check``."""
+    """Compile a schema given as JSON, like ``compile_check``."""
     schema = from_json(schema_json)
     try:
         backtracks = check_patterns(schema)
@@ -318,13 +318,13 @@ def _top_level_names(problem: ValidationError) -> list[str]:
 
 
 MAX_DEPTH = 16
-"""Levels of objects in which defaults are filled in."""
+"""Levels of objects that receive defaults."""
 
 
 def with_defaults(arguments: JsonObject, schema: JsonObject) -> JsonObject:
-    """Return the arguments with the default of each required property that is missing.
+    """Return the arguments with the default of each missing required property.
 
-    Returns ``arguments`` itself if none is. Looks into the objects of declared properties.
+    Includes the objects of declared properties. Returns ``arguments`` itself if nothing is missing.
     """
     return _filled(arguments, schema, MAX_DEPTH)
 

@@ -1,4 +1,4 @@
-"""What models answer, pure: the calls in a reply of a model's API, and the messages to append.
+"""Model replies, pure: the calls in a reply of a model's API, and the messages to append.
 
-One module for each API; what they have in common is here too. No I/O, and nothing of HTTP.
+One module for each API, and their common parts. No I/O, no HTTP.
 """

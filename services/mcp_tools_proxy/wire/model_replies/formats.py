@@ -1,4 +1,4 @@
-"""The formats of model APIs: the shape of a reply's calls, and of the results that follow them."""
+"""Formats of model APIs: the shape of calls in a reply, and of the results that follow them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,35 +20,35 @@ from mcp_tools_proxy.wire.model_replies.model_call import (
 from mcp_tools_proxy.wire.model_replies.result_text import Image, ImageRules, Part
 
 Pieces = tuple[bytes, ...]
-"""JSON in pieces: joined only once, with all else of an answer."""
+"""JSON in pieces, joined only once, with the rest of a response."""
 
 
 class ReplyShape(Protocol):
-    """The shape of one API; an implementation has no state."""
+    """The shape of one API; implementations are stateless."""
 
     title: str
     """The API and its property, for messages."""
 
     opening: bytes
     closing: bytes
-    """What the results are put between, separated by commas."""
+    """Start and end of the results, which are separated by commas."""
 
     id_key: str
-    """The property of a call that its result has to name."""
+    """The property of a call that its result must name."""
 
     ids_identify: bool
-    """Whether results belong to calls by their ids, so that each needs its own."""
+    """Whether results are matched to calls by unique ids."""
 
     def is_item(self, item: Item) -> bool:
-        """Return whether an item is surely one of this API's: no other API has such items."""
+        """Return whether an item certainly belongs to this API and no other."""
         ...
 
     def read_call(self, item: Item, place: int) -> ModelCall | None:
-        """Return the call of an item; None for an item that is no call. Raises InvalidRequest."""
+        """Return the call of an item; None for other items. Raises InvalidRequest."""
         ...
 
     def image_rules(self) -> ImageRules:
-        """Return which images the results of one reply may have."""
+        """Return the image rules for the results of one reply."""
         ...
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
@@ -61,23 +61,22 @@ class ReplyShape(Protocol):
 
 
 class ChatCompletions:
-    """The shape of ``tool_calls``: every item is a call, and needs a message."""
+    """The shape of ``tool_calls``: each item is a call and needs a message."""
 
     title = "OpenAI's tool_calls"
     id_key = "id"
     ids_identify = False
-    """Messages are answered in the order of the calls: some providers send no ids, or equal ones.
-    """
+    """Results follow the order of the calls: some providers send no ids, or equal ones."""
     opening, closing = b"[", b"]"
 
     def is_item(self, item: Item) -> bool:
-        """Return whether the item is a function's or a custom tool's call; some leave type out."""
+        """Return whether the item is a function or custom tool call; some omit the type."""
         return item.get("type") in ("function", "custom") or isinstance(item.get("function"), dict)
 
     def read_call(self, item: Item, place: int) -> ModelCall:
-        """Return the call; one of a custom tool or another kind is refused. Raises InvalidRequest.
+        """Return the call; other kinds than functions are refused. Raises InvalidRequest.
 
-        It needs a message all the same: the API refuses a conversation without one for each id.
+        A refused call needs a message too: the API refuses a conversation without one for each id.
         """
         call_id = read_call_id(item, "id", place) if item.get("id") not in (None, "") else ""
         function = item.get("function")
@@ -91,7 +90,7 @@ class ChatCompletions:
         return no_function_call(item, call_id, read_name(holder, place, f"{kind}."))
 
     def image_rules(self) -> ImageRules:
-        """Return that a message of the role tool has text only."""
+        """Return rules without images: a message of the role tool is text only."""
         return ImageRules(taken=False)
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
@@ -106,7 +105,7 @@ class ChatCompletions:
 _OTHER_TYPES = frozenset(
     {"text", "thinking", "redacted_thinking", "container_upload", "mcp_tool_listing"}
 )
-"""Types that only this API has, besides those that end in ``tool_use`` and ``_tool_result``."""
+"""Types of this API only, besides those that end in ``tool_use`` and ``_tool_result``."""
 
 
 class AnthropicMessages:
@@ -118,7 +117,7 @@ class AnthropicMessages:
     opening, closing = b'[{"role":"user","content":[', b"]}]"
 
     def is_item(self, item: Item) -> bool:
-        """Return whether the item has a type that only this API has."""
+        """Return whether the item's type belongs to this API only."""
         kind = item.get("type")
         return isinstance(kind, str) and (
             kind in _OTHER_TYPES
@@ -127,7 +126,7 @@ class AnthropicMessages:
         )
 
     def read_call(self, item: Item, place: int) -> ModelCall | None:
-        """Return the call; None for what is none. Raises InvalidRequest."""
+        """Return the call; None for other items. Raises InvalidRequest."""
         kind = str(item["type"])
         if kind != "tool_use":
             return call_run_elsewhere(item) if kind.endswith("_tool_use") else None
@@ -135,7 +134,7 @@ class AnthropicMessages:
         return ModelCall(call_id=call_id, name=name, item=item, arguments=item.get("input"))
 
     def image_rules(self) -> ImageRules:
-        """Return that a result may have images, and an error may not."""
+        """Return rules that allow images in results, but not in errors."""
         return ImageRules(taken=True)
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
@@ -143,7 +142,7 @@ class AnthropicMessages:
         return to_json([_block(part) for part in parts])
 
     def result_of(self, call: ModelCall, content: bytes, *, is_error: bool) -> Pieces:
-        """Build the block of one call; a set of tools that the call names is named again."""
+        """Build the block of one call, with the call's toolset name if present."""
         begin = b'{"type":"tool_result","tool_use_id":%b,"content":' % to_json(call.call_id)
         toolset = call.item.get("toolset_name")
         end = b',"toolset_name":%b}' % to_json(toolset) if isinstance(toolset, str) else b"}"
@@ -158,7 +157,7 @@ def _block(part: Part) -> JsonObject:
 
 
 CALL, CALL_IN_SNAKE_CASE = "functionCall", "function_call"
-"""Google's Python package writes a part in snake case, with null for each kind that it is not."""
+"""Google's Python package writes parts in snake case, with null for all unused kinds."""
 
 _KINDS = frozenset(
     {
@@ -168,7 +167,7 @@ _KINDS = frozenset(
         *("file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"),
     }
 )
-"""Keys of a part; one has no ``type``."""
+"""Keys of a part; ``type`` is not one of them."""
 
 _CUT_OFF = "the model's answer was cut off before this call was complete; make the call again"
 
@@ -182,7 +181,7 @@ class GeminiParts:
     opening, closing = b'[{"role":"user","parts":[', b"]}]"
 
     def is_item(self, item: Item) -> bool:
-        """Return whether the item is a part: only this API's items have no type."""
+        """Return whether the item is a part: only items of this API lack a type."""
         return "type" not in item and not _KINDS.isdisjoint(item)
 
     def read_call(self, item: Item, place: int) -> ModelCall | None:
@@ -205,7 +204,7 @@ class GeminiParts:
         )
 
     def image_rules(self) -> ImageRules:
-        """Return that a response is JSON, without images: models before Gemini 3 refuse them."""
+        """Return rules without images: models before Gemini 3 refuse them in responses."""
         return ImageRules(taken=False)
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
@@ -213,7 +212,7 @@ class GeminiParts:
         return to_json(str(parts[0]))
 
     def result_of(self, call: ModelCall, content: bytes, *, is_error: bool) -> Pieces:
-        """Build the part of one call: Gemini finds it by the id, or by name and order."""
+        """Build the part of one call; Gemini matches it by id, or by name and order."""
         id_ = b'"id":%b,' % to_json(call.call_id) if call.call_id else b""
         key = b"error" if is_error else b"output"
         name = to_json(call.name)
@@ -226,7 +225,7 @@ FUNCTION, CUSTOM = "function_call", "custom_tool_call"
 _OUTPUT_TYPES = {FUNCTION: b"function_call_output", CUSTOM: b"custom_tool_call_output"}
 
 _UNFINISHED = ("incomplete", "in_progress")
-"""The ``status`` of a call whose arguments may be only begun: "" would be run as no arguments."""
+"""``status`` of a call whose arguments can be incomplete: "" would run without arguments."""
 
 
 _OTHER_RESPONSE_TYPES = frozenset(
@@ -235,7 +234,7 @@ _OTHER_RESPONSE_TYPES = frozenset(
         *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_output"),
     }
 )
-"""Types that only this API has, besides those that end in ``_call`` and ``_call_output``."""
+"""Types of this API only, besides those that end in ``_call`` and ``_call_output``."""
 
 
 class Responses:
@@ -247,14 +246,14 @@ class Responses:
     opening, closing = b"[", b"]"
 
     def is_item(self, item: Item) -> bool:
-        """Return whether the item has a type that only this API has."""
+        """Return whether the item's type belongs to this API only."""
         kind = item.get("type")
         return isinstance(kind, str) and (
             kind.endswith(("_call", "_call_output")) or kind in _OTHER_RESPONSE_TYPES
         )
 
     def read_call(self, item: Item, place: int) -> ModelCall | None:
-        """Return the call; None for what is none. Raises InvalidRequest."""
+        """Return the call; None for other items. Raises InvalidRequest."""
         kind = str(item["type"])
         if kind not in _OUTPUT_TYPES:
             return call_run_elsewhere(item) if kind.endswith("_call") else None
@@ -271,7 +270,7 @@ class Responses:
         )
 
     def image_rules(self) -> ImageRules:
-        """Return that the output of any call may have images."""
+        """Return rules that allow images in all outputs."""
         return ImageRules(taken=True, taken_with_error=True)
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
@@ -279,7 +278,7 @@ class Responses:
         return to_json([_input_part(part) for part in parts])
 
     def result_of(self, call: ModelCall, content: bytes, *, is_error: bool) -> Pieces:
-        """Build the item of one call; a program of the model's that made it is named again."""
+        """Build the item of one call, with the ``caller`` of a call made by a program."""
         kind = _OUTPUT_TYPES[str(call.item["type"])]
         begin = b'{"type":"%b","call_id":%b,"output":' % (kind, to_json(call.call_id))
         caller = call.item.get("caller")

@@ -1,4 +1,4 @@
-"""The calls in a model's reply, and their arguments, read by the rules of a request's body."""
+"""The calls in a model's reply, and their arguments, parsed by the rules for request bodies."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,19 +27,18 @@ Item = Mapping[str, object]
 """One item of a reply, as the model's API sent it."""
 
 CALL_ID_PATTERN = r"^[!-~]{1,16384}$"
-"""Some proxies put a model's signature of several kB into the id, so it may be long."""
+"""Long, because some proxies put a model's signature of several kB into the id."""
 
 _CALL_ID = re.compile(CALL_ID_PATTERN.strip("^$"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One call in a model's reply; its result has to name ``call_id``.
+    """One call in a model's reply; its result must name ``call_id``.
 
-    ``arguments`` are as they were sent; ``refusal`` is why the call cannot be run whatever they
-    are. A call that ``is_run_elsewhere`` belongs to the model's provider or to a program of the
-    caller's: no message is built for it. ``item`` is the whole item, where properties that a
-    caller adds can be read.
+    ``arguments`` are unparsed; ``refusal`` is an error that is independent of them. A call that
+    ``is_run_elsewhere`` belongs to the model's provider or a program of the caller, and gets no
+    message. ``item`` is the whole item, including properties added by the caller.
     """
 
     call_id: str
@@ -51,19 +50,19 @@ class ModelCall:
 
     @property
     def idempotency_key(self) -> str | None:
-        """The key that the caller has added to the item; ``check_idempotency_key`` checked it."""
+        """The key that the caller added to the item, validated by ``check_idempotency_key``."""
         return cast("str | None", self.item.get(_KEY))
 
 
 def check_idempotency_key(item: Item, place: int) -> None:
-    """Raise InvalidRequest if the item has an idempotency key that is none."""
+    """Raise InvalidRequest if the item has an invalid idempotency key."""
     key = item.get(_KEY)
     if key is not None and not (isinstance(key, str) and is_idempotency_key(key)):
         raise invalid_item(place, f".{_KEY}", IDEMPOTENCY_KEY_RULE)
 
 
 def read_call_id(item: Item, key: str, place: int, path: str = "") -> str:
-    """Return the id that the result has to name. Raises InvalidRequest."""
+    """Return the id that the result must name. Raises InvalidRequest."""
     value = item.get(key)
     if isinstance(value, str) and _CALL_ID.fullmatch(value):
         return value
@@ -72,7 +71,7 @@ def read_call_id(item: Item, key: str, place: int, path: str = "") -> str:
 
 
 def read_name(holder: Item, place: int, path: str = "") -> str:
-    """Return the tool's name as the model spelled it. Raises InvalidRequest."""
+    """Return the tool's name as the model wrote it. Raises InvalidRequest."""
     value = holder.get("name")
     if isinstance(value, str):
         return value
@@ -90,13 +89,13 @@ def read_object(item: Item, key: str, place: int) -> Item:
 
 
 def invalid_item(place: int, path: str, problem: str) -> InvalidRequest:
-    """Build the error for a reply that cannot be read; ``path`` is within the item."""
+    """Build the error for an unreadable reply; ``path`` is within the item."""
     field = f"calls.{place}{path}"
     return InvalidRequest(f"{field}: {problem}", details={"field": field})
 
 
 def no_function_call(item: Item, call_id: str, name: str) -> ModelCall:
-    """Build the call of a tool that is no function, which is refused: it has no arguments."""
+    """Build the refused call, without arguments, of a tool other than a function."""
     problem = (
         "this is not a function call, and only functions are run here; offer the tool to the model "
         "as a function"
@@ -105,22 +104,21 @@ def no_function_call(item: Item, call_id: str, name: str) -> ModelCall:
 
 
 def call_run_elsewhere(item: Item) -> ModelCall:
-    """Build the call of a tool that the provider runs, or a program of the caller's own."""
+    """Build the call of a tool that the provider or a program of the caller runs."""
     name = item.get("name")
     shown = name if isinstance(name, str) else str(item["type"])
     return ModelCall(call_id="", name=shown, item=item, is_run_elsewhere=True)
 
 
 ReadArguments = JsonObject | InvalidArguments
-"""The arguments of one call, or why they cannot be read."""
+"""The arguments of one call, or the error of reading them."""
 
 
 def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadArguments]:
     """Read the arguments of each call: a text of JSON or an object.
 
-    None, a blank text and "null", which models send to tools without arguments, are an empty one.
-
-    All texts together hold at most ``max_items`` values.
+    None, a blank text and "null", which models send to tools without arguments, give an empty
+    object. All texts together contain at most ``max_items`` values.
     """
     sent = [None if isinstance(it, str) and _is_empty(it) else it for it in sent]
     texts = [it.encode() for it in sent if isinstance(it, str)]
@@ -132,14 +130,14 @@ def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadAr
 
 
 def _is_empty(text: str) -> bool:
-    """Return whether a text is blank or ``null``; looks at the first characters of a long one."""
+    """Return whether a text is blank or ``null``; stops at the start of a long text."""
     return text[:1] != "{" and (not text.strip() or text.strip() == "null")
 
 
 def _parse_at_once(texts: Sequence[bytes], max_items: int) -> Sequence[object] | None:
     """Parse short and plain texts, checked together: eight take half as long as one by one.
 
-    Returns None where a text breaks a rule, or may break one.
+    Returns None if a text violates a rule, or can do so.
     """
     joined = b",".join(texts)
     brackets = joined.count(b"[") + joined.count(b"{")
@@ -154,9 +152,9 @@ def _parse_at_once(texts: Sequence[bytes], max_items: int) -> Sequence[object] |
 
 
 def _parse_each(texts: Sequence[bytes], max_items: int) -> Sequence[object]:
-    """Parse the texts one by one; a broken one is an InvalidArguments.
+    """Parse the texts one by one; an invalid one becomes an InvalidArguments.
 
-    A repeated key is searched among MAX_KEYS_SEARCHED keys of all texts together.
+    Repeated keys are searched among MAX_KEYS_SEARCHED keys of all texts together.
     """
     parsed: list[object] = []
     left, keys_left = max_items, MAX_KEYS_SEARCHED

@@ -1,4 +1,4 @@
-"""A model's reply as a whole: whose API it is of, its calls, and the answer to it."""
+"""A model's reply as a whole: its API, its calls, and the response to it."""
 
 import copy
 from collections.abc import Sequence
@@ -30,25 +30,25 @@ from mcp_tools_proxy.wire.model_replies.result_text import document_text, show_r
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN_KEY = "tool_name"
-"""A call that has it is a plain one, of no model's API."""
+"""A call with this key is a plain one, independent of model APIs."""
 
 MAX_CALLS_ELSEWHERE = 256
-"""Calls of one reply that are run elsewhere; 49,000 of them made an answer of 15 MB."""
+"""Calls of one reply that are run elsewhere; 49,000 of them made a response of 15 MB."""
 
 _SKIPS_UNKNOWN = AnthropicMessages()
-"""A shape whose items of unknown types are skipped."""
+"""A shape that skips items of unknown types."""
 
 _GEMINI = GeminiParts()
 
 _SHAPES: Sequence[ReplyShape] = (ChatCompletions(), Responses(), _SKIPS_UNKNOWN, _GEMINI)
 
 _KEYS_OF_CALLS = frozenset({PLAIN_KEY, "name", "arguments", "input"})
-"""An item with one of these is a call, if only one that went wrong."""
+"""An item with one of these keys is a call, perhaps an invalid one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """The calls of one reply, in order; one that is run elsewhere is among them.
+    """The calls of one reply, in order, including those run elsewhere.
 
     ``arguments`` are those of each call in ``run_here``.
     """
@@ -61,16 +61,16 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyAnswer:
-    """``outcomes`` without the content that ``messages``, a JSON array in pieces, hold."""
+    """The outcomes and the ``messages``, a JSON array in pieces, whose content they omit."""
 
     outcomes: Sequence[Outcome]
     messages: Sequence[bytes]
 
 
 def shape_of(items: Sequence[object]) -> ReplyShape | None:
-    """Return the API of which the items are, by the first that shows it; None for plain calls.
+    """Return the API of the items, from the first recognized one; None for plain calls.
 
-    Items that are surely no calls, and of no API that is known here, are of any.
+    If no item is a call, and all types are unknown, the result is an API that skips unknown types.
     """
     for item in items:
         if isinstance(item, dict):
@@ -83,11 +83,10 @@ def shape_of(items: Sequence[object]) -> ReplyShape | None:
 
 
 def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> ModelReply:
-    """Read the calls of a reply; ``max_items`` bounds the values in the texts of arguments.
+    """Read the calls of a reply; ``max_items`` limits the values in the texts of arguments.
 
-    Raises InvalidRequest for an item of another shape, more calls than ``max_calls`` or
-    MAX_CALLS_ELSEWHERE, and a call that cannot be answered: without an id, or with that of another,
-    where the shape answers by ids.
+    Raises InvalidRequest for an item of another shape, for more calls than ``max_calls`` or
+    MAX_CALLS_ELSEWHERE, and for missing or repeated ids if the shape identifies calls by ids.
     """
     shape = shape_of(items) or _SKIPS_UNKNOWN
     calls: list[ModelCall] = []
@@ -113,7 +112,7 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
 def answer_of(
     reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool, max_text_bytes: int
 ) -> ReplyAnswer:
-    """Build the answer from the outcomes of the calls run here; ``in_full`` keeps all content."""
+    """Build the response from the outcomes of the calls run here; ``in_full`` keeps all content."""
     shape, images = reply.shape, reply.shape.image_rules()
     kept: list[Outcome] = []
     pieces = [shape.opening]
@@ -141,7 +140,7 @@ def answer_of(
 
 
 def text_of(outcome: Outcome, *, max_text_bytes: int) -> bytes:
-    """Return, as JSON, the text that a model is shown whose API takes no images in results."""
+    """Return, as JSON, the text for a model whose API accepts no images in results."""
     content = document_text(outcome)
     if content is not None:
         return content
@@ -165,9 +164,10 @@ def _shape_of_item(item: Item) -> ReplyShape | None:
 
 
 def _checked(shape: ReplyShape, item: object, place: int) -> Item:
-    """Return an item of this shape, or of a type that no shape has. Raises InvalidRequest.
+    """Return an item of this shape, or of an unknown type. Raises InvalidRequest.
 
-    An agent that is ignored would be a wrong permission: it is named beside ``calls``.
+    An agent in an item is refused, because ignoring it would grant wrong permissions: agents are
+    named beside ``calls``.
     """
     if not isinstance(item, dict):
         raise invalid_item(place, "", "should be a JSON object")
@@ -190,7 +190,7 @@ def _checked(shape: ReplyShape, item: object, place: int) -> Item:
 
 
 def _is_new_part(item: Item) -> bool:
-    """Return whether an item may be a part of Gemini's of a kind that is not known here."""
+    """Return whether an item can be a Gemini part of an unknown kind."""
     return bool(item) and "type" not in item and _KEYS_OF_CALLS.isdisjoint(item)
 
 
@@ -207,7 +207,7 @@ def _too_many(problem: str) -> InvalidRequest:
 
 
 def _repeated_id(shape: ReplyShape, items: Sequence[object]) -> InvalidRequest:
-    """Build the error for the first call whose id a call before it has."""
+    """Build the error for the first call with the id of an earlier call."""
     ids: set[str] = set()
     for place, item in enumerate(cast("Sequence[Item]", items)):
         call = shape.read_call(item, place)
@@ -222,7 +222,7 @@ def _repeated_id(shape: ReplyShape, items: Sequence[object]) -> InvalidRequest:
 
 
 def _without_content(outcome: Outcome) -> Outcome:
-    """Return the outcome without the content of its server."""
+    """Return the outcome without its server's content."""
     if isinstance(outcome, Failed):
         error = copy.copy(outcome.error)
         error.details = _without(error.details or {}) or None

@@ -1,4 +1,4 @@
-"""What a model is shown of a call's outcome: texts and images, in their order."""
+"""The texts and images that a model receives for a call's outcome, in their order."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from mcp_tools_proxy.wire.content_blocks import CUT, Block
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, cut_utf8, printable, quote, utf8_len
 
 MAX_IMAGES = 20
-"""Images in the messages of one reply; with more in a request, APIs take small ones only."""
+"""Images in the messages of one reply; for more, APIs accept only small ones."""
 
 MAX_IMAGE_BYTES = 3_750_000
-"""Bytes of one image: 5 MB as base64, which the strictest API takes."""
+"""Bytes of one image: 5 MB as base64, the limit of the strictest API."""
 
 TEXT_ONLY = "this API takes text only"
 TEXT_ONLY_ERROR = "this API takes only text with an error"
@@ -31,19 +31,19 @@ _BEGINNINGS: Mapping[str, re.Pattern[bytes]] = {
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
 }
-"""How an image of each type begins: APIs refuse a request whose image has another type."""
+"""First bytes of each type of image: APIs refuse a request whose image has another type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image that the model's API takes; ``data`` is its base64."""
+    """An image that the model's API accepts; ``data`` is its base64."""
 
     media_type: str
     data: str
 
 
 class ImageRules:
-    """Decides which images of one reply's results are shown, and why another one is not."""
+    """Selects the images shown for one reply, and explains the omission of others."""
 
     def __init__(self, *, taken: bool, taken_with_error: bool = False) -> None:
         self._left = MAX_IMAGES
@@ -62,7 +62,7 @@ class ImageRules:
         return Image(media_type=found, data=data)
 
     def _refusal(self, data: str, *, with_error: bool) -> str | None:
-        """Return why no image like this one is shown; None if one is."""
+        """Return the reason to omit this image; None to show it."""
         if not self._taken:
             return TEXT_ONLY
         if with_error and not self._taken_with_error:
@@ -75,13 +75,13 @@ class ImageRules:
 
 
 def note(media_type: str, data: str, reason: str) -> str:
-    """Return what a model reads in the place of data that it is not shown."""
+    """Return the replacement text for omitted data."""
     kind = printable(media_type[:QUOTE_CHARS])
     return f"[{kind}, {_size_text(size_of(data))}: not shown, {reason}]"
 
 
 def size_of(data: str) -> int:
-    """Return how many bytes base64 stands for."""
+    """Return the number of bytes that base64 encodes."""
     return len(data) * 3 // 4 - data[-2:].count("=")
 
 
@@ -92,7 +92,7 @@ def _size_text(size: int) -> str:
 
 
 def _type_of(data: str) -> str | None:
-    """Return the media type of an image in base64; None if it is none that APIs take."""
+    """Return the media type of an image in base64; None for a type that APIs refuse."""
     try:
         image = a2b_base64(data, strict_mode=True)
     except (Error, ValueError):  # ValueError: a character beyond ASCII
@@ -104,11 +104,12 @@ _UNREADABLE: Any = object()
 
 
 def holds_structured(texts: Sequence[str], structured: object) -> bool:
-    """Return whether a model that reads ``texts`` knows ``structured``.
+    """Return whether ``texts`` already contain ``structured``.
 
-    So it is where a text is its JSON, however it is spaced, or the beginning of it up to a cut. An
-    object of one property is known where that property's value is: SDKs put the value of a function
-    that returns no object under ``result``, and show it alone, a list as one text for each item.
+    This is the case if a text is its JSON, with any spacing, or the start of the JSON up to a
+    truncation. For an object of one property, the property's value is sufficient: SDKs put a
+    non-object result of a function under ``result``, and show it alone, a list as one text per
+    item.
     """
     values = [structured]
     if isinstance(structured, dict) and len(structured) == 1:
@@ -146,22 +147,22 @@ def _unspaced(text: str) -> str:
 
 PARAGRAPH = "\n\n"
 NO_CONTENT = "[no content]"
-"""The text of a result without any: APIs refuse an empty one."""
+"""The text of an empty result, because APIs refuse empty texts."""
 
 _LONG_BYTES = 1_000
 
 _MAX_NAME_CHARS = 1_000
-"""What is shown of a name or an address."""
+"""Shown characters of a name or URI."""
 
 Part = str | Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownResult:
-    """What a model is shown: ``parts`` with images among the texts, or ``text``, as JSON.
+    """The content for a model: ``parts`` with images among the texts, or ``text``, as JSON.
 
-    There is at least one part, no text is blank, and no two texts follow each other.
-    ``content_is_shown``: there is content of a server, and all its blocks are shown.
+    At least one part exists, texts are not blank, and two texts never follow each other.
+    ``content_is_shown`` means that a server's content exists and all its blocks are shown.
     """
 
     text: bytes | None
@@ -171,9 +172,9 @@ class ShownResult:
 
 
 def document_text(outcome: Outcome) -> bytes | None:
-    """Return the JSON of a document tool's result as a JSON string; None for any other outcome.
+    """Return a document tool's result as a JSON string; None for any other outcome.
 
-    A long text is escaped here in half the time of an encoder.
+    Escaping a long text here takes half the time of an encoder.
     """
     if isinstance(outcome, Failed) or outcome.spec.server_id is not None:
         return None
@@ -184,10 +185,10 @@ def document_text(outcome: Outcome) -> bytes | None:
 
 
 def show_result(outcome: Outcome, images: ImageRules, *, max_text_bytes: int) -> ShownResult:
-    """Return what a model is shown of a server's result, or of an error.
+    """Return the content that a model receives for a server's result or an error.
 
-    Structured content is shown unless a text already holds it. Together with the texts it is cut to
-    ``max_text_bytes``, or to the limit of its server, as texts were when they came.
+    Structured content is included unless a text already contains it. Like the texts, it is
+    truncated to ``max_text_bytes`` or the server's limit.
     """
     shows_structured = True
     if isinstance(outcome.spec, ToolSpec):
@@ -219,7 +220,7 @@ def _shown(parts: Sequence[Part], *, is_error: bool, is_whole: bool) -> ShownRes
 def _show_error(
     error: ProxyError, images: ImageRules, max_text_bytes: int, *, shows_structured: bool
 ) -> ShownResult:
-    """Return the error as text, and what the server wrote, unless the message quotes it whole."""
+    """Return the error as text, and the server's content unless the message quotes it in full."""
     details = cast("JsonObject", error.details or {})
     content = details.get("content")
     if not isinstance(content, list):
@@ -237,12 +238,11 @@ def _show_error(
 
 
 def _quotes(message: str, text: str) -> bool:
-    """Return whether a message quotes a text, which it escapes, whole."""
     return len(text) <= len(message) and quote(text.strip(), len(message)) in message
 
 
 class _ContentReader:
-    """Converts a server's content blocks; ``is_whole`` until something of one is left out."""
+    """Converts a server's content blocks; ``is_whole`` until a part is omitted."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _ContentReader:
         self.is_whole = True
 
     def read(self, content: Sequence[Block], result: JsonObject) -> list[Part]:
-        """Return the parts of all blocks, and the structured content if no text holds it."""
+        """Return the parts of all blocks, and the structured content if no text contains it."""
         parts: list[Part] = []
         is_cut = result.get("truncated") is True
         texts: list[str] = []
@@ -268,7 +268,7 @@ class _ContentReader:
             if part:
                 parts.append(part)
                 texts += [text] if text else []
-        # where texts were cut, single bytes are left by a last character, for '{"' and no more
+        # after a truncation, the few bytes left by a multi-byte character would show only '{"'
         structured = None if is_cut else result.get("structured_content")
         if structured is not None and self._is_to_be_shown(structured, texts):
             whole = to_json(structured).decode()
@@ -286,7 +286,7 @@ class _ContentReader:
         return self._shows_structured and not holds_structured(texts, structured)
 
     def _part(self, block: Block) -> tuple[Part, str]:
-        """Return the shown form of a block and its own text, each "" without one."""
+        """Return the shown form of a block and its own text, each "" if missing."""
         match block:
             case {"type": "text", "text": str(text)}:
                 self._check_whole(block, "type", "text")
@@ -310,7 +310,7 @@ class _ContentReader:
         return f"[{_named(block['type'])}: not shown]", ""
 
     def _check_whole(self, block: Mapping[Any, object], *shown: str) -> None:
-        """Remember whether a block has fields that are not shown, such as annotations."""
+        """Record whether a block has fields that are not shown, such as annotations."""
         self.is_whole = self.is_whole and block.keys() <= set(shown)
 
     def _data(self, media_type: object, data: str) -> Part:
@@ -321,12 +321,12 @@ class _ContentReader:
 
 
 def _named(name: str) -> str:
-    """Return a name or address on one line: one with a line break could pretend to be text."""
+    """Return a name or URI on one line: a line break could imitate text."""
     return printable(name[:_MAX_NAME_CHARS])
 
 
 def _joined(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts, with texts that follow each other joined by a blank line."""
+    """Return the parts, with consecutive texts joined by a blank line."""
     joined: list[Part] = []
     for part in parts:
         if joined and isinstance(part, str) and isinstance(joined[-1], str):
