@@ -1,6 +1,6 @@
-"""Configuration files: mcp.json, agents.json, preset_<id>.json read, validated, watched, edited.
+"""Configuration files (mcp.json, agents.json, presets): read, validated, watched and edited.
 
-Each file has a module with its models, which are published as JSON Schema for editors (``schema``).
-Other packages get domain values only: Configuration, Agents, Preset, or InvalidConfig with every
-problem of a file.
+Each file has a module with its models, published as JSON Schema for editors (``schema``). Other
+packages receive only domain values: Configuration, Agents, Preset, or InvalidConfig with all
+problems of a file.
 """

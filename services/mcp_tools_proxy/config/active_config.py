@@ -1,4 +1,4 @@
-"""The active configuration: the last good version of each file, and which preset is active."""
+"""The active configuration: the last valid version of each file, and the active preset."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,12 +24,12 @@ from mcp_tools_proxy.policy.visibility import Visibility
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveConfig:
-    """The last good version of each file, and the problems of the present files."""
+    """The last valid version of each file, and the problems of the current files."""
 
     configuration: Configuration | None = None
-    """None until mcp.json was read for the first time or found to be absent."""
+    """None until mcp.json was first read or found to be absent."""
     chosen: str | None = None
-    """The id of the preset that should be active; ``preset`` differs while it cannot be loaded."""
+    """The id of the chosen preset; ``preset`` differs while that one cannot be loaded."""
     preset: Preset = EMPTY_PRESET
     config_problems: tuple[Problem, ...] = ()
     preset_problems: tuple[Problem, ...] = ()
@@ -40,41 +40,41 @@ class ActiveConfig:
 
     @property
     def agents(self) -> Agents | None:
-        """The last good agents.json; None until it was read or found to be absent."""
+        """The last valid agents.json; None until it was read or found to be absent."""
         return self.agent_policies.agents
 
     @property
     def visibilities(self) -> Mapping[str, Visibility]:
-        """What each agent may use, by agent name; the same objects while the files are the same."""
+        """Agent name → permissions; the objects are the same while the files are unchanged."""
         return self.agent_policies.visibilities
 
     @property
     def list_options(self) -> Mapping[str, ListOptions]:
-        """What profiles say of how their agents' lists are written, by agent name."""
+        """Agent name → list options of its profile."""
         profiles = self.agents.profiles if self.agents else {}
         return {name: profile.list_options for name, profile in profiles.items()}
 
     @property
     def has_profiles(self) -> bool:
-        """Whether a caller could see more by leaving its agent out.
+        """Whether a caller could see more by omitting its agent.
 
-        True with any profile, and while agents.json exists and could never be loaded.
+        True with any profile, and while an existing agents.json has never been loadable.
         """
         return self.agents is None or bool(self.agents.profiles)
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
-        """The servers of mcp.json by id; none while the file could never be loaded."""
+        """The servers of mcp.json by id; empty if the file was never loadable."""
         return self.configuration.servers if self.configuration else {}
 
     @property
     def server_ids(self) -> frozenset[str]:
-        """The ids of all servers of mcp.json, also of those whose entry is invalid."""
+        """The ids of all servers of mcp.json, including those with an invalid entry."""
         return self.configuration.server_ids if self.configuration else frozenset()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problems of the files as they are now."""
+        """The problems of the current files."""
         entries = self.configuration.invalid.values() if self.configuration else ()
         return unique_problems(
             self.config_problems,
@@ -87,9 +87,9 @@ class ActiveConfig:
 
     @property
     def retained_files(self) -> tuple[str, ...]:
-        """The files whose present content is not in force as a whole.
+        """The files whose current content is not fully active.
 
-        mcp.json with an invalid entry is none of these: all its other entries are in force.
+        mcp.json with an invalid entry is not included, because its other entries are active.
         """
         problems = chain(
             self.config_problems,
@@ -102,7 +102,7 @@ class ActiveConfig:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The oddities of the active files that do no harm."""
+        """Warnings about the active files."""
         configuration_warnings = self.configuration.warnings if self.configuration else ()
         return unique_problems(
             configuration_warnings,
@@ -112,12 +112,12 @@ class ActiveConfig:
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":
-        """Return the state after a switch to this preset; ``persisted``: mcp.json has it, too."""
+        """Return the state after a switch to this preset; mcp.json contains it if ``persisted``."""
         preset_id = loaded.preset.preset_id
         configuration = self.configuration
         if persisted and configuration is not None:
-            # The next load must not take our own edit for a changed default, which would be chosen
-            # again and undo a later switch that was not persisted.
+            # The next load must not take our own edit for a changed default: it would be chosen
+            # again, and undo a later switch that was not persisted.
             configuration = replace(configuration, default_preset_id=preset_id)
         return replace(
             self,
@@ -130,7 +130,7 @@ class ActiveConfig:
 
 
 def unique_problems(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Join lists of problems without duplicates: a preset may be active and an agent's as well."""
+    """Join problems without duplicates: a preset can be active and also belong to an agent."""
     return tuple(dict.fromkeys(chain.from_iterable(problems)))
 
 
@@ -142,10 +142,10 @@ def choose_preset(
     pinned: str | None,
     list_presets: Callable[[], PresetListing],
 ) -> str | None:
-    """Return the id of the preset that should be active now, None if none is chosen.
+    """Return the id of the preset that should be active; None if none is chosen.
 
-    ``configuration`` is mcp.json as last read, ``before`` the version before that; None is one that
-    could never be read. ``chosen`` is the choice so far, ``pinned`` the preset of the environment.
+    ``configuration`` is the last read mcp.json and ``before`` the version before it, each None if
+    never readable. ``chosen`` is the previous choice, ``pinned`` the preset of the environment.
     """
     if pinned:
         return pinned

@@ -1,9 +1,9 @@
-"""agents.json: its schema, and what each agent may use, compiled from it and the named presets.
+"""agents.json: its schema, and the permissions compiled from it and its presets.
 
-The last good version of each file stays active. A preset that could never be loaded counts as the
-empty one, so its agents see nothing of any server: a mistake never widens an agent's rights. What
-did not change between two loads stays the same object, and agents with equal rights share one
-``Visibility``. The docstrings of the models are published.
+The last valid version of each file stays active. A preset that was never loadable counts as empty,
+so that a mistake never widens an agent's rights. Values that did not change between two loads stay
+the same objects, and agents with equal rights share one ``Visibility``. The docstrings of the
+models are published.
 """
 
 from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ _NO_AGENT_IS_KNOWN = Problem(
 
 
 KEYS_OF_PROFILES = ("bind", "documents")
-"""Keys that narrow an entry or a profile, and would narrow nothing at the root of the file."""
+"""Restricting keys of an entry or profile, without effect at the root of the file."""
 
 
 _DocumentTools = Annotated[
@@ -125,15 +125,15 @@ MISSPELT = {
     **dict.fromkeys(("documentTools", "document-tools", "doc_tools"), "document_tools"),
     **dict.fromkeys(("binding", "bindings", "binds", "bound"), "bind"),
 }
-"""Wrong spellings of the keys that narrow a profile, and the right ones.
+"""Misspelt restricting keys of a profile, and the right spellings.
 
-They are refused, not just warned about: an agent whose restriction is ignored would see more than
-was meant. The loader refuses every other key that is similar to one of these as well.
+They are refused instead of reported as a warning, because an agent whose restriction is ignored
+would see more than intended. The loader also refuses other keys that are similar to these.
 """
 
 
 _OF_OTHERS = ("guards", "sandbox")
-"""Keys of servers' entries and presets: in a profile they would restrict nothing."""
+"""Keys of servers' entries and presets, without effect in a profile."""
 
 
 class AgentEntry(BaseModel):
@@ -202,12 +202,12 @@ class AgentEntry(BaseModel):
 
 
 def is_of_others(key: str) -> bool:
-    """Return whether a key, or what it misspells, belongs to servers' entries and presets."""
+    """Return whether a key (or its correct spelling) belongs to servers' entries and presets."""
     return key in _OF_OTHERS or means_guards(key)
 
 
 def meant_key(key: str) -> str | None:
-    """Return the key of a profile that ``key`` misspells, of those that narrow it; else None."""
+    """Return the restricting key that ``key`` misspells; None without a similar one."""
     return MISSPELT.get(key) or closest_match(key.casefold(), sorted(set(MISSPELT.values())))
 
 
@@ -239,7 +239,7 @@ OF_AGENT: Mapping[str, str] = dict.fromkeys(
 )
 """Advice for unknown keys of a profile in agents.json.
 
-Misspelt keys that would narrow a profile are refused instead: ``schema.MISSPELT``.
+Misspelt restricting keys are refused instead: ``MISSPELT``.
 """
 
 
@@ -252,7 +252,7 @@ AGENTS = ExpectedKeys(AgentsFile, {}, {"agents": _AGENT})
 
 
 def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
-    """Build the agents, whose names must be unique (A-04, A-07): see ``duplicate_names``."""
+    """Build the agents, whose names must be unique (A-04, A-07); see ``duplicate_names``."""
     return Agents(
         profiles={
             entry.name: AgentProfile(
@@ -279,14 +279,14 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
 
 
 def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
-    """Return the oddities of agents.json: the keys that nothing reads."""
+    """Return warnings about unknown keys of agents.json."""
     return warnings_of(file_name, unknown_keys(AGENTS, written))
 
 
 def load_agents(folder: Path) -> Agents:
-    """Load agents.json; ``NO_AGENTS`` if there is none, which is normal.
+    """Load agents.json; ``NO_AGENTS`` if it does not exist, which is normal.
 
-    Raises InvalidConfig, also if two profiles have the same name.
+    Raises InvalidConfig, also for two profiles with the same name.
     """
     path = folder / AGENTS_FILE
     written = read_if_there(path)
@@ -300,14 +300,14 @@ def load_agents(folder: Path) -> Agents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPreset:
-    """The last good version of a preset, compiled once for all profiles that name it."""
+    """The last valid version of a preset, compiled once for all profiles that name it."""
 
     loaded: LoadedPreset
     scope: PresetScope = field(compare=False)
 
     @classmethod
     def of(cls, loaded: LoadedPreset, before: Self | None) -> Self:
-        """Compile a preset, or take the scope of ``before`` if the preset is unchanged."""
+        """Compile a preset, or reuse the scope of ``before`` if the preset is unchanged."""
         if before is not None and before.loaded.preset == loaded.preset:
             return cls(loaded=loaded, scope=before.scope)
         return cls(loaded=loaded, scope=PresetScope.of(loaded.preset))
@@ -315,12 +315,12 @@ class CompiledPreset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveAgents:
-    """The active agents. Compiled values follow from the other fields and are not compared."""
+    """The active agents. Compiled values depend on the other fields and are not compared."""
 
     agents: Agents | None = None
-    """None until agents.json was read for the first time or found to be absent."""
+    """None until agents.json was first read or found to be absent."""
     presets: Mapping[str, CompiledPreset] = field(default_factory=dict)
-    """By id; a preset that could never be loaded is left out."""
+    """By id, without presets that were never loadable."""
     visibilities: Mapping[str, Visibility] = field(default_factory=dict, compare=False)
     """By the agent's name."""
     problems: tuple[Problem, ...] = ()
@@ -332,7 +332,7 @@ def load_agent_policies(
 ) -> ActiveAgents:
     """Load agents.json and its presets, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` is that of mcp.json, None while it could never be loaded.
+    ``configuration`` is that of mcp.json, None if it was never loadable.
     """
     agents, problems = load_or_keep_last_good(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
@@ -356,7 +356,7 @@ def load_agent_policies(
 def _presets(
     folder: Path, agents: Agents, before: Mapping[str, CompiledPreset]
 ) -> tuple[Mapping[str, CompiledPreset], tuple[Problem, ...]]:
-    """Load each preset that a profile names; return those that are active, and the problems."""
+    """Load the presets of all profiles; return the active versions and the problems."""
     presets: dict[str, CompiledPreset] = {}
     problems: list[Problem] = []
     for preset_id, users in _users(agents).items():
@@ -406,7 +406,7 @@ def _never_loaded(
 def _visibilities(
     agents: Agents, presets: Mapping[str, CompiledPreset], before: ActiveAgents
 ) -> Mapping[str, Visibility]:
-    """Compile the profiles, reusing what ``before`` has compiled already."""
+    """Compile the profiles, reusing the results in ``before``."""
     known = before.agents.profiles if before.agents else {}
     compiled = {_nameless(profile): before.visibilities[name] for name, profile in known.items()}
     visibilities: dict[str, Visibility] = {}
@@ -421,7 +421,7 @@ def _visibilities(
 
 
 def _nameless(profile: AgentProfile) -> AgentProfile:
-    """Return a profile without its name: a key under which profiles of equal rights are equal."""
+    """Return a profile without its name, so that profiles with equal rights compare equal."""
     return replace(profile, name="", list_options=SERVER_NAMES, bindings={})
 
 
@@ -433,7 +433,7 @@ def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> Pres
 
 
 def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tuple[Problem, ...]:
-    """Return a warning for each server that a profile allows and mcp.json does not have (A-15)."""
+    """Return a warning for each server that a profile allows but mcp.json lacks (A-15)."""
     if configuration is None:
         return ()
     known = configuration.server_ids

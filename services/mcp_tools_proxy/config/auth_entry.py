@@ -133,12 +133,12 @@ class AuthEntry(BaseModel):
 
     @property
     def effective_grant(self) -> Grant:
-        """The grant, whether it is written or not."""
+        """The grant, or the default."""
         return self.grant or Grant.AUTHORIZATION_CODE
 
     @property
     def login_for(self) -> LoginFor:
-        """In whose name tokens are got, whether it is written or not."""
+        """The owner of tokens, or the default."""
         return self.for_ or LoginFor.DEPLOYMENT
 
 
@@ -151,7 +151,7 @@ _ISSUER_NAMES = frozenset({"issuer", "issuer_url", "issuerUrl"})
 
 
 def unknown_auth_key(place: Location) -> str | None:
-    """Return the message for an unknown key at a place; None for a place outside of ``auth``."""
+    """Return the message for an unknown key in ``auth``; None for a place outside of it."""
     if "auth" not in place or place[-2] not in _MODELS:
         return None
     key, known = str(place[-1]), keys_of(_MODELS[place[-2]])
@@ -162,7 +162,7 @@ def unknown_auth_key(place: Location) -> str | None:
 
 
 def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
-    """Return what an entry says; an exchange is at the issuer of callers' tokens."""
+    """Convert an entry; a token exchange uses the issuer of callers' tokens."""
     scopes = None if entry.scopes is None else tuple(dict.fromkeys(entry.scopes))
     is_exchange = entry.effective_grant is Grant.TOKEN_EXCHANGE
     issuer = jwt_issuer if is_exchange else entry.authorization_server
@@ -191,7 +191,7 @@ def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
 
 
 def _discovery(entry: AuthEntry, issuer: str | None) -> ServerAuth | None:
-    """Return by what a server is discovered, at the issuer of its other tokens."""
+    """Return the authentication for discovery, at the issuer of the server's other tokens."""
     found = entry.discovery
     if found is None:
         return None

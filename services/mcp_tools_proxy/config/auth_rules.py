@@ -1,4 +1,4 @@
-"""The rules between the keys of ``auth``, the entry around it, and the settings."""
+"""Rules between the keys of ``auth``, the entry around it, and the settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.server import Grant, Isolation, LoginFor, Transport,
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 Fault = tuple[Location, str]
-"""A place in an entry, and what is wrong there."""
+"""A place in an entry, and the message about it."""
 
 _NEEDED_ISOLATION: Mapping[LoginFor, frozenset[Isolation]] = {
     LoginFor.DEPLOYMENT: frozenset(Isolation),
@@ -23,18 +23,18 @@ _NEEDED_ISOLATION: Mapping[LoginFor, frozenset[Isolation]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSupport:
-    """What the settings make possible."""
+    """OAuth features that the settings enable."""
 
     jwt_issuer: str | None = None
-    """The issuer of callers' JWTs; None where callers prove themselves otherwise, or not at all."""
+    """The issuer of callers' JWTs; None without JWT authentication."""
     keeps_logins: bool = False
-    """Whether there is a key to seal logins with."""
+    """Whether a key to encrypt logins is set."""
     proves_users: bool = False
     """Whether JWTs name the user."""
 
 
 def turns_oauth_off(entry: ServerEntry) -> bool:
-    """Return whether a header of the entry's own stands in the place of ``auth``, as in broxy."""
+    """Return whether a header of the entry replaces ``auth``, as in broxy."""
     auth = entry.auth
     return (
         auth is not None and auth.grant is None and auth.for_ is None and _has_authorization(entry)
@@ -42,7 +42,7 @@ def turns_oauth_off(entry: ServerEntry) -> bool:
 
 
 def auth_faults(entry: ServerEntry, support: OAuthSupport) -> Iterator[Fault]:
-    """Yield what is wrong with ``auth``, each fault with its place."""
+    """Yield the faults of ``auth``, each with its place."""
     auth = entry.auth
     if auth is None or turns_oauth_off(entry):
         return
@@ -160,7 +160,7 @@ def _template_faults(key: str, template: CallerTemplate, auth: AuthEntry) -> Ite
 
 
 def _tenant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
-    """Yield what is the same for all tenants, where each is to have a client of its own."""
+    """Yield credentials that do not differ by tenant, although each tenant needs its own client."""
     if auth.effective_grant is not Grant.CLIENT_CREDENTIALS:
         return
     if auth.login_for is not LoginFor.TENANT:

@@ -1,7 +1,7 @@
-"""Validates mcp.json entry by entry: a fault in one server's entry affects that server alone.
+"""Validates mcp.json entry by entry: a fault in one server's entry affects only that server.
 
-A server's name that cannot be an id, such as "My Server" of Claude Desktop's users, gets a derived
-id, under which the entry is validated.
+A server's name that is not a valid id, such as "My Server" from Claude Desktop, is replaced by a
+derived id.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,12 +43,12 @@ SERVERS = "mcpServers"
 _KNOWN = frozenset(keys_of(ServerEntry))
 
 Written = Mapping[str, object]
-"""The parsed file, before validation and before variables are replaced."""
+"""The parsed file, before validation and replacement of variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedConfiguration:
-    """The file without the invalid entries, and the problems of those by server id."""
+    """The file without the invalid entries, and their problems by server id."""
 
     file: ConfigurationFile
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def check_configuration(
     stdio: StdioSupport,
     network: NetworkSupport,
 ) -> CheckedConfiguration:
-    """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
+    """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of the entries."""
     found = _refused_keys(file_name, written)
     try:
         file = ConfigurationFile.model_validate(written, context=environment)
@@ -110,7 +110,7 @@ def entry_ids(written: Written) -> Iterable[str]:
 
 
 def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
-    """Return the problems of entries with a misspelt key that was meant to restrict the server."""
+    """Return the problems of entries with a misspelt restricting key."""
     found: dict[str, list[Problem]] = {}
     for server_id, entry in _entries(written).items():
         for key, value in entry.items() if isinstance(entry, Mapping) else ():
@@ -150,7 +150,7 @@ def _with_faults(
 def _with_unknown_keys(
     file_name: str, written: Written, server_id: str, problems: list[Problem]
 ) -> list[Problem]:
-    """Add the unknown keys of an entry: one of them may be the misspelt missing key."""
+    """Add the unknown keys of an entry, because a missing key can be among them, misspelt."""
     place = (SERVERS, server_id)
     odd = group_oddities(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
     known = {problem.path for problem in problems}
@@ -163,7 +163,7 @@ def _entries(written: Written) -> Mapping[str, object]:
 
 
 def _server_of(error: ErrorDetails) -> str | None:
-    """Return the server whose entry has the error, None for an error elsewhere."""
+    """Return the server whose entry has the error; None for an error elsewhere."""
     match error["loc"]:
         case (first, str(server_id), *_) if first == SERVERS:
             return server_id
@@ -171,9 +171,9 @@ def _server_of(error: ErrorDetails) -> str | None:
 
 
 def derived_names(file_name: str, written: Written) -> Mapping[str, str]:
-    """Return the names of the servers that have a derived id, by that id.
+    """Return the names of the servers with a derived id, by that id.
 
-    Raises InvalidConfig if the file has that id as well.
+    Raises InvalidConfig if another server has the same id.
     """
     found = written.get(SERVERS)
     entries = found if isinstance(found, Mapping) else {}
@@ -199,7 +199,7 @@ def with_ids(written: Written, names: Mapping[str, str]) -> Written:
 
 
 def at_names(problems: Iterable[Problem], names: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Return problems with the places as the file has them, and the ids in the messages."""
+    """Return problems with the paths of the original file, and the ids in the messages."""
     return tuple(_at_name(problem, names) for problem in problems)
 
 
@@ -270,7 +270,7 @@ NARROWING = (
     *("exclude", "enabled", "disabled", "bind", "bindRequired"),
     *("forward", "assertion", "isolation", "discoveryCaller", "sandbox", "guards"),
 )
-"""The keys of a server's entry that restrict it, or that tell it who calls."""
+"""Keys of a server's entry that restrict it, or identify the caller to it."""
 
 
 _BINDING = frozenset(("binding", "bindings", "binds", "bound"))
@@ -292,7 +292,7 @@ _EXCLUDING = frozenset(
 
 
 def narrowing_key(key: str, value: object) -> str | None:
-    """Return the restricting key that ``key`` misspells, None if there is none."""
+    """Return the restricting key that ``key`` misspells; None for other keys."""
     if key in _EXCLUDING:
         return "exclude" if value else None
     if key.casefold().startswith("exclu"):
@@ -306,7 +306,7 @@ def narrowing_key(key: str, value: object) -> str | None:
 
 
 def refusal_text(key: str, meant: str) -> str:
-    """Return why an entry with a misspelt restricting key is not used."""
+    """Return the refusal message for a misspelt restricting key."""
     return (
         f"{quote(key)} is not a known key; did you mean {quote(meant)}? The entry is not used "
         "until this is fixed, because it could expose more than intended"

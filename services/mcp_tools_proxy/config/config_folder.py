@@ -1,10 +1,10 @@
-"""The configuration folder: its files are read, watched, and written to when a default is saved.
+"""The configuration folder: reads and watches its files, and saves the default preset.
 
 A preset is first chosen (``active_config.choose_preset``), then active once its file can be loaded.
-Each load reads the chosen preset again. While that fails, the previous preset stays active (at the
-start: the empty one) and follows its own file; as soon as the chosen preset can be loaded, it is
-active. In the same way the last good mcp.json, agents.json and limits.json outlive their files, and
-the last good entry of a server an invalid one.
+Each load reads the chosen preset again. While that fails, the previous preset (initially the empty
+one) stays active and follows its own file; the chosen preset becomes active as soon as it can be
+loaded. Likewise, the last valid mcp.json, agents.json and limits.json outlive their files, and the
+last valid entry of a server an invalid one.
 """
 
 import asyncio
@@ -52,10 +52,10 @@ from mcp_tools_proxy.wire.text import quote
 def set_default_preset(
     folder: Path, preset_id: str, *, write: Callable[[Path, bytes], object] = write_atomically
 ) -> None:
-    """Write the default preset into mcp.json: one key, all other text stays byte for byte.
+    """Write the default preset into mcp.json; all other text is kept byte for byte.
 
-    Without mcp.json one is created. Raises ConfigReadOnly if the file cannot be written,
-    InvalidConfig if it is no JSON object, PresetMissing for a malformed id.
+    Creates a missing mcp.json. Raises ConfigReadOnly if the file cannot be written, InvalidConfig
+    if it is not a JSON object, and PresetMissing for a malformed id.
     """
     check_preset_id(preset_id)
     path = folder / CONFIGURATION_FILE
@@ -80,7 +80,7 @@ def set_default_preset(
 
 
 class ConfigFolder:
-    """Reads and writes the configuration folder. Every method blocks: call it in a thread."""
+    """Reads and writes the configuration folder. All methods block: call them in a thread."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ConfigFolder:
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
     ) -> None:
-        """Create a folder; ``pinned`` is the environment's preset, which no caller can switch."""
+        """Create a folder; ``pinned`` is the environment's preset, which callers cannot switch."""
         self.path = path
         self.pinned = pinned
         self._load_configuration = load_configuration
@@ -105,11 +105,11 @@ class ConfigFolder:
         return load_preset(self.path, preset_id)
 
     def save_default(self, preset_id: str) -> None:
-        """Write a preset as default into mcp.json. Raises InvalidConfig if that has problems."""
+        """Write a preset as default into mcp.json. Raises InvalidConfig for an invalid file."""
         self._write_default(self.path, preset_id)
 
     def load_lock(self, before: ActiveLock) -> ActiveLock:
-        """Load definitions.lock.json; ``before`` is the lock in force."""
+        """Load definitions.lock.json; ``before`` is the active lock."""
         return load_active_lock(self.path, before)
 
     def save_lock(self, lock: DefinitionsLock) -> None:
@@ -162,7 +162,7 @@ class ConfigFolder:
         )
 
     def _reload(self, preset: Preset) -> Preset:
-        """Return the present version of a preset, or the given one if it cannot be loaded."""
+        """Return the current version of a preset, or the given one if it cannot be loaded."""
         try:
             return self.load_preset(preset.preset_id).preset
         except (PresetMissing, InvalidConfig):
@@ -170,15 +170,15 @@ class ConfigFolder:
 
 
 def folder_changes(folder: Path, *, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[None, None]:
-    """Yield when one of the configuration files may have changed; see ``filesystem.watch.changes``.
+    """Yield when a configuration file may have changed; see ``storage.file_watch.changes``.
 
-    The folder need not exist. No error ends the iteration.
+    The folder can be missing. Errors never end the iteration.
     """
     return changes(lambda: _snapshot(folder), sleep=sleep)
 
 
 def _snapshot(folder: Path) -> object:
-    """Return a value that differs whenever a file does; an error is a state as well."""
+    """Return a value that changes with each file; an error is a state as well."""
     try:
         names = sorted(name for name in os.listdir(folder) if _is_watched(name))
     except OSError as error:

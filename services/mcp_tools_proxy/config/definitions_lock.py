@@ -1,7 +1,7 @@
-"""definitions.lock.json: which definitions an operator accepted, with their texts.
+"""definitions.lock.json: the definitions that an operator accepted, with their texts.
 
-The texts are there to be read in a review, so every hidden character is escaped in the file. The
-last good version of the file stays active.
+The texts are for review, so hidden characters are escaped in the file. The last valid version of
+the file stays active.
 """
 
 import json
@@ -45,11 +45,11 @@ _LAST_GOOD = "its last valid version stays active"
 
 
 _STRICT = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
-"""An unknown key is an error here: a misspelt one would pin nothing."""
+"""Unknown keys are errors, because a misspelt one would pin nothing."""
 
 
 _DEEPEST = MAX_DEPTH - 8
-"""How deep a definition may be nested to be written with its text."""
+"""Maximum nesting of a definition that is written with its text."""
 
 
 _Kind = Annotated[
@@ -93,7 +93,7 @@ class DefinitionsLockFile(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveLock:
-    """The last good lock, None if there was none, and what is wrong with the present file."""
+    """The last valid lock, if any, and the problems of the current file."""
 
     lock: DefinitionsLock | None = None
     problems: tuple[Problem, ...] = ()
@@ -102,11 +102,11 @@ class ActiveLock:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a lock, usable or not."""
+        """Whether a lock exists, valid or not."""
         return self.lock is not None or bool(self.problems)
 
     def mode(self, setting: DefinitionsMode | None) -> DefinitionsMode:
-        """Return the mode in force: the setting's, else WARN where there is a lock."""
+        """Return the effective mode: the setting, or by default WARN if a lock exists."""
         if setting is not None:
             return setting
         return DefinitionsMode.WARN if self.is_there else DefinitionsMode.OPEN
@@ -115,8 +115,8 @@ class ActiveLock:
 def load_active_lock(folder: Path, before: ActiveLock) -> ActiveLock:
     """Load the lock, and return the state that follows ``before``. Blocks.
 
-    A file that is broken or removed leaves its last good version in force, so that no mishap
-    lets through what was not accepted.
+    If the file is broken or removed, its last valid version stays active, so that an accident never
+    admits unaccepted definitions.
     """
     path = folder / LOCK_FILE
     try:
@@ -171,7 +171,7 @@ def build_lock(written: object) -> DefinitionsLock:
 
 
 def _problems(file: DefinitionsLockFile) -> Iterator[Problem]:
-    """Yield what would make the lock say two things at once."""
+    """Yield contradictions in the lock."""
     times = Counter((it.server_id, it.kind, it.name) for it in file.items)
     for index, it in enumerate(file.items):
         place = json_path(("items", index))
@@ -187,7 +187,7 @@ def _problems(file: DefinitionsLockFile) -> Iterator[Problem]:
 
 
 def render_lock(lock: DefinitionsLock) -> str:
-    """Return the text of the file: the same for the same definitions, in a fixed order."""
+    """Return the text of the file, identical for the same definitions, in a fixed order."""
     kinds = list(DefinitionKind)
     order = sorted(lock.items, key=lambda key: (key.server_id, kinds.index(key.kind), key.name))
     content = {
@@ -213,7 +213,7 @@ def _entry(key: DefinitionKey, locked: LockedDefinition) -> Mapping[str, object]
 
 
 def _is_storable(definition: JsonObject) -> bool:
-    """Return whether a file can hold a definition: neither too deep nor half characters."""
+    """Return whether a file can hold a definition: limited depth, and valid Unicode."""
     return _depth(definition) <= _DEEPEST and _is_text(canonical_json(definition))
 
 
@@ -235,7 +235,7 @@ def _is_text(text: str) -> bool:
 
 
 def _escaped(line: str) -> str:
-    """Escape as JSON whatever of a line is not seen."""
+    """Escape invisible characters of a line as JSON."""
     if line == "\n" or printable(line) == line:
         return line
     return "".join(_json_escape(char) if printable(char) != char else char for char in line)

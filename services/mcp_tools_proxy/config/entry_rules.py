@@ -1,11 +1,10 @@
-"""What of a server's entry the settings, this machine, or its isolation do not allow.
+"""Rules for a server's entry that depend on the settings, this machine, or the entry's isolation.
 
-An entry may use parts of the caller only where its sessions separate them, start only the programs
-that are allowed and that this machine can confine, and send requests and credentials only where the
-settings allow it.
+An entry can use parts of the caller only if its sessions separate them, start only allowed programs
+that this machine can confine, and send requests and credentials only to allowed targets.
 
-What is fixed for the life of a session must be the same for all its callers: a header with the
-user, of a session that a tenant shares, would show one user's tickets to the next.
+Values that are fixed for a session must be the same for all its callers: a header with the user, in
+a session shared by a tenant, would show one user's tickets to the next.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +30,7 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 Fault = tuple[Location, str]
-"""A place in an entry, and what is wrong there."""
+"""A place in an entry, and the message about it."""
 
 _OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
 _FIXED_HEADERS = (Transport.SSE, Transport.WEBSOCKET)
@@ -39,19 +38,19 @@ _FIXED_HEADERS = (Transport.SSE, Transport.WEBSOCKET)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentitySupport:
-    """What the settings of this process make possible."""
+    """Features for caller identity that the settings enable."""
 
     has_secrets: bool = False
-    """Whether there is a folder of secrets."""
+    """Whether a folder of secrets is set."""
     can_sign: bool = False
-    """Whether there are a key and an issuer for assertions."""
+    """Whether a key and an issuer for assertions are set."""
     oauth: OAuthSupport = field(default_factory=OAuthSupport)
     has_several_tenants: Callable[[], bool] = lambda: False
-    """Returns whether callers may be of several tenants now; it blocks."""
+    """Returns whether callers can currently belong to several tenants; blocks."""
 
 
 def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
-    """Yield what an entry says of callers that cannot be, or that would show one to another."""
+    """Yield the faults in an entry's use of caller data, including leaks between callers."""
     for place, template in _fixed_texts(entry):
         yield from _fixed_faults(place, template, entry.isolation.separates)
     yield from _discovery_faults(entry)
@@ -68,7 +67,7 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
 
 
 def _fixed_texts(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
-    """Yield the templates that are filled in once for a session, whatever its era."""
+    """Yield the templates that are filled in once per session, in any era."""
     if entry.effective_transport is Transport.STDIO:
         yield from _process_texts(entry)
     elif entry.effective_transport in _FIXED_HEADERS:
@@ -115,9 +114,9 @@ def _fixed_faults(
 
 
 def _discovery_faults(entry: ServerEntry) -> Iterator[Fault]:
-    """Yield the arguments and the folder that the session has no value for that discovers.
+    """Yield arguments and folders that lack a value in the discovery session.
 
-    A variable and a header it leaves out; an argument that is missing moves those behind it.
+    Missing variables and headers are omitted, but a missing argument would shift the later ones.
     """
     if entry.effective_transport is not Transport.STDIO:
         return
@@ -136,9 +135,9 @@ def _discovery_faults(entry: ServerEntry) -> Iterator[Fault]:
 
 
 def is_path(template: CallerTemplate) -> bool:
-    """Return whether each segment has one part of the caller at most.
+    """Return whether each segment has at most one part of the caller.
 
-    Else tenant "a" and user "bc" would have the folder of tenant "ab" and user "c".
+    Otherwise tenant "a" with user "bc" would share a folder with tenant "ab" and user "c".
     """
     shown = "".join(it if isinstance(it, str) else "\0" for it in template.parts)
     return all(segment.count("\0") <= 1 for segment in shown.split("/"))
@@ -178,17 +177,17 @@ _NOT_LISTED = "is not listed in MCP_PROXY_STDIO_COMMANDS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSupport:
-    """Which programs the settings of this process allow."""
+    """The programs that the settings of this process allow."""
 
     mode: StdioMode = StdioMode.ON
     commands: tuple[ListedCommand, ...] = ()
-    """Used with ``LISTED`` alone."""
+    """Used only with ``LISTED``."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that every program is given."""
+    """Variables for all programs."""
 
 
 def stdio_faults(entry: ServerEntry, support: StdioSupport) -> Iterator[Fault]:
-    """Yield why the program of an enabled entry must not be started."""
+    """Yield the reasons not to start the program of an enabled entry."""
     if entry.effective_transport is not Transport.STDIO or not entry.is_enabled:
         return
     if support.mode is StdioMode.OFF:
@@ -199,7 +198,7 @@ def stdio_faults(entry: ServerEntry, support: StdioSupport) -> Iterator[Fault]:
 
 
 def _listing_faults(entry: ServerEntry, listed: tuple[ListedCommand, ...]) -> Iterator[Fault]:
-    """Yield the first part of an entry by which it is none of the listed commands."""
+    """Yield the first part of an entry that differs from all listed commands."""
     args = tuple(map(_written, entry.args))
     same = [it for it in listed if it.command == entry.command]
     if not same:
@@ -217,7 +216,7 @@ def _fit(args: tuple[str, ...], listed: tuple[str, ...]) -> bool:
 
 
 def _fits(argument: str, listed: str) -> bool:
-    """Return whether an argument is the listed one; ``*`` is any that is not an option."""
+    """Return whether an argument is the listed one; ``*`` matches any except options."""
     return argument == listed or (listed == ANY_ARGUMENT and not argument.startswith(("-", "@")))
 
 
@@ -226,7 +225,7 @@ def _folder(entry: ServerEntry) -> str | None:
 
 
 def _written(text: str | CallerTemplate) -> str:
-    """Return a text as it is written in the file, but with variables replaced."""
+    """Return a text as written in the file, with variables replaced."""
     return text if isinstance(text, str) else "".join(map(_part, text.parts))
 
 
@@ -272,11 +271,11 @@ _STATEFUL = {
     ),
     **dict.fromkeys(("jupyter", "ipython", "code-interpreter"), "the variables of earlier code"),
 }
-"""Parts of the names of known programs, and what they keep between calls."""
+"""Parts of the names of known programs, and the state that they keep between calls."""
 
 
 def shared_process(entry: ServerEntry) -> Iterator[str]:
-    """Yield why one process for callers of several tenants may show one tenant to another."""
+    """Yield a warning if one process serves callers of several tenants."""
     if entry.effective_transport is not Transport.STDIO or entry.isolation.separates:
         return
     line = " ".join((entry.command or "", *map(_written, entry.args))).lower()
@@ -296,7 +295,7 @@ READABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSupport:
-    """What the settings of this process allow."""
+    """Network rules that the settings of this process set."""
 
     networks: ServerNetworks = ANY_NETWORK
     proxies: Proxies = NO_PROXIES
@@ -306,9 +305,9 @@ class NetworkSupport:
 
 
 def network_faults(entry: ServerEntry, support: NetworkSupport) -> Iterator[Fault]:
-    """Yield why an enabled entry must not be dialled.
+    """Yield the reasons not to connect to an enabled entry's server.
 
-    A host name is checked when it is dialled: DNS may give another address each time.
+    A host name is checked when connecting, because DNS can return different addresses.
     """
     if entry.effective_transport is Transport.STDIO or not entry.is_enabled:
         return
@@ -322,7 +321,7 @@ def network_faults(entry: ServerEntry, support: NetworkSupport) -> Iterator[Faul
 
 
 def _proxy_faults(entry: ServerEntry, proxy: Proxy, networks: ServerNetworks) -> Iterator[Fault]:
-    """Yield why a server must not be reached through the proxy."""
+    """Yield the reasons not to use the proxy for a server."""
     place = "proxy" if proxy.is_own else "url"
     if not is_proxy_url(proxy.url):
         name = "proxy" if proxy.is_own else "HTTPS_PROXY or HTTP_PROXY"
@@ -342,7 +341,7 @@ def _proxy_faults(entry: ServerEntry, proxy: Proxy, networks: ServerNetworks) ->
 
 
 def _is_refused(url: str, networks: ServerNetworks) -> bool:
-    """Return whether a URL has a literal address that may not be dialled."""
+    """Return whether a URL has a forbidden literal address."""
     address = literal_address(urlsplit(url).hostname or "")
     return address is not None and not networks.allows(address)
 

@@ -1,4 +1,4 @@
-"""The field types of configuration files, each with its rule in Python and as JSON Schema.
+"""Field types of configuration files, each with its rule in Python and as JSON Schema.
 
 The loader and the published schema both use these types, so that they agree.
 """
@@ -47,7 +47,7 @@ from mcp_tools_proxy.wire.strict_json import whole_number
 
 
 def refuse_null(value: object) -> object:
-    """Refuse null where it could mean nothing as well as everything. Raises ValueError."""
+    """Refuse null if it would be ambiguous: nothing, or everything. Raises ValueError."""
     if value is None:
         raise ValueError("is null: leave the key out, or give it a value")
     return value
@@ -72,10 +72,10 @@ FILE_MODEL = ConfigDict(
     alias_generator=to_camel,
     field_title_generator=_title,
     use_attribute_docstrings=True,  # editors show them
-    defer_build=True,  # until the first file: building takes 30 ms of a start
+    defer_build=True,  # until the first file: building takes 30 ms of the start
 )
 SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
-"""For agents.json, a format of our own, whose keys are spelt as in our requests."""
+"""For agents.json, our own format, with the key style of our requests."""
 
 
 @cache
@@ -90,7 +90,7 @@ HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
 
 _CONTROL = r"\u0000-\u0008\u000a-\u001f\u007f"
-_NOT_UTF8 = r"\ud800-\udfff"  # surrogates: Python's form of environment bytes that are no UTF-8
+_NOT_UTF8 = r"\ud800-\udfff"  # surrogates: Python's form of environment bytes that are not UTF-8
 _NOT_IN_URL = r"\s\u0000-\u001f\u007f"
 _HOST_ON = (
     rf"://(?:[^{_NOT_IN_URL}/?#@]*@)?"
@@ -103,9 +103,9 @@ ANY_URL_PATTERN = f"(?:{HTTP_URL_PATTERN}|{WEBSOCKET_URL_PATTERN})"
 
 
 def environment_for(info: ValidationInfo) -> Mapping[str, str] | None:
-    """Return the environment for a server's variables; None to leave the variables as they are.
+    """Return the environment for a server's variables; None to keep the variables.
 
-    Those of a disabled server are left, since its variables may be unset.
+    Variables of a disabled server are kept, because they can be unset.
     """
     disabled = info.data.get("enabled") is False or info.data.get("disabled") is True
     environment: Mapping[str, str] | None = info.context
@@ -113,7 +113,7 @@ def environment_for(info: ValidationInfo) -> Mapping[str, str] | None:
 
 
 def check_url(url: str, pattern: str, schemes: str) -> None:
-    """Raise ValueError unless ``url`` matches ``pattern`` and has a possible host and port."""
+    """Raise ValueError unless ``url`` matches ``pattern`` and has a valid host and port."""
     if not re.fullmatch(pattern, url) or re.search(f"[{_NOT_UTF8}]", url):
         raise ValueError(f"should be a URL with a host, beginning with {schemes}")
     try:
@@ -169,17 +169,17 @@ def _read_header(text: str, info: ValidationInfo) -> str | CallerTemplate:
 
 
 def _as_text(value: object) -> object:
-    """Return a number or boolean as JSON spells it; any other value as it is."""
+    """Return a number or boolean as JSON text; other values unchanged."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def _read_folder(text: str, _: ValidationInfo) -> str | CallerTemplate:
-    """Keep variables: in a folder they never were replaced."""
+    """Keep variables, which are not supported in folders."""
     return read_caller_parts(_not_blank(text))
 
 
 def _without(read: str | CallerTemplate, characters: str, message: str) -> str | CallerTemplate:
-    """Return what was read. Raises ValueError if its own text has one of the characters."""
+    """Return a text or template. Raises ValueError if its literal text has such characters."""
     texts = (read,) if isinstance(read, str) else read.parts
     if any(isinstance(text, str) and re.search(characters, text) for text in texts):
         raise ValueError(message)
@@ -189,12 +189,12 @@ def _without(read: str | CallerTemplate, characters: str, message: str) -> str |
 def _read_as(
     read: Callable[[str, ValidationInfo], str | CallerTemplate],
 ) -> GetPydanticSchema:
-    """Return what makes a field validate a string, and read it by ``read``."""
+    """Return an annotation for a field that validates a string, and converts it with ``read``."""
     return read_into(Annotated[str, AfterValidator(read)])
 
 
 def read_into(like: object) -> GetPydanticSchema:
-    """Return what makes a field validate as ``like``, whose last validator returns its value."""
+    """Return an annotation for a field that validates as ``like``, and takes its last result."""
     return GetPydanticSchema(lambda _, handler: handler(like))
 
 
@@ -208,7 +208,7 @@ def _matches(pattern: str, message: str) -> AfterValidator:
 
 
 _VISIBLE = re.compile(r"[^\s\ufeff]")
-"""A character that is no space, in JSON Schema's sense: U+FEFF is a space there, not in Python."""
+"""A character other than a space in JSON Schema's sense, which includes U+FEFF, unlike Python's."""
 
 
 def _not_blank(text: str) -> str:
@@ -240,19 +240,19 @@ OverrideName = Annotated[
     Published({"type": "string", "pattern": f"^{MODEL_NAME_PATTERN}$"}),
 ]
 Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
-"""Text in which ``${VAR}`` is replaced."""
+"""Text with ``${VAR}`` replaced."""
 BoundText = Annotated[
     str | CallerTemplate,
     _read_as(_read_bound_text),
     Published({"type": "string", "pattern": BOUND_PATTERN}),
 ]
-"""Text in which ``${VAR}`` is replaced, with parts of the caller and no secrets."""
+"""Text with ``${VAR}`` replaced; can contain parts of the caller, but no secrets."""
 CallerText = Annotated[
     str | CallerTemplate,
     _read_as(_read_caller_text),
     Published({"type": "string", "pattern": CALLER_PATTERN}),
 ]
-"""Text in which ``${VAR}`` is replaced, with parts of the caller and secrets."""
+"""Text with ``${VAR}`` replaced; can contain parts of the caller and secrets."""
 VariableValue = Annotated[
     str | CallerTemplate,
     _read_as(_read_caller_text),
@@ -261,7 +261,7 @@ VariableValue = Annotated[
         {"anyOf": [{"type": "string", "pattern": CALLER_PATTERN}, {"type": ["number", "boolean"]}]}
     ),
 ]
-"""A CallerText; a number or a boolean becomes the text of its JSON."""
+"""A CallerText; a number or a boolean becomes its JSON text."""
 HeaderValue = Annotated[
     str | CallerTemplate,
     _read_as(_read_header),
@@ -277,7 +277,7 @@ Folder = Annotated[
     _read_as(_read_folder),
     Published({"type": "string", "pattern": _NOT_BLANK}),
 ]
-"""A folder; variables stay as they are, parts of the caller and secrets do not."""
+"""A folder; variables are kept, but parts of the caller and secrets are parsed."""
 Command = Annotated[
     NotBlank,
     AfterValidator(_without_caller),
@@ -305,7 +305,7 @@ Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 
 _PART = r"(?:[^.\\\u0000]|\\[.\\])+"
 PATH_PATTERN = rf"^{_PART}(?:\.{_PART})*$"
-"""Names with dots between them; a dot in a name is ``\\.``, a backslash ``\\\\``."""
+"""Names separated by dots; a dot in a name is ``\\.``, a backslash ``\\\\``."""
 
 _PIECES = re.compile(r"\\(?P<escaped>[.\\])|(?P<dot>\.)|(?P<plain>[^.\\]+)")
 
@@ -326,12 +326,12 @@ def read_path(text: str) -> Path:
 
 
 def bindings_of(bind: Mapping[str, object]) -> tuple[Binding, ...]:
-    """Return the bindings of a checked ``bind``."""
+    """Return the bindings of a validated ``bind``."""
     return tuple(Binding(path=read_path(text), value=value) for text, value in bind.items())
 
 
 def _check_paths(bind: dict[str, Any]) -> None:
-    """Raise ValueError for a path that is none, one within another, or a value that is null."""
+    """Raise ValueError for an invalid path, one within another, or a null value."""
     paths = [read_path(text) for text in bind]
     for path in paths:
         if any(len(path) < len(other) and other[: len(path)] == path for other in paths):
@@ -346,7 +346,7 @@ def _check_paths(bind: dict[str, Any]) -> None:
 
 
 def _has_variable(value: object) -> bool:
-    """Return whether a text of a JSON value, keys included, could be meant to be replaced."""
+    """Return whether a text in a JSON value, including keys, looks like a variable."""
     if isinstance(value, Mapping):
         return any(map(_has_variable, (*value.keys(), *value.values())))
     if isinstance(value, list):
@@ -390,7 +390,7 @@ ServerBind = Annotated[
         }
     ),
 ]
-"""Path → any JSON but null; a text may have variables and parts of the caller."""
+"""Path → any JSON except null; a text can have variables and parts of the caller."""
 
 AgentBind = Annotated[
     dict[str, dict[str, Any]],
@@ -413,11 +413,11 @@ AgentBind = Annotated[
         }
     ),
 ]
-"""``server_id:tool`` → path → any JSON but null; constants only."""
+"""``server_id:tool`` → path → any JSON except null; constants only."""
 
 
 def refuse_misplaced(file: object, keys: Iterable[str], place: str) -> None:
-    """Raise ValueError for a key that was meant to narrow, and belongs elsewhere."""
+    """Raise ValueError for a restricting key that belongs elsewhere."""
     found = sorted(file.keys() & set(keys)) if isinstance(file, Mapping) else ()
     if found:
         raise ValueError(f"has the key {found[0]}, which belongs in {place}")

@@ -20,18 +20,18 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
 MAX_DEPTH = 64
-"""How deep objects and lists may be nested, as in requests (contract §1)."""
+"""Maximum nesting of objects and lists, as in requests (contract §1)."""
 
 
 MAX_PROBLEMS = 100
-"""How many problems of one file are reported one by one."""
+"""Problems of one file that are reported individually."""
 
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
 Location = tuple[int | str, ...]
-"""The keys and indexes that lead from the root to a value."""
+"""The keys and indexes on the path from the root to a value."""
 
 
 FaultT = TypeVar("FaultT")
@@ -44,7 +44,7 @@ def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
     """Read the JSON object of a file; a byte-order mark is skipped. Blocks.
 
     Raises FileNotFoundError; InvalidConfig for a file that cannot be read, is too large, is not
-    UTF-8, is not strict JSON, or has a key twice in one object.
+    UTF-8, is not strict JSON, or has a duplicate key in an object.
     """
     return parse_json(path.name, read_text(path), comments=comments)
 
@@ -52,8 +52,8 @@ def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
 def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | None:
     """Read an optional file; None if it does not exist. Raises InvalidConfig.
 
-    A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent
-    one: without agents.json every caller would be admitted without restrictions.
+    A dangling symbolic link (an unmounted volume) is an invalid file, not an absent one: without
+    agents.json, all callers would be admitted without restrictions.
     """
     try:
         return read_json(path, comments=comments)
@@ -64,17 +64,17 @@ def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | 
 
 
 def dangling_link(path: Path) -> Problem:
-    """Return the problem of a file that is a link to nothing."""
+    """Return the problem of a dangling symbolic link."""
     return Problem(file=path.name, path="$", message="is a broken symbolic link")
 
 
 def load_or_keep_last_good(
     load: Callable[[], T], before: T | None, *, absent: T, file: str
 ) -> tuple[T | None, tuple[Problem, ...]]:
-    """Load an optional file; return its active version, and the problems of the present file.
+    """Load an optional file; return its active version, and the problems of the current file.
 
-    ``before`` is the last good version, None if there was none. ``load`` must return ``absent``,
-    this very object, if the file does not exist.
+    ``before`` is the last valid version, if any. ``load`` must return the object ``absent`` if the
+    file does not exist.
     """
     try:
         found = load()
@@ -143,7 +143,7 @@ _BEFORE_NO_COMMA = ("", "{", "[", ",", ":")
 def strict_json(text: str) -> str:
     """Return JSON with spaces in place of comments and trailing commas.
 
-    All other text keeps its position, so errors have the author's line and column, and an edit by
+    Other text keeps its position, so that errors have the author's line and column, and an edit by
     position keeps the comments.
     """
     pieces, end, before, comma = [], 0, "", -1
@@ -186,14 +186,14 @@ def problem_of_error(file_name: str, error: ErrorDetails) -> Problem:
 
 
 def limit_problems(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the first MAX_PROBLEMS problems of a file, and how many more there are."""
+    """Return the first MAX_PROBLEMS problems of a file, and the number of others."""
     return first_problems(file_name, problems, lambda problem: problem)
 
 
 def first_problems(
     file_name: str, faults: Sequence[FaultT], build: Callable[[FaultT], Problem]
 ) -> tuple[Problem, ...]:
-    """Build a problem of each of the first MAX_PROBLEMS faults, and count the others."""
+    """Build problems of the first MAX_PROBLEMS faults, and count the others."""
     return first_of(
         faults,
         MAX_PROBLEMS,
@@ -203,7 +203,7 @@ def first_problems(
 
 
 class _JsonObject(dict[str, object]):
-    """A JSON object with the keys that its text has more than once."""
+    """A JSON object with the keys that its text repeats."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
@@ -223,9 +223,9 @@ def _refuse_constant(name: str) -> object:
 
 
 def _strict_problems(file_name: str, value: object, place: Location) -> Iterator[Problem]:
-    """Yield what the json module accepts and we do not.
+    """Yield violations of rules that the json module does not check.
 
-    Repeated keys, lone surrogates, and nesting over MAX_DEPTH.
+    These are repeated keys, lone surrogates, and nesting over MAX_DEPTH.
     """
 
     def problem(message: str) -> Problem:
@@ -247,7 +247,7 @@ def _strict_problems(file_name: str, value: object, place: Location) -> Iterator
 
 
 def children_of(value: object) -> Iterable[tuple[int | str, object]]:
-    """Return the values of an object or a list with their keys or indexes; () for other values."""
+    """Return the values of an object or list with their keys or indexes; () for other values."""
     match value:
         case dict():
             return value.items()
@@ -267,7 +267,7 @@ def _step(step: int | str) -> str:
 
 
 def _place(error: ErrorDetails) -> Location:
-    """Return the place of an error; an invalid key is located at the key's own entry."""
+    """Return the place of an error; an invalid key is located at its own entry."""
     location = error["loc"]
     return location[:-1] if location and location[-1] == "[key]" else location
 

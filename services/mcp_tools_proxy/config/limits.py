@@ -1,7 +1,7 @@
-"""limits.json: its schema, and its active rules: the last good version, with its oddities.
+"""limits.json: its schema, and the active rules from its last valid version, with warnings.
 
-The docstrings of the models are published. Unknown keys are errors everywhere: a rule whose
-misspelt condition is ignored, or that is ignored itself, would let calls pass that it should stop.
+The docstrings of the models are published. Unknown keys are errors everywhere: ignoring a rule or a
+misspelt condition would admit calls that the rule should stop.
 """
 
 from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ MAX_WINDOW_S = 366 * 86_400
 
 
 MAX_LIMIT = 999_999_999_999_999
-"""The largest number that the header ``RateLimit`` can show."""
+"""The largest number in the header ``RateLimit``."""
 
 
 NAME_PATTERN = "[A-Za-z0-9_-]{1,64}"
@@ -100,13 +100,13 @@ Values = Annotated[
     BeforeValidator(_as_list),
     Published({"anyOf": [_VALUE_SCHEMA, {"type": "array", "items": _VALUE_SCHEMA, "minItems": 1}]}),
 ]
-"""One value, or several of which each is good; empty if the key is left out."""
+"""One value or several alternatives; empty if the key is missing."""
 
 
 _Limit = Annotated[
     int, Field(ge=1, le=MAX_LIMIT, default_factory=int), BeforeValidator(whole_number)
 ]
-"""0 if the key is left out, which no file can say."""
+"""0 if the key is missing; files cannot contain 0."""
 
 
 _Window = Annotated[int, Field(ge=1, le=MAX_WINDOW_S), BeforeValidator(whole_number)]
@@ -212,15 +212,15 @@ class LimitsFile(BaseModel):
 
 
 _KEYS_AT_DEPTH: dict[int, type[BaseModel]] = {1: LimitsFile, 3: RuleEntry, 4: RuleMatch}
-"""The model of the object that has a key, by how deep the key is."""
+"""The model of the object that contains a key, by the key's depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveLimits:
-    """The active rules, and the problems of the present file."""
+    """The active rules, and the problems of the current file."""
 
     rules: LimitRules | None = None
-    """None until limits.json was read for the first time or found to be absent."""
+    """None until limits.json was first read or found to be absent."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -233,7 +233,7 @@ def load_active_limits(
 ) -> ActiveLimits:
     """Load limits.json, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` and ``agents`` are those in force, None while they could never be loaded.
+    ``configuration`` and ``agents`` are the active ones, None if never loadable.
     """
     rules, problems = load_or_keep_last_good(
         partial(load_limits, folder), before.rules, absent=NO_LIMITS, file=LIMITS_FILE
@@ -246,9 +246,9 @@ def load_active_limits(
 
 
 def load_limits(folder: Path) -> LimitRules:
-    """Load limits.json; ``NO_LIMITS`` if there is none, which is normal.
+    """Load limits.json; ``NO_LIMITS`` if it does not exist, which is normal.
 
-    Raises InvalidConfig, also if two rules have the same name.
+    Raises InvalidConfig, also for two rules with the same name.
     """
     written = read_if_there(folder / LIMITS_FILE)
     if written is None:
@@ -293,7 +293,7 @@ def _rule(index: int, entry: RuleEntry) -> LimitRule:
 def _unmatched(
     rules: LimitRules, configuration: Configuration | None, agents: Agents | None
 ) -> Iterator[Oddity]:
-    """Yield the servers and agents of rules that do not exist, so that no call has them."""
+    """Yield the servers and agents of rules that do not exist and match no calls."""
     servers = None if configuration is None else configuration.server_ids
     known_agents = None if agents is None else agents.profiles.keys()
     for index, rule in enumerate(rules.rules):

@@ -1,7 +1,7 @@
-"""Loads mcp.json: validates it, converts it to domain values, and finds its oddities.
+"""Loads mcp.json: validates it, converts it to domain values, and collects warnings.
 
-``load_configuration`` blocks: call it in a thread. An invalid file raises InvalidConfig with every
-problem of that file; no message quotes a secret value.
+``load_configuration`` blocks: call it in a thread. An invalid file raises InvalidConfig with all
+its problems; messages never quote secret values.
 """
 
 import os
@@ -78,12 +78,12 @@ NO_FILE = Configuration()
 
 
 MIN_REFRESH_S = 30.0
-"""The shortest time between two discoveries, in seconds."""
+"""The shortest interval between two discoveries, in seconds."""
 
 
 def process_environment() -> Mapping[str, str]:
     """Return a copy of the process's environment, for ``${VAR}``."""
-    return dict(os.environ)  # noqa: TID251 - variables of mcp.json are no settings of ours
+    return dict(os.environ)  # noqa: TID251 - variables of mcp.json are not settings of the gateway
 
 
 def load_configuration(
@@ -96,12 +96,11 @@ def load_configuration(
     stdio: StdioSupport | None = None,
     network: NetworkSupport | None = None,
 ) -> Configuration:
-    """Load mcp.json, with its variables replaced; ``NO_FILE`` if there is none, which is normal.
+    """Load mcp.json, with its variables replaced; ``NO_FILE`` if the file does not exist.
 
-    The two defaults apply where neither the file nor the server's entry sets a value; ``identity``
-    is what entries can say of callers here, ``stdio`` which programs they may start, ``network``
-    which addresses they may dial. The problems of a server's entry are in ``invalid``; all others
-    raise InvalidConfig.
+    The two limits are defaults for values missing in both file and entry. ``identity``, ``stdio``
+    and ``network`` are the features, programs and addresses that entries can use. ``invalid`` has
+    the problems of servers' entries; all others raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
     written: Written | None = read_if_there(path, comments=True)
@@ -152,13 +151,13 @@ def build_configuration(
     stdio_env: Mapping[str, str],
     names: Mapping[str, str],
 ) -> Configuration:
-    """Build the configuration; the two limits apply where the file sets none.
+    """Build the configuration; the two limits are defaults.
 
-    ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
-    ``order`` the ids of all servers. ``written`` is the file with the same entries as ``file``
-    before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged,
-    ``proxies`` those of the environment; ``stdio_env`` has the variables of every stdio server,
-    ``names`` the file's names of servers with derived ids, by id.
+    ``invalid`` has the problems of entries removed from ``file``, by server id; ``order`` the ids
+    of all servers. ``written`` is the file with the same entries before variables are replaced.
+    ``jwt_issuer`` exchanges callers' JWTs; ``proxies`` and ``stdio_env`` are the proxies of the
+    environment and the variables of all stdio servers. ``names`` has the original names of servers
+    with derived ids.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -250,7 +249,7 @@ _TWO_IN_ONE = (
 
 
 def risky_texts(entry: ServerEntry) -> Iterator[Fault]:
-    """Yield the arguments and variables of a stdio server that are a risk, and why."""
+    """Yield the risky arguments and variables of a stdio server, with the reason."""
     if entry.effective_transport is not Transport.STDIO:
         return
     before: str | CallerTemplate = ""
@@ -264,9 +263,9 @@ def risky_texts(entry: ServerEntry) -> Iterator[Fault]:
 
 
 def _is_for_a_path(before: str | CallerTemplate) -> bool:
-    """Return whether the argument behind ``before`` may be a path.
+    """Return whether the argument after ``before`` can be a path.
 
-    One without an option in front most often is a file or a folder.
+    An argument without a preceding option usually is a file or folder.
     """
     if isinstance(before, str) and before.startswith("-"):
         return bool(_NAMES_A_PATH.search(before))
@@ -281,14 +280,14 @@ def _risks(place: Location, text: CallerTemplate, *, names_path: bool) -> Iterat
 
 
 def _address(entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Return where a server is, as operators are shown it."""
+    """Return a server's address for operators."""
     if entry.effective_transport is Transport.STDIO:
         return entry.command or ""
     return shown_url(written.get("url") or "", environment)
 
 
 def _env(entry: ServerEntry, stdio_env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a program; those of its entry replace those of every server."""
+    """Return the variables of a program; those of its entry override the common ones."""
     is_program = entry.effective_transport is Transport.STDIO
     return {**(stdio_env if is_program else {}), **_plain(entry.env)}
 
@@ -304,7 +303,7 @@ def _secrets(
     environment: Mapping[str, str],
     stdio_values: Iterable[str],
 ) -> frozenset[str]:
-    """Return what replaced variables in the entry of a program, which may print it."""
+    """Return the values of variables in a program's entry, because the program can print them."""
     if entry.effective_transport is not Transport.STDIO:
         return frozenset()
     texts = _texts_with_variables(written)
@@ -359,10 +358,10 @@ def configuration_warnings(
     *,
     several_tenants: bool,
 ) -> tuple[Problem, ...]:
-    """Return the oddities of mcp.json; ``several_tenants`` is whether callers may be of several.
+    """Return the warnings about mcp.json.
 
-    ``written`` is the parsed file before variables are replaced; it must have the same entries as
-    ``file``, the validated one.
+    ``several_tenants`` means that callers can belong to several tenants. ``written`` is the parsed
+    file before variables are replaced, with the same entries as ``file``, the validated one.
     """
     oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
     if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
@@ -380,7 +379,7 @@ def configuration_warnings(
 def _entry_oddities(
     entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Oddity]:
-    """Yield what an entry says that has no effect, or another one than its writer may think."""
+    """Yield parts of an entry without effect, or with an unexpected one."""
     yield from _keys_without_effect(entry, written)
     yield from risky_texts(entry)
     yield from _variables_that_stay(written, environment)
@@ -388,7 +387,7 @@ def _entry_oddities(
         yield ("url",), READABLE
     for place, text in _texts_with_variables(written):
         unset = unset_variables(text, environment)
-        if unset:  # only a disabled server gets here: an enabled one would be invalid
+        if unset:  # only a disabled server reaches this: an enabled one would be invalid
             yield place, f"{not_set(unset)} before you enable the server"
 
 
@@ -405,7 +404,7 @@ def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iter
 def _variables_that_stay(
     written: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Oddity]:
-    """Yield the texts that look like a variable and are sent as they are."""
+    """Yield the texts that look like a variable but are not replaced."""
     for key in ("command", "cwd"):
         if "${" in without_caller_texts(written.get(key) or ""):
             yield (
@@ -429,12 +428,12 @@ def _variables_that_stay(
 
 
 def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Yield the texts of an entry in which variables are replaced, with their places."""
+    """Yield the texts of an entry with support for variables, and their places."""
     for index, text in enumerate(written.get("args", ())):
         yield ("args", index), text
     for key in ("env", "headers"):
         for name, text in written.get(key, {}).items():
-            if isinstance(text, str):  # a number has no variables
+            if isinstance(text, str):  # a number cannot contain variables
                 yield (key, name), text
     for key in ("url", "proxy"):
         if written.get(key) is not None:
@@ -445,7 +444,7 @@ def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location
 def _texts_of_clients(
     written: Mapping[str, Any], place: Location
 ) -> Iterator[tuple[Location, str]]:
-    """Yield the texts of ``auth``, and of the clients that are named in it."""
+    """Yield the texts of ``auth`` and of the clients in it."""
     for key in ("clientId", "clientSecret"):
         if written.get(key) is not None:
             yield (*place, key), written[key]

@@ -1,6 +1,6 @@
-"""preset_<id>.json: its schema, and how presets are loaded, listed, checked and chosen.
+"""preset_<id>.json: its schema, and loading, listing and validation of presets.
 
-The docstrings of the models are published. Every function that reads blocks: call it in a thread.
+The docstrings of the models are published. All reading functions block: call them in a thread.
 """
 
 import re
@@ -73,10 +73,10 @@ LAST_GOOD = "its last valid version"
 
 
 MISSPELT_OVERRIDES = ("Overrides", "over_rides", "overridden", "override", "overrule", "overrules")
-"""Wrong spellings of ``overrides``.
+"""Misspellings of ``overrides``.
 
-They are refused: a text that was meant to replace a server's would not. The loader refuses every
-other key that is similar as well.
+They are refused, because ignoring them would keep the server's text. The loader also refuses other
+similar keys.
 """
 
 
@@ -91,7 +91,7 @@ def means_overrides(key: str) -> bool:
 
 
 def _refuse_misspelt_overrides(entry: object, known: Container[str], advice: str) -> None:
-    """Raise ValueError for a key that means ``overrides`` and is none of the ``known`` ones."""
+    """Raise ValueError for a key that misspells ``overrides`` and is not in ``known``."""
     for key in entry if isinstance(entry, Mapping) else ():
         if key not in known and means_overrides(key):
             raise ValueError(f"has the key {quote(key)}, {advice}")
@@ -128,7 +128,7 @@ _ItemOverrides = Annotated[
 
 
 class ReferenceEntry(BaseModel):
-    """What the references of all three kinds have."""
+    """Common fields of references to tools, prompts and resources."""
 
     model_config = FILE_MODEL | ConfigDict(json_schema_extra=_NOT_MISSPELT)
 
@@ -280,17 +280,17 @@ PRESET = ExpectedKeys(
 
 
 class PresetMissing(LookupError):
-    """There is no file for a preset of this id."""
+    """No file exists for a preset of this id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPreset:
-    """A preset, and the oddities of its file: keys that nothing reads."""
+    """A preset, and warnings about unknown keys in its file."""
 
     preset: Preset
     warnings: tuple[Problem, ...] = ()
     digest: bytes = field(default=b"", repr=False, compare=False)
-    """The SHA-256 of the file's text, by which an unchanged file is not parsed again."""
+    """The SHA-256 of the file's text: an unchanged file is not parsed again."""
 
 
 _BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
@@ -305,14 +305,14 @@ class PresetListing:
 
 
 def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
-    """Load the preset of this id; the empty one is built in and has no file.
+    """Load the preset of this id; the empty one is built in, without a file.
 
-    ``known`` is the previous result: it is returned if the file's text is unchanged, without
-    parsing. Raises PresetMissing if there is no such file or the id is malformed; InvalidConfig.
+    ``known``, the previous result, is returned without parsing if the file is unchanged. Raises
+    PresetMissing for a missing file or a malformed id, and InvalidConfig.
     """
     if preset_id == EMPTY_PRESET.preset_id:
         return _BUILT_IN
-    check_preset_id(preset_id)  # before any path is made of it
+    check_preset_id(preset_id)  # before its use in a path
     path = folder / f"preset_{preset_id}.json"
     try:
         text = read_text(path)
@@ -330,10 +330,10 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
 
 
 def list_presets(folder: Path) -> PresetListing:
-    """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
+    """List the presets by ``createdAtEpochMillis`` or file time, then by file name.
 
-    A file's time is its modification time, since Python has no creation time on Linux. Invalid
-    files are among the problems. The built-in empty preset is not listed.
+    The file time is the modification time, because Python lacks the creation time on Linux. Invalid
+    files are reported as problems. The built-in empty preset is not listed.
     """
     found: list[tuple[float, str, PresetSummary]] = []
     problems: list[Problem] = []
@@ -356,7 +356,7 @@ def list_presets(folder: Path) -> PresetListing:
 
 
 def check_preset_id(preset_id: str) -> None:
-    """Raise PresetMissing for a text that cannot be the id of a preset."""
+    """Raise PresetMissing for a text that cannot be a preset's id."""
     if not re.fullmatch(ID_PATTERN, preset_id):
         raise PresetMissing(f"{quote(preset_id)} is not a preset id: an id {ID_RULE}")
 
@@ -377,7 +377,7 @@ def _validate_preset(file_name: str, written: object) -> PresetFile:
 
 
 def _check_overrides(file_name: str, file: PresetFile) -> None:
-    """Raise InvalidConfig for overrides that cannot be, and names that two items would have."""
+    """Raise InvalidConfig for invalid overrides, and for a name shared by two items."""
     problems = [
         Problem(file=file_name, path=json_path(_place_of(it)), message=it.message)
         for it in find_override_problems(build_preset(file))
@@ -425,12 +425,12 @@ def _references(
 
 
 def preset_warnings(file_name: str, written: object, preset: Preset) -> tuple[Problem, ...]:
-    """Return the oddities of a preset's file: the keys that nothing reads, and unused texts."""
+    """Return warnings about unknown keys and unused instructions in a preset's file."""
     return warnings_of(file_name, (*unknown_keys(PRESET, written), *_unused_instructions(preset)))
 
 
 def _unused_instructions(preset: Preset) -> Iterator[Oddity]:
-    """Yield the instructions of servers of which the preset names nothing."""
+    """Yield the instructions of servers without items in the preset."""
     texts = preset.instructions
     servers = {it.server_id for _, references in preset.references for it in references}
     for server_id in texts if isinstance(texts, Mapping) else ():
@@ -440,14 +440,14 @@ def _unused_instructions(preset: Preset) -> Iterator[Oddity]:
 
 
 def preset_file(preset_id: str) -> str:
-    """Return the file name of a preset, cut short, since the id may be any text."""
+    """Return the file name of a preset, truncated, because the id can be any text."""
     return f"preset_{preset_id[:QUOTE_CHARS]}.json"
 
 
 def inactive_preset_problems(
     preset_id: str, error: PresetMissing | InvalidConfig, instead: str
 ) -> tuple[Problem, ...]:
-    """Return the problems of a preset whose file cannot be used, and what is active ``instead``."""
+    """Return the problems of an unusable preset file; ``instead`` names the active preset."""
     reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
     first = Problem(file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is active")
     return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))

@@ -1,10 +1,10 @@
-"""The one schema of the configuration files: models that validate them and publish JSON Schema.
+"""The single schema of the configuration files: models for validation and JSON Schema.
 
-``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes the files that ``PUBLISHED`` names, for
-editors. The docstrings of models and fields are part of these files. The loader accepts what they
-accept, except for what JSON Schema cannot express: unset variables, repeated keys, two agents or
-rules of one name, a preset's id that differs from its file's name, other misspelt keys of an agent
-or a server.
+``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes the files in ``PUBLISHED``, for editors;
+docstrings of models and fields are part of them. The loader accepts the same files, except for
+rules that JSON Schema cannot express: unset variables, duplicate keys, two agents or rules with the
+same name, a preset's id that differs from its file's name, other misspelt keys of an agent or a
+server.
 """
 
 import json

@@ -1,9 +1,8 @@
 """The model of one entry of ``mcpServers``, with its sandbox and guards.
 
-The model of ``auth`` is in ``auth_entry``. A rule between fields is written twice: for the loader
-as a validator, for editors as JSON Schema in ``_BETWEEN_KEYS``. The order of the fields matters: a
-validator sees only earlier fields, and of those only the valid ones. The docstrings of the model
-and its fields are published.
+The model of ``auth`` is in ``auth_entry``. Rules between fields are written twice: for the loader
+as a validator, for editors as JSON Schema in ``_BETWEEN_KEYS``. The order of fields matters: a
+validator sees only earlier, valid fields. The docstrings of the model and its fields are published.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,7 +69,7 @@ from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 MIN_MEMORY_BYTES = 1024 * 1024
-"""Below this no program starts; most likely megabytes were meant."""
+"""Below this, no program starts; most likely megabytes were meant."""
 
 _ABSOLUTE = r"^(?:/|\$\{(?!caller\.))"
 """A path begins with ``/``, or with a variable whose value does."""
@@ -80,7 +79,7 @@ _PATHS: dict[str, object] = {
     "items": {"type": "string", "allOf": [{"pattern": BOUND_PATTERN}, {"pattern": _ABSOLUTE}]},
 }
 
-# each may be left out, and not be null, which could mean nothing as well as everything
+# keys can be omitted, but not null, which would be ambiguous: nothing, or everything
 _Switch = Annotated[bool | None, Published({"type": "boolean"})]
 _Paths = Annotated[list[BoundText] | None, Published(_PATHS)]
 _Bytes = Annotated[
@@ -132,7 +131,7 @@ class SandboxEntry(BaseModel):
 
 
 def _sandbox_of(entry: SandboxEntry) -> Sandbox | None:
-    """Return the restrictions of an entry; None if there are none."""
+    """Return the restrictions of an entry; None if it sets none."""
     sandbox = Sandbox(
         network=entry.network is not False,
         read=None if entry.read is None else tuple(entry.read),
@@ -191,13 +190,13 @@ class GuardsEntry(BaseModel):
 
 
 def _guard_actions(entry: GuardsEntry) -> GuardActions:
-    """Return the guards that an entry turns on."""
+    """Return the active guards of an entry."""
     actions = {name: getattr(entry, name.name.lower()) for name in GuardName}
     return {name: action for name, action in actions.items() if action is not GuardAction.OFF}
 
 
 Guards = Annotated[GuardActions, read_into(Annotated[GuardsEntry, AfterValidator(_guard_actions)])]
-"""The guards that a server's entry or a preset turns on."""
+"""The active guards of a server's entry or a preset."""
 
 
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
@@ -210,14 +209,14 @@ SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.SSE: ("sse",),
     Transport.WEBSOCKET: ("websocket", "ws"),
 }
-"""The names of each transport in files, in upper or lower case."""
+"""The names of each transport in files, case-insensitive."""
 
 STDIO_KEYS = ("command", "args", "env", "cwd", "sandbox")
 NETWORK_KEYS = ("url", "headers", "proxy")
 
 
 def is_proxy_url(url: str) -> bool:
-    """Return whether a URL can be one of a proxy."""
+    """Return whether a URL is valid for a proxy."""
     try:
         check_url(url, HTTP_URL_PATTERN, "http:// or https://")
     except ValueError:
@@ -226,7 +225,7 @@ def is_proxy_url(url: str) -> bool:
 
 
 def _any_case(words: Iterable[str]) -> dict[str, object]:
-    """Return the JSON Schema for one of these words, in upper or lower case."""
+    """Return the JSON Schema for one of these words, case-insensitive."""
     either = "|".join(
         "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words
     )
@@ -270,7 +269,7 @@ def _stated(*transports: Transport) -> dict[str, object]:
 
 
 def _url(pattern: str) -> dict[str, object]:
-    """Return the JSON Schema for a ``url`` that matches, or that has variables and so may match."""
+    """Return the JSON Schema for a ``url`` that matches, or has variables and so can match."""
     return _present("url", {"anyOf": [{"pattern": f"^{pattern}$"}, {"pattern": r"\$\{"}]})
 
 
@@ -285,10 +284,10 @@ MISSPELT = (
     *("sand_box", "sandBox", "sandboxed", "sandboxing"),
     *("guard", "guarded", "guardrails"),
 )
-"""Wrong spellings of the keys that restrict a server.
+"""Misspelt restricting keys of a server.
 
-The loader refuses every other key that is similar to such a key as well:
-``unknown_keys.narrowing_key``.
+The loader also refuses other keys that are similar to a restricting one:
+``checked_configuration.narrowing_key``.
 """
 _BETWEEN_KEYS: dict[str, Any] = {
     "propertyNames": {"not": {"enum": list(MISSPELT)}},
@@ -473,9 +472,9 @@ class ServerEntry(BaseModel):
     def _keeps_variables(
         cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> AuthEntry | Sandbox | None:
-        """Read a model of a disabled server without the environment, which it cannot see.
+        """Read a model of a disabled server without the environment.
 
-        Its fields know nothing of the entry around them.
+        The fields of the model cannot see that the entry around them is disabled.
         """
         if value is None or environment_for(info) is not None:
             found: AuthEntry | Sandbox | None = read(value)
@@ -510,7 +509,7 @@ class ServerEntry(BaseModel):
     @classmethod
     def _fits_transport(cls, value: str | None, info: ValidationInfo) -> str | None:
         if not {"transport", "type", "command"} <= info.data.keys():
-            return value  # one of them is invalid, so the right kind of URL is unknown
+            return value  # one of them is invalid, so the expected kind of URL is unknown
         transport = _transport_stated(info.data)
         if transport is Transport.STDIO or (transport is None and info.data["command"]):
             return value
@@ -535,7 +534,7 @@ class ServerEntry(BaseModel):
 
     @property
     def effective_transport(self) -> Transport:
-        """The transport that the entry names, else the one that ``command`` or ``url`` implies."""
+        """The transport that the entry names, or the one that ``command`` or ``url`` implies."""
         stated = self.transport or self.type
         if stated is not None:
             return stated
@@ -558,7 +557,7 @@ def _transport_stated(fields: Mapping[str, Any]) -> Transport | None:
 
 
 MISSPELT_GUARDS = ("Guards", "gaurds", "guard", "guarded", "guardrails")
-"""Wrong spellings of ``guards`` in a preset, which would leave all that it names unguarded."""
+"""Misspellings of ``guards`` in a preset, which would leave its items unguarded."""
 
 
 def means_guards(key: str) -> bool:
@@ -569,6 +568,6 @@ def means_guards(key: str) -> bool:
 
 
 def prepare_guards(found: Iterable[GuardActions | None]) -> None:
-    """Compile the rules for secrets, once, where an entry needs them: it takes 4 s of CPU."""
+    """Compile the rules for secrets once, if an entry needs them: this takes 4 s of CPU."""
     if any(guards and GuardName.SECRETS in guards for guards in found):
         scanner()

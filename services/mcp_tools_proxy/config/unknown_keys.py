@@ -1,4 +1,4 @@
-"""Finds keys that nothing reads, in the parsed file, so that invalid files get these hints too."""
+"""Finds unknown keys in the parsed file, so that invalid files get these hints too."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 _MIN_SIMILARITY = 0.7
-"""Least similarity (of 1) of a misspelt key to the right one: two slips in seven letters."""
+"""Minimum similarity (of 1) of a misspelt key to the right one: two slips in seven letters."""
 
 
 def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str:
-    """Return the message for a key that nothing reads, with the key that may be meant."""
+    """Return the message for an unknown key, with a suggestion."""
     known_advice = advice.get(key)
     if known_advice is not None:
         return known_advice
@@ -35,7 +35,7 @@ def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str
 
 
 MAX_PLACES = 3
-"""How many further places one message lists."""
+"""Additional places listed in one message."""
 
 Oddity = tuple[Location, str]
 """A place in a file, and the message about it."""
@@ -43,18 +43,18 @@ Oddity = tuple[Location, str]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedKeys:
-    """The keys that an object may have: those of its model, and of the objects below some keys."""
+    """The keys of an object: those of its model, and of the objects below some keys."""
 
     model: type[BaseModel]
     advice: Mapping[str, str] = field(default_factory=dict)
     below: Mapping[str, "ExpectedKeys"] = field(default_factory=dict)
     """Key → the keys of each item of its list, or of each value of its object."""
     is_reported: Callable[[str], bool] = lambda _: True
-    """Whether an unknown key is reported here; False for one that the model itself refuses."""
+    """Whether an unknown key is reported here; False for keys that the model refuses."""
 
 
 def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) -> Iterator[Oddity]:
-    """Yield each key that nothing reads; a value that should be an object and is not has none."""
+    """Yield each unknown key; values of a wrong type are skipped."""
     if not isinstance(written, Mapping):
         return
     known = keys_of(expected.model)
@@ -67,7 +67,7 @@ def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) 
 
 
 def group_oddities(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
-    """Build one problem of all oddities with the same message, with the first places."""
+    """Build one problem per message, with the first places."""
     places: dict[str, list[Location]] = {}
     for place, message in oddities:
         places.setdefault(message, []).append(place)
@@ -78,7 +78,7 @@ def group_oddities(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
 
 
 def also_at(others: Sequence[Location]) -> str:
-    """Return the end of a message that holds at further places as well."""
+    """Return the end of a message that also applies to further places."""
     if not others:
         return ""
     shown = ", ".join(json_path(place) for place in others[:MAX_PLACES])

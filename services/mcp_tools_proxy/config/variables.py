@@ -1,10 +1,9 @@
 """Variables, parts of the caller and secrets in values of mcp.json.
 
-Variables of the environment (``${NAME}``, ``${NAME:-default}``, ``$${`` for a plain ``${``) are
-replaced when the file is loaded. A replaced value is not scanned again, so a secret may contain
-``${``. A value with ``${caller.…}`` or ``${secret:PATH}`` is a CallerTemplate, filled in for each
-caller. ``${secret:-default}`` is the variable ``secret`` with a default. No error message here
-quotes a value.
+Environment variables (``${NAME}``, ``${NAME:-default}``, ``$${`` for a literal ``${``) are replaced
+when the file is loaded. Replaced values are not scanned again, so a secret can contain ``${``. A
+value with ``${caller.…}`` or ``${secret:PATH}`` is a CallerTemplate, filled in for each caller.
+``${secret:-default}`` is the variable ``secret`` with a default. Error messages never quote values.
 """
 
 import re
@@ -18,7 +17,7 @@ PLAIN_PIECES = r"[^$\u0000]|\$(?!\$?\{)|\$\$\{|\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^
 """One plain character, escape or variable, as alternatives of a pattern."""
 
 PATTERN = f"^(?:{PLAIN_PIECES})*$"
-"""A well-formed value as a pattern of JSON Schema: plain characters, escapes and variables."""
+"""A well-formed value as a JSON Schema pattern: plain characters, escapes and variables."""
 
 _ESCAPE_OR_VARIABLE = re.compile(
     r"(?P<escape>\$\$\{)"
@@ -31,7 +30,7 @@ _WITHOUT_BRACES = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class BadVariable(ValueError):
-    """A value whose variables cannot be replaced; the message names the variable and the remedy."""
+    """A value's variables cannot be replaced; the message names the variable and the solution."""
 
 
 def check_variables(text: str) -> None:
@@ -45,9 +44,9 @@ def check_variables(text: str) -> None:
 
 
 def unset_variables(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that ``text`` needs and the environment lacks, each once, in order.
+    """Return the variables that the environment lacks, each once, in order.
 
-    An empty variable counts as set. A variable with a default is never needed.
+    An empty variable counts as set. Variables with a default are never missing.
     """
     names = (
         found["name"]
@@ -60,8 +59,8 @@ def unset_variables(text: str, environment: Mapping[str, str]) -> tuple[str, ...
 def fill_in(text: str, environment: Mapping[str, str]) -> str:
     """Replace the variables of ``text``, once.
 
-    As in a shell, a default replaces a variable that is unset or empty. Raises BadVariable for a
-    malformed ``${``, and for unset variables, naming all of them.
+    As in a shell, a default replaces an unset or empty variable. Raises BadVariable for a malformed
+    ``${``, and for unset variables, naming all of them.
     """
     check_variables(text)
     if unset := unset_variables(text, environment):
@@ -71,13 +70,14 @@ def fill_in(text: str, environment: Mapping[str, str]) -> str:
 
 
 def values_in(text: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts that replace variables of ``text``; none for one that is not set."""
+    """Yield the values that replace variables of ``text``, without empty ones."""
     return (piece for piece, replaces in _variable_pieces(text, environment) if replaces and piece)
 
 
 def shown_url(text: str, environment: Mapping[str, str]) -> str:
-    """Return a URL for operators: no credentials, no query, and ``…`` for what variables replace
-    in its path, as that may be a token.
+    """Return a URL for operators, without credentials and query.
+
+    ``…`` replaces path segments with values of variables, which can be tokens.
     """
     pieces = list(_variable_pieces(text, environment))
     url = "".join(piece for piece, _ in pieces)
@@ -122,7 +122,7 @@ def _variable_pieces(text: str, environment: Mapping[str, str]) -> Iterator[tupl
 
 
 def not_set(names: tuple[str, ...]) -> str:
-    """Return the message for variables that are not set, with what to do."""
+    """Return the message for unset variables, with the solution."""
     shown = ", ".join(names)
     return (
         f"needs {shown} from the gateway's environment; set it and restart the gateway, or write "
@@ -131,11 +131,11 @@ def not_set(names: tuple[str, ...]) -> str:
 
 
 def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that ``text`` has as ``{NAME}``, which are not replaced.
+    """Return the variables in the form ``{NAME}``, which are not replaced.
 
-    These are names of the environment, and names in capitals. ``{NAME}`` is the second variable
-    syntax of broxy. We do not support it, since it would make a template of every value with
-    braces, such as JSON; users of broxy get a warning instead.
+    These are names of the environment, and names in capitals. broxy supports ``{NAME}`` as a second
+    syntax. The gateway does not, because values with braces, such as JSON, would become templates;
+    users of broxy get a warning.
     """
     names = (
         name
@@ -146,7 +146,7 @@ def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def without_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that ``text`` has as ``$NAME``, which are not replaced."""
+    """Return the variables in the form ``$NAME``, which are not replaced."""
     names = (
         name
         for name in _WITHOUT_BRACES.findall(text)
@@ -161,10 +161,10 @@ _SEGMENT = rf"(?!\.(?:[/}}]|\.))(?:{_IN_PATH}+(?:{_PART}{_IN_PATH}*)?|{_PART}{_I
 _SECRET = rf"\$\{{secret:(?!-){_SEGMENT}(?:/{_SEGMENT})*\}}"
 
 BOUND_PATTERN = f"^(?:{PLAIN_PIECES}|{_PART})*$"
-"""A well-formed value with parts of the caller, as a pattern of JSON Schema."""
+"""A well-formed value with parts of the caller, as a JSON Schema pattern."""
 
 CALLER_PATTERN = f"^(?:{PLAIN_PIECES}|{_PART}|{_SECRET})*$"
-"""A well-formed value with parts of the caller or secrets, as a pattern of JSON Schema."""
+"""A well-formed value with parts of the caller or secrets, as a JSON Schema pattern."""
 
 _TOKEN = re.compile(
     r"(?P<escape>\$\$\{)"
@@ -178,11 +178,11 @@ _PARTS = ", ".join(f"${{caller.{part.value}}}" for part in CallerPart)
 def read_caller_text(
     text: str, environment: Mapping[str, str] | None, *, secrets: bool = True
 ) -> str | CallerTemplate:
-    """Return the template of a text, or a plain text if it names no part of a caller.
+    """Return the template of a text, or a plain text if it contains no part of a caller.
 
-    Variables are replaced, or left as they are where ``environment`` is None. Raises BadVariable
-    for what is malformed, for a part of the caller or a path that cannot be, for unset variables,
-    and for a secret where ``secrets`` are not possible. No message quotes a value.
+    Without an ``environment``, variables are kept. Raises BadVariable for malformed or unset
+    variables, for invalid parts of the caller or paths, and for secrets unless ``secrets`` is true.
+    Messages never quote values.
     """
     pieces = list(_pieces(text, secrets=secrets))
     for piece in pieces:
@@ -198,15 +198,15 @@ def read_caller_text(
 
 
 def read_caller_parts(text: str) -> str | CallerTemplate:
-    """Return the template of a text in which variables are not replaced, as in ``cwd``.
+    """Return the template of a text without replacing variables, as in ``cwd``.
 
-    Raises BadVariable for a part of the caller, or a path, that cannot be.
+    Raises BadVariable for an invalid part of the caller or path.
     """
     return _template(list(_pieces(text, secrets=True)))
 
 
 def has_caller_text(text: str) -> bool:
-    """Return whether a text has a part of the caller, or a secret, well-formed or not."""
+    """Return whether a text has a part of the caller or a secret, well-formed or not."""
     return any(found["escape"] is None for found in _TOKEN.finditer(text))
 
 
@@ -249,7 +249,7 @@ def _caller_part(name: str) -> CallerPart:
 
 
 def _secret_path(written: str) -> SecretPath:
-    """Read a path: an absolute one, or one with ``..``, would read what is no secret of ours."""
+    """Read a path; absolute paths and ``..`` would leave the folder of secrets."""
     parts: list[str | CallerPart] = []
     for segment in written.split("/"):
         names = _PART_IN_PATH.findall(segment)
@@ -264,7 +264,7 @@ def _secret_path(written: str) -> SecretPath:
                 "has a ${secret:PATH} with a $, a \\ or a control character; only ${caller.…} is "
                 "replaced in the path"
             )
-        if len(names) > 1:  # tenant "a" and user "bc" would read what is of "ab" and "c"
+        if len(names) > 1:  # tenant "a" and user "bc" would read the secret of "ab" and "c"
             raise BadVariable(
                 "has a ${secret:PATH} with two parts of the caller in one segment; put a / between "
                 "them"
@@ -282,7 +282,7 @@ def _segment(segment: str) -> Iterator[str | CallerPart]:
 
 
 def _joined(parts: list[str | CallerPart]) -> tuple[str | CallerPart, ...]:
-    """Return the parts with neighbouring texts made one."""
+    """Return the parts with adjacent texts joined."""
     joined: list[str | CallerPart] = []
     for part in parts:
         last = joined[-1] if joined else None
