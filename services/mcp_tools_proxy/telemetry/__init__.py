@@ -1,6 +1,6 @@
-"""What operators see: one JSON log line for each event (contract §7) and Prometheus metrics.
+"""Telemetry: one JSON log line per event (contract §7), audit records, metrics and spans.
 
-Other packages log with ``structlog.get_logger()`` and count on the ``Metrics`` they receive. No
-label has unbounded values: no tenant, user or document, ever. In names of events, which are
+Other packages log with ``structlog.get_logger()``, and count on the ``Metrics`` they receive.
+Labels never have unbounded values such as tenants, users or documents. In event names, which are
 interfaces, "facade" is the MCP server (``mcp``) or the gateway as a whole.
 """

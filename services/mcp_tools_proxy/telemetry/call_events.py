@@ -1,16 +1,15 @@
-"""The records and the metrics of a call.
+"""Records and metrics of calls.
 
-A record is one log line, and one of the audit. That of a local tool's call is ``tool.call``, that
-of a document as a resource ``resource.call``. A
-call for a downstream server is F-20's chain: a debug line ``llm_to_facade.request`` at the start,
-the lines of ``downstream``, and the record, ``facade_to_llm.response`` or ``.error``. That of a
-call that the preset or the agent's profile denies is ``proxy.tool.denied``,
-``proxy.prompt.denied`` or ``proxy.resource.denied``, with the reason that its caller does not
-receive. Where broxy, whose events these are, logs an error's text,
-arguments and results, these lines have ``code`` and sizes.
+Each call has one record, a line in log and audit. The event is ``tool.call`` for local tools and
+``resource.call`` for documents as resources. A call for a downstream server follows F-20: a debug
+line ``llm_to_facade.request`` at the start, the lines of ``downstream``, and the record
+``facade_to_llm.response`` or ``.error``. A call denied by the preset or the agent's profile is
+``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with a reason that the
+caller does not receive. These events come from broxy; in place of broxy's error texts, arguments
+and results, they have ``code`` and sizes.
 
-All records name what was called by the same fields: ``tool``, ``prompt`` or ``resource``, and
-``server_id``. Those of servers also have broxy's names: ``toolName``, ``targetServerId``.
+All records name the target by the same fields: ``tool``, ``prompt`` or ``resource``, and
+``server_id``. Records of servers also have broxy's names: ``toolName``, ``targetServerId``.
 """
 
 import logging
@@ -48,7 +47,7 @@ FAILED = "facade_to_llm.error"
 DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
 
 UNKNOWN_SERVER = "unknown"
-"""The ``targetServerId`` of a name that no visible component has."""
+"""The ``targetServerId`` for a name without a visible component."""
 
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
 """The log field with the component's name, in the events of a downstream call."""
@@ -59,11 +58,11 @@ _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")
 """The scheme and the authority of a URI."""
 
 _LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
-"""Any other code is a denial or a failure that the caller can react to: a warning."""
+"""Other codes are denials or failures that the caller can handle: warnings."""
 
 
 class CallTelemetry:
-    """Records and counts every call: identifiers, codes, sizes; never texts (contract §7)."""
+    """Records and counts all calls: identifiers, codes, sizes; never texts (contract §7)."""
 
     def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
         self._metrics = metrics
@@ -71,7 +70,7 @@ class CallTelemetry:
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def log_start(self, call: Call, spec: ComponentSpec) -> None:
-        """Log the debug line of a call for a downstream server, at its start."""
+        """Log the debug line at the start of a call for a downstream server."""
         if not self._log.is_enabled_for(logging.DEBUG):
             return
         self._log.debug(
@@ -84,7 +83,7 @@ class CallTelemetry:
         )
 
     def log_end(self, record: CallRecord) -> None:
-        """Record a call that is over, and count it."""
+        """Record and count a finished call."""
         code = record.code
         self._count(record, code)
         level = _LEVEL_OF_CODE.get(code, "warning")
@@ -133,9 +132,9 @@ def _bound_of(code: str) -> Bound:
 def _label(record: CallRecord) -> str:
     """Return the metrics' ``tool`` label.
 
-    A server may offer any number of prompts and resources, so they are counted per server:
-    ``notes/prompts``, ``notes/resources``; the gateway's own are ``/resources``. No tool can have
-    such a name.
+    A server can offer any number of prompts and resources, so they are counted per server:
+    ``notes/prompts``, ``notes/resources``, and ``/resources`` for the gateway's own. Tools cannot
+    have such names.
     """
     spec = record.spec
     if spec is None:
@@ -146,7 +145,7 @@ def _label(record: CallRecord) -> str:
 
 
 def _denial(record: CallRecord) -> ProxyError | None:
-    """Return the error if the call was denied; a hidden prompt or resource is "not found" too."""
+    """Return the error if the call was denied, including "not found" for a hidden item."""
     match record.outcome:
         case Failed(error=NotAllowed() as error):
             return error
@@ -191,7 +190,7 @@ def _payload(
 
 
 def _names_document(call: Call, spec: ComponentSpec) -> bool:
-    """Return whether ``doc_id`` is an id; any other text is what a caller says."""
+    """Return whether ``doc_id`` is an id; other text is the caller's data."""
     doc_id = call.arguments.get("doc_id")
     return isinstance(doc_id, str) and "doc_id" in spec.argument_names and is_identifier(doc_id)
 
@@ -214,7 +213,7 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
         payload |= decision_fields(outcome.error)
         if isinstance(outcome.error, ContentBlocked):
             payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
-        elif outcome.error.reason is not None:  # for operators: callers are not told
+        elif outcome.error.reason is not None:  # for operators only
             payload["reason"] = outcome.error.reason
     else:
         payload["check"] = CHECK_OF_CODE[CANCELLED]
@@ -226,10 +225,10 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
 
 
 def _name_of(call: Call, denial: ProxyError | None) -> str:
-    """Return what a call that was refused names.
+    """Return the name in the record of a refused call.
 
-    Of a resource that a rule denies it is the listed URI or template; of another URI only what is
-    in front of its path, which may hold arguments.
+    For a resource denied by a rule, it is the listed URI or template; for another URI only the part
+    before the path, because the path can contain arguments.
     """
     if call.kind is not Kind.RESOURCE:
         return cut(call.name)
@@ -240,10 +239,10 @@ def _name_of(call: Call, denial: ProxyError | None) -> str:
 
 
 def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
-    """Return the log fields of the call's target. A URI that a template matched is logged as the
-    template, because the values in it are arguments.
+    """Return the log fields of the call's target.
 
-    A name that matches nothing is logged as sent: without it a wrong name could not be found.
+    A URI matched by a template is logged as the template, because its values are arguments. A name
+    without a match is logged as sent, so that a wrong name can be found.
     """
     if spec is None:
         return {**_named(call, _name_of(call, None)), "targetServerId": UNKNOWN_SERVER}
@@ -257,5 +256,5 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
 
 
 def _named(call: Call, name: str) -> dict[str, object]:
-    """Return both fields of a component's name: ``tool`` and ``toolName``."""
+    """Return both fields of a component's name, such as ``tool`` and ``toolName``."""
     return {call.kind.value: name, NAME_KEYS[call.kind]: name}

@@ -22,13 +22,13 @@ _encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
 
 
 class RenderedLine(str):
-    """A whole line, as the event of a logger: it is written as it is."""
+    """A complete line, passed as a logger's event and written unchanged."""
 
     __slots__ = ()
 
 
 def render_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
-    """Render an event as JSON; all its fields but ``trace_id`` form the payload."""
+    """Render an event as JSON; all its fields except ``trace_id`` form the payload."""
     name = event.pop("event", "")
     if isinstance(name, RenderedLine):
         return name
@@ -41,7 +41,7 @@ def render_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
 def render_for_people(logger: WrappedLogger, method: str, event: EventDict) -> str:
     """Render an event for a terminal: time, level, name, then the fields; a traceback below.
 
-    It is made of the line of JSON, so every text is escaped as there.
+    Based on the line of JSON, so texts are escaped in the same way.
     """
     line = json.loads(render_line(logger, method, event))
     fields = dict(line["payload"])
@@ -55,7 +55,7 @@ def render_for_people(logger: WrappedLogger, method: str, event: EventDict) -> s
 
 
 def _shown(value: object) -> str:
-    """Return a field's value: a plain word as it is, all else as JSON."""
+    """Return a field's value: a plain word unchanged, other values as JSON."""
     if isinstance(value, str) and _WORD.fullmatch(value):
         return value
     return printable(json.dumps(value))
@@ -64,7 +64,7 @@ def _shown(value: object) -> str:
 def line_of(
     at: str, method: str, event: str, payload: Mapping[str, object], trace_id: str | None
 ) -> dict[str, object]:
-    """Return the fields of a line, in their order; ``method`` is the one that a logger has."""
+    """Return the fields of a line in order; ``method`` is a logger's method."""
     return {
         "timestamp": at,
         "level": _LEVEL_OF_METHOD.get(method, method),
@@ -75,21 +75,21 @@ def line_of(
 
 
 def timestamp() -> str:
-    """Return the time now, as lines have it: UTC, with microseconds."""
+    """Return the current time in the format of lines: UTC, with microseconds."""
     second, fraction_ns = divmod(time.time_ns(), 10**9)
     return f"{_format_second(second)}.{fraction_ns // 1000:06}Z"
 
 
 @lru_cache(maxsize=1)
 def _format_second(second: int) -> str:
-    """Format a Unix time; cached, because most lines share the second of the line before."""
+    """Format a Unix time; cached, because most lines share the second of the previous line."""
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def to_ascii_json(line: Mapping[str, object]) -> str:
-    """Encode a line to ASCII, so that no caller's text can break a line or hide in it.
+    """Encode a line to ASCII, so that a caller's text cannot break a line or hide in it.
 
-    Most lines are ASCII anyway; for these the faster encoder gives the same.
+    Most lines are ASCII; for these, a faster encoder gives the same result.
     """
     try:
         data = to_json(line, fallback=str)

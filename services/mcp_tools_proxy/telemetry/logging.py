@@ -1,9 +1,9 @@
-"""The log: one JSON object a line, from structlog and from libraries (contract §7).
+"""The log: one JSON object per line, from structlog and from libraries (contract §7).
 
-A program whose stdout or stderr is a pipe blocks in the middle of a line when the pipe is full:
-with a pipe of 4 kB the service hung after ten calls, SIGTERM included. So lines are queued and one
-thread writes them; lines that do not fit into the queue are dropped and counted. An operator can
-change the level while the process runs.
+A program whose stdout or stderr is a full pipe blocks in the middle of a line: with a pipe of 4 kB,
+the service hung after ten calls, even for SIGTERM. So lines are queued, and one thread writes them;
+lines that do not fit into the queue are dropped and counted. Operators can change the level at run
+time.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ _LEVELS = {
 
 
 NOISY_LIBRARIES = ("watchfiles", "httpx", "httpcore")
-"""Libraries whose lines below warning are of no use."""
+"""Libraries whose lines below warning are not useful."""
 
 _Logger = type("_Logger", (structlog.make_filtering_bound_logger(logging.INFO),), {})
-"""The class of all loggers: structlog keeps each one once it was used, and what was bound of it.
+"""The class of all loggers, which structlog caches after their first use, with bound values.
 
-``set_log_level`` exchanges the base of the class, which is in force for all of them at once.
+``set_log_level`` replaces the base of this class, which affects all loggers at once.
 """
 
 
@@ -61,7 +61,7 @@ class _DirectStream:
             return
 
     def flush(self) -> None:
-        """Do nothing: each line is flushed as it is written."""
+        """Do nothing: each line is flushed when written."""
 
 
 class _LineLogger:
@@ -77,9 +77,9 @@ class _LineLogger:
 
 
 def _without_texts(record: logging.LogRecord) -> bool:
-    """Reduce log records of the SDK's server to place and exception type; drop all below error.
+    """Reduce records of the SDK's server to place and exception type; drop all below error.
 
-    Their texts quote clients' messages, and session ids, which are as good as tokens.
+    Their texts quote clients' messages and session ids, which are equivalent to tokens.
     """
     if not record.name.startswith("mcp.server"):
         return True
@@ -90,13 +90,12 @@ def _without_texts(record: logging.LogRecord) -> bool:
 
 
 def configure_logging(level: str, stream: TextIO, *, for_people: bool = False) -> None:
-    """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
+    """Send log lines of the gateway and of libraries to ``stream``, from ``level`` up.
 
-    Each is one JSON object, or ``for_people`` a line that is read on a terminal.
-    With ``silence_logs`` and ``set_log_level`` the only place that changes the process-wide logging
-    state; programs call one of the first two once at start.
-    Writing never blocks on the reader of the stream. That holds for everything written to
-    ``sys.stderr`` as well: tracebacks, warnings.
+    Each line is one JSON object, or text for a terminal with ``for_people``. Only this function,
+    ``silence_logs`` and ``set_log_level`` change the process-wide logging state; programs call one
+    of the first two once at start. Writing never blocks on the reader of the stream; the same
+    applies to all output on ``sys.stderr``, such as tracebacks and warnings.
     """
     stream = _non_blocking(stream)
     render = render_for_people if for_people else render_line
@@ -124,9 +123,9 @@ def configure_logging(level: str, stream: TextIO, *, for_people: bool = False) -
 
 
 def take_over_uvicorn_logs() -> None:
-    """Send the lines of a uvicorn that runs us to our log, and drop its access lines.
+    """Send the lines of a hosting uvicorn to our log, and drop its access lines.
 
-    They would be no JSON, and have queries; each call has a record.
+    They are not JSON and contain queries; each call has a record.
     """
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
@@ -135,9 +134,9 @@ def take_over_uvicorn_logs() -> None:
 
 
 def set_log_level(level: str) -> None:
-    """Log from ``level`` up from now on, with every logger, also one that was used before.
+    """Set the level of all loggers, including those already used.
 
-    Libraries never log below info: there they quote what servers and callers send.
+    Libraries never log below info, because there they quote data of servers and callers.
     """
     number = _LEVELS[level]
     _Logger.__bases__ = (structlog.make_filtering_bound_logger(number),)
@@ -147,10 +146,10 @@ def set_log_level(level: str) -> None:
 
 
 def silence_logs() -> None:
-    """Write no log lines of ours: a command prints what went wrong itself.
+    """Disable the gateway's log lines for a command, which prints errors itself.
 
-    They would go to stdout, beside its JSON. Unlike with ``configure_logging`` stderr stays
-    blocking, so that no failure of many is dropped.
+    They would go to stdout, into the command's JSON. Unlike with ``configure_logging``, stderr
+    stays blocking, so that no error message is dropped.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -171,7 +170,7 @@ log = structlog.get_logger()
 
 
 class LogLevel:
-    """The level in force: ``default``, that of the settings, or another until it is changed back.
+    """The current log level: ``default`` from the settings, or a temporary one.
 
     ``apply`` changes the level of the process.
     """
@@ -186,13 +185,13 @@ class LogLevel:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the default is in force again; None where that is not planned."""
+        """Seconds until the default level is restored; None if that is not planned."""
         if self._timer is None:
             return None
         return max(self._timer.when() - asyncio.get_running_loop().time(), 0.0)
 
     def change(self, level: LevelName, *, for_s: float | None) -> None:
-        """Log from ``level`` up from now on, and from the default again after ``for_s`` seconds."""
+        """Set the level, for ``for_s`` seconds or until the next change."""
         self._cancel_timer()
         log.warning("log_level.changed", level=level, before=self.current, for_s=for_s)
         self._set(level)
@@ -200,7 +199,7 @@ class LogLevel:
             self._timer = asyncio.get_running_loop().call_later(for_s, self.restore)
 
     def restore(self) -> None:
-        """Log from the default up."""
+        """Restore the default level."""
         self._cancel_timer()
         if self.current != self.default:
             log.warning("log_level.restored", level=self.default, before=self.current)
@@ -217,25 +216,25 @@ class LogLevel:
 
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
-"""Largest queue of one descriptor, in bytes; lines beyond it are dropped."""
+"""Maximum queue of one descriptor, in bytes; further lines are dropped."""
 
 GATHER_S = 0.05
-"""Seconds that the thread waits for more lines after the first: waking it for each line would cost
-more than writing the line."""
+"""Seconds that the thread waits for more lines after the first: waking it for each line would
+cost more than writing the line."""
 
 WRITE_BYTES = 64 * 1024
-"""Largest write, the usual size of a pipe. With each write the thread takes the GIL from the event
-loop: with writes of 4 kB a call took 6 % more CPU."""
+"""Maximum write, the usual size of a pipe. Each write takes the GIL from the event loop: with
+writes of 4 kB, a call took 6 % more CPU."""
 
 DRAIN_S = 1.0
-"""Longest wait at exit, in seconds, for queued lines."""
+"""Maximum wait at exit, in seconds, for queued lines."""
 
 
 class LogWriter:
-    """Queues data for ``descriptor``, which a thread of its own writes.
+    """Queues data for ``descriptor``, which a separate thread writes.
 
-    ``write`` never blocks and never raises. A signal handler or a destructor may call it while it
-    runs, so the lock is reentrant, and so is the queue that wakes the thread.
+    ``write`` never blocks and never raises. A signal handler or a destructor can call it during
+    another call, so the lock and the queue that wakes the thread are reentrant.
     """
 
     def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
@@ -248,13 +247,13 @@ class LogWriter:
         self._is_woken = False
         self._thread: threading.Thread | None = None
         self._added = 0  # bytes, changed under the lock
-        self._written = 0  # bytes, changed by the thread alone
+        self._written = 0  # bytes, changed only by the thread
         self._dropping = 0  # items since dropping began
         self._gave_up_at: int | None = None
         self.dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Queue ``data``, one line or a part of one; drop it when the queue is full."""
+        """Queue ``data``, one line or a part of one; drop it if the queue is full."""
         with self._lock:
             if self._dropping or self._added - self._written + len(data) > self._max_bytes:
                 self._drop()
@@ -262,7 +261,7 @@ class LogWriter:
                 self._add(data)
 
     def begin_flush(self) -> threading.Event:
-        """Return an event that is set as soon as all data queued so far is written."""
+        """Return an event that is set once all data queued so far is written."""
         done = threading.Event()
         if self._thread is None or self._gave_up_at == self._written != self._added:
             done.set()  # nothing to wait for, or no progress since the last flush
@@ -289,7 +288,7 @@ class LogWriter:
             thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # too many threads, so the next line tries again, or the end
+            except RuntimeError:  # too many threads: the next line or the exit tries again
                 self._is_woken = False
             else:
                 self._thread = thread
@@ -305,7 +304,7 @@ class LogWriter:
             self._wakes.get()
             time.sleep(GATHER_S)
             with self._lock:
-                self._is_woken = False  # first: a destructor may write between any two lines
+                self._is_woken = False  # first: a destructor can write between any two lines
                 waiting, self._waiting = self._waiting, []
                 flushes, self._flushes = self._flushes, []
             self._write_all(b"".join(waiting))
@@ -313,7 +312,7 @@ class LogWriter:
                 done.set()
 
     def _write_all(self, data: bytes) -> None:
-        """Write ``data``, as many whole lines at once as fit: another program may write as well."""
+        """Write ``data`` in whole lines, because other programs can write to the pipe too."""
         start = 0
         while start < len(data):
             end = data.rfind(b"\n", start, start + WRITE_BYTES) + 1 or data.find(b"\n", start) + 1
@@ -321,7 +320,7 @@ class LogWriter:
             start = end or len(data)
 
     def _send(self, batch: bytes) -> None:
-        """Write all of ``batch``, however long its reader takes; drop it if the pipe is closed."""
+        """Write all of ``batch``, waiting for its reader; drop it if the pipe is closed."""
         rest = memoryview(batch)
         try:
             while rest:
@@ -368,7 +367,7 @@ class LogStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: the thread writes what is queued."""
+        """Do nothing: the thread writes queued data."""
 
     def writable(self) -> bool:
         """Return True."""
@@ -379,7 +378,7 @@ class LogStream(io.TextIOBase):
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor that the replaced stream writes to."""
+        """Return the descriptor of the replaced stream."""
         return self._stream.fileno()
 
 
@@ -399,12 +398,12 @@ def open_stream(stream: TextIO) -> TextIO | None:
 
 
 def dropped_lines() -> int:
-    """Return how many log lines of this process were dropped."""
+    """Return the number of dropped log lines of this process."""
     return sum(writer.dropped for writer in _writers.values())
 
 
 def flush_logs(timeout_s: float = DRAIN_S) -> bool:
-    """Wait until every queued line is written; return False after ``timeout_s``."""
+    """Wait until all queued lines are written; return False after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     pending = [(writer, writer.begin_flush()) for writer in _writers.values()]
     late = [writer for writer, done in pending if not _is_set_by(done, deadline)]

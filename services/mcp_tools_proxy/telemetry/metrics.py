@@ -1,7 +1,7 @@
-"""Every metric of the gateway, in one registry of its own.
+"""All metrics of the gateway, in one separate registry.
 
 A ``Counter`` of prometheus_client takes half a microsecond, a ``Histogram`` two, and a call would
-need five. So a call adds to one row of plain numbers, and a scrape sums the rows up.
+need five. So a call adds to one row of plain numbers, and a scrape sums up the rows.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ from mcp_tools_proxy.wire.version import VERSION
 SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
-"""Upper bounds of the buckets of short times."""
+"""Upper bounds of the buckets for short times."""
 
 _BUCKETS = (*map(str, SECONDS), "+Inf")
 
 TOOLS_AT_ONCE = 50
-"""Tools of one part of the histogram: each part is rendered in a turn of the event loop."""
+"""Tools per part of the histogram; each part is rendered in one turn of the event loop."""
 
 OTHER_TENANTS = "other"
-"""The ``tenant`` label of every tenant that the operator did not name."""
+"""The ``tenant`` label of all tenants that the operator did not name."""
 
 
 _NO_REFUSAL = {Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.CALLER, Check.GATEWAY}
-"""What decides about a call that was admitted: it failed, and was not refused."""
+"""Checks after admission: these calls failed, but were not refused."""
 
 
 class CallRow:
@@ -57,11 +57,11 @@ class CallRow:
         self.result_bytes = 0
         self.seconds = 0.0
         self.in_buckets = [0] * len(_BUCKETS)
-        """The calls whose time is in each bucket, and in none before it."""
+        """Number of calls in each bucket, not cumulative."""
 
     @property
     def calls(self) -> int:
-        """How many calls were added."""
+        """Number of added calls."""
         return sum(self.in_buckets)
 
     def add(self, seconds: float) -> None:
@@ -71,9 +71,9 @@ class CallRow:
 
 
 class CallTotals(Collector):
-    """The rows, as counters with labels; for one event loop, which calls and scrapes share.
+    """The rows, as counters with labels; calls and scrapes share one event loop.
 
-    ``tenants`` have a ``tenant`` label of their own: it is as open-ended as the operator's list.
+    ``tenants`` have individual ``tenant`` labels; the operator's list bounds their number.
     """
 
     def __init__(self, tenants: Iterable[str]) -> None:
@@ -81,11 +81,11 @@ class CallTotals(Collector):
         self._rows: dict[tuple[str, str, str], CallRow] = {}
 
     def tenant_label(self, tenant_id: str) -> str:
-        """Return the ``tenant`` label of a tenant: its id if it was named, else ``other``."""
+        """Return the ``tenant`` label of a tenant: its id if named, otherwise ``other``."""
         return tenant_id if tenant_id in self._tenants else OTHER_TENANTS
 
     def row(self, tool: str, code: str, tenant_id: str) -> CallRow:
-        """Return the row that a call adds to; an ``OK`` row has tokens and bytes as well."""
+        """Return the row for a call; ``OK`` rows also have tokens and bytes."""
         key = (tool, code, self.tenant_label(tenant_id))
         row = self._rows.get(key)
         if row is None:
@@ -135,7 +135,7 @@ class CallTotals(Collector):
     def _family(
         self, name: str, text: str, labels: tuple[str, ...], value_of: Callable[[CallRow], int]
     ) -> CounterMetricFamily:
-        """Build one counter; without a ``code`` label it has the rows of successful calls only."""
+        """Build one counter; without a ``code`` label, it includes only successful calls."""
         totals: collections.Counter[tuple[str, ...]] = collections.Counter()
         for (tool, code, tenant), row in self._rows.items():
             if code == "OK" or "code" in labels:
@@ -148,7 +148,7 @@ class CallTotals(Collector):
 
 
 class RefusalTotals(Collector):
-    """Refusals by the check that decided, of calls and of requests that never became one."""
+    """Refusals of calls and of other requests, by the deciding check."""
 
     def __init__(self, *sources: Callable[[], collections.Counter[str]]) -> None:
         self._sources = sources
@@ -189,11 +189,11 @@ _SERVER_SECONDS = (
 _BLOCKED_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 UNKNOWN_TOOL = "unknown"
-"""The ``tool`` label of a call that named no tool in the registry."""
+"""The ``tool`` label of a call for an unknown tool."""
 
 
 class FunctionCounter(Collector):
-    """A counter of what is counted elsewhere: ``function`` returns the number."""
+    """A counter of a number that ``function`` returns."""
 
     def __init__(self, name: str, text: str, function: Callable[[], float] = lambda: 0) -> None:
         self._name = name
@@ -201,18 +201,18 @@ class FunctionCounter(Collector):
         self._function = function
 
     def set_function(self, function: Callable[[], float]) -> None:
-        """Count by another function from now on."""
+        """Replace the function."""
         self._function = function
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the counter, as the collectors of prometheus_client do."""
+        """Yield the counter, like the collectors of prometheus_client."""
         yield CounterMetricFamily(self._name, self._text, value=self._function())
 
 
 class _WithoutCreated(Collector):
-    """Another collector without its ``_created`` samples: a series for each that nobody reads.
+    """Another collector without its ``_created`` samples, which would be unused series.
 
-    The library has a switch for them, but one for the whole process.
+    The library has only a process-wide switch for them.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -225,7 +225,7 @@ class _WithoutCreated(Collector):
 
 
 class _OneFamily(Collector):
-    """One family, as a registry of its own."""
+    """One family, as a registry."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -237,7 +237,7 @@ class _OneFamily(Collector):
 class Metrics:
     """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds.
 
-    ``tenants`` are those that have a ``tenant`` label of their own.
+    ``tenants`` have individual ``tenant`` labels.
     """
 
     def __init__(self, *, tenants: Iterable[str] = ()) -> None:
@@ -497,11 +497,11 @@ class Metrics:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """Render them piece by piece: those of 1,500 tools in one go took 200 ms."""
+        """Render all metrics piece by piece: those of 1,500 tools at once took 200 ms."""
         name = ""
         for family in _WithoutCreated(self.registry).collect():
             text = generate_latest(_OneFamily(family))
-            if family.name == name:  # more of the same family: the comments are there
+            if family.name == name:  # more of the same family, whose comments are already written
                 text = b"".join(it for it in text.splitlines(True) if not it.startswith(b"#"))
             name = family.name
             yield text
@@ -519,10 +519,10 @@ class Metrics:
 
 
 BEAT_S = 0.05
-"""A turn that takes longer is noticed, whenever it begins."""
+"""A longer block of the event loop is noticed, regardless of its start."""
 
 BLOCKED_S = 0.05
-"""A beat that is later by more counts."""
+"""Minimum delay of a beat that counts as a block."""
 
 
 async def watch_event_loop(observe: Callable[[float], None]) -> None:

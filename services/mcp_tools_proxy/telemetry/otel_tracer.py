@@ -1,7 +1,7 @@
-"""Spans by the SDK of OpenTelemetry, which reads its own settings (``OTEL_…``) itself.
+"""OpenTelemetry spans by the SDK, which reads its ``OTEL_…`` settings itself.
 
-Operators see the export as a line when it fails, and one when it works again. Imported where traces
-are on; nothing else may import OpenTelemetry.
+The log has one line when the export starts to fail, and one when it recovers. Imported only if
+traces are on; no other module imports OpenTelemetry.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ _UNKNOWN_SERVICE = "unknown_service"
 class OtelTracer:
     """Starts spans of OpenTelemetry, and exports them by OTLP over HTTP.
 
-    With ``trust_traceparent`` the caller's span is the parent of a request's, else its link.
-    ``count_lost`` is called with the number of spans that an export lost, in another thread. The
-    end waits ``close_s`` seconds for the last export. Raises ValueError for a variable that the SDK
-    cannot read.
+    With ``trust_traceparent``, the caller's span is the parent of the request's, otherwise a link.
+    ``count_lost`` is called in another thread with the number of spans that an export lost.
+    ``close`` waits ``close_s`` seconds for the last export. Raises ValueError for an invalid
+    variable.
     """
 
     is_on = True
@@ -92,19 +92,19 @@ class OtelTracer:
         return "<OtelTracer>"
 
     def open(self) -> None:
-        """Start the thread that exports."""
+        """Start the export thread."""
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
 
     async def close(self) -> None:
-        """Export the last spans, for ``close_s`` seconds at most.
+        """Export the last spans, for at most ``close_s`` seconds.
 
-        Not by ``to_thread``: the interpreter waits for those threads before it ends.
+        Not with ``to_thread``, because the interpreter waits for those threads at exit.
         """
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:
             self._provider.shutdown()
-            with suppress(RuntimeError):  # the loop has ended meanwhile
+            with suppress(RuntimeError):  # the loop has already ended
                 loop.call_soon_threadsafe(done.set)
 
         threading.Thread(target=shut_down, daemon=True, name="last-export").start()
@@ -120,7 +120,7 @@ class OtelTracer:
         *,
         is_mcp: bool = False,
     ) -> Span:
-        """Start the span of a request; one that is not sampled has no more than a context."""
+        """Start the span of a request; an unsampled one only has a context."""
         remote = _remote_span(received)
         parent, links, trace_id = _ROOT, None, getrandbits(128)
         if remote is not None and self._trust_traceparent:
@@ -145,10 +145,10 @@ class OtelTracer:
 
 
 class _RequestStart(Sampler, RandomIdGenerator):
-    """Passes on to the SDK what was decided of a request's span before there is one.
+    """Passes the sampling decision, made before a request's span exists, on to the SDK.
 
-    The SDK makes objects for a span that is not sampled, too: half of what such a request took.
-    What is below a sampled request is sampled.
+    For unsampled spans, too, the SDK creates objects, which took half the time of such a request.
+    Children of a sampled request are sampled.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class _RequestStart(Sampler, RandomIdGenerator):
         self.trace_id = 0
 
     def generate_trace_id(self) -> int:
-        """Return the id that the decision is about."""
+        """Return the trace id of the decision."""
         return self.trace_id
 
     def should_sample(
@@ -169,7 +169,7 @@ class _RequestStart(Sampler, RandomIdGenerator):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Return the decision on a request, once; then yes, as its children ask."""
+        """Return the decision for a request once; afterwards yes, for its children."""
         decided, self.decided = self.decided, None
         if decided is not None:
             return decided
@@ -182,7 +182,7 @@ class _RequestStart(Sampler, RandomIdGenerator):
 
 
 class _SpanInTrace:
-    """What recorded and unrecorded spans have in common: a place in a trace."""
+    """Common base of recorded and unrecorded spans: a place in a trace."""
 
     __slots__ = ("_span_id", "_token", "_trace_id", "_trace_state")
 
@@ -201,7 +201,7 @@ class _SpanInTrace:
 
     @property
     def w3c_context(self) -> Mapping[str, str]:
-        """``traceparent``, and ``tracestate`` if there is one."""
+        """``traceparent``, and ``tracestate`` if set."""
         context = {"traceparent": f"00-{self.trace_id}-{self._span_id:016x}-{self._flags}"}
         if self._trace_state:
             context["tracestate"] = self._trace_state.to_header()
@@ -209,7 +209,7 @@ class _SpanInTrace:
 
 
 class UnrecordedSpan(_SpanInTrace):
-    """A request that is not sampled: all below it get its context, and none gets a span."""
+    """An unsampled request: its context is propagated, but child spans are not created."""
 
     __slots__ = ()
 
@@ -244,7 +244,7 @@ class UnrecordedSpan(_SpanInTrace):
 
 
 class RecordedSpan(_SpanInTrace):
-    """A span of the SDK. Its errors are types and codes: the SDK's own way records texts."""
+    """A span of the SDK. Errors are types and codes; the SDK's own mechanism records texts."""
 
     __slots__ = ("_as_parent", "_has_failed", "_is_mcp", "_name", "_span", "_tracer", "request")
 
@@ -299,7 +299,7 @@ class RecordedSpan(_SpanInTrace):
         return RecordedSpan(self._tracer, span, name, request=self if self._is_mcp else None)
 
     def add_target(self, target: str) -> None:
-        """Add to the name what the request or call turned out to be for."""
+        """Add the target of the request or call to the name."""
         self._span.update_name(f"{self._name} {target}")
 
     def set(self, attributes: Attributes) -> None:
@@ -307,7 +307,7 @@ class RecordedSpan(_SpanInTrace):
         self._span.set_attributes(attributes)
 
     def fail(self, error_type: str) -> None:
-        """Mark the span as failed; the first type stays."""
+        """Mark the span as failed; the first type is kept."""
         if not self._has_failed:
             self._has_failed = True
             self._span.set_attribute(ERROR_TYPE, error_type)
@@ -315,7 +315,7 @@ class RecordedSpan(_SpanInTrace):
 
 
 def _type_of(error: BaseException) -> str:
-    """Return the ``error.type`` of an exception: never its text."""
+    """Return the ``error.type`` of an exception, never its text."""
     match error:
         case ProxyError():
             return error.code
@@ -328,7 +328,7 @@ def _type_of(error: BaseException) -> str:
 
 
 def _remote_span(received: Mapping[str, str]) -> SpanContext | None:
-    """Return the caller's span; ``received`` is of W3C's form, see ``valid_context``."""
+    """Return the caller's span; ``received`` is in W3C's format, see ``valid_context``."""
     traceparent = received.get("traceparent")
     if traceparent is None:
         return None
@@ -344,7 +344,7 @@ def _remote_span(received: Mapping[str, str]) -> SpanContext | None:
 
 
 def _resource(service_name: str) -> Resource:
-    """Return what the spans are of: as ``OTEL_…`` say, else this service."""
+    """Return the source of the spans: from ``OTEL_…``, or by default this service."""
     found = Resource({SERVICE_VERSION: VERSION}).merge(Resource.create())
     if str(found.attributes.get(SERVICE_NAME, "")).startswith(_UNKNOWN_SERVICE):
         return found.merge(Resource({SERVICE_NAME: service_name}))
@@ -361,9 +361,9 @@ log = structlog.get_logger()
 
 
 class ReportingExporter(SpanExporter):
-    """Exports by ``exporter``, logs when that begins and ceases to fail, and counts lost spans.
+    """Exports with ``exporter``, logs the start and end of failures, and counts lost spans.
 
-    The SDK would log each batch, and each attempt.
+    The SDK would log each batch and each attempt.
     """
 
     def __init__(self, exporter: SpanExporter, count_lost: Callable[[int], None]) -> None:
@@ -405,7 +405,7 @@ class _Reasons(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         causes = record.args if isinstance(record.args, tuple) else ()
-        for cause in reversed(causes):  # a status stands before its text
+        for cause in reversed(causes):  # a status precedes its text
             if isinstance(cause, Exception):
                 self.last = type(cause).__name__
             elif isinstance(cause, int):
@@ -416,7 +416,7 @@ class _Reasons(logging.Filter):
 
 
 class _QueueFull(logging.Filter):
-    """Counts the spans that the queue has no place for, and drops the SDK's lines."""
+    """Counts spans that do not fit into the queue, and drops the SDK's lines."""
 
     def __init__(self, count_lost: Callable[[int], None]) -> None:
         super().__init__()
@@ -429,7 +429,7 @@ class _QueueFull(logging.Filter):
 
 
 class _NoHeaders(logging.Filter):
-    """Keeps out of the log the headers that cannot be read: they hold secrets."""
+    """Removes malformed headers, which contain secrets, from the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = "OTEL_EXPORTER_OTLP_HEADERS: a header is malformed", ()
@@ -437,12 +437,12 @@ class _NoHeaders(logging.Filter):
 
 
 def quiet_sdk(count_lost: Callable[[int], None]) -> None:
-    """Keep the SDK from logging each lost span, and secrets; count what its queue loses."""
+    """Keep the SDK from logging lost spans and secrets; count the losses of its queue."""
     _filter_first(_QUEUE, _QueueFull(count_lost))
     _filter_first(_HEADERS, _NoHeaders())
 
 
 def _filter_first(name: str, new: logging.Filter) -> None:
-    """Filter a logger by ``new``, before the SDK's own filters and in place of an earlier one."""
+    """Add a filter before the SDK's own ones, replacing an earlier one of the same type."""
     logger = logging.getLogger(name)
     logger.filters = [new, *(it for it in logger.filters if type(it) is not type(new))]

@@ -1,11 +1,10 @@
-"""Counts the calls of the last hour, minute by minute, for people who look at this replica.
+"""Counts the calls of the last hour, minute by minute, for the console and the API.
 
-The metrics have no tenants but those that the operator names, and no quantiles of their own. Here
-memory is bounded whatever tenants calls name: what is beyond the bounds of a minute is counted for
-all tenants only.
+The metrics only have tenants that the operator names, and no quantiles. Here memory is bounded for
+any number of tenants: calls beyond the limits of a minute are counted only in the totals.
 
-Budgets that calls left near their end are remembered, too. Each outcome has the budget with the
-smallest share left, so no store is asked; other budgets of the same call are not known here.
+Budgets that calls left near their end are remembered as well. Each outcome has the budget with the
+smallest remaining share, so the store is not queried; other budgets of the call are unknown here.
 """
 
 import math
@@ -23,21 +22,21 @@ MINUTES = 60
 MINUTE_S = 60
 
 MAX_ROWS = 256
-"""Pairs of tenant and server that one minute counts apart; others count for all tenants only."""
+"""Pairs of tenant and server counted separately in one minute; others count only in the totals."""
 
 MAX_SERVERS = 256
-"""Servers that one minute counts apart."""
+"""Servers counted separately in one minute."""
 
 OTHER_SERVERS = "other"
-"""The id under which the servers beyond MAX_SERVERS are counted."""
+"""The id for servers beyond MAX_SERVERS."""
 
 SHORTEST_S = 0.0001
 GROWTH = 1.15
-"""Each bucket of times is so much longer than the one before: quantiles are within 8 %."""
+"""Ratio of consecutive time buckets: quantiles are within 8 %."""
 
 _LOG_GROWTH = math.log(GROWTH)
 _LAST_BUCKET = 120
-"""The bucket of 20 minutes, which no call takes."""
+"""The bucket of 20 minutes, longer than any call."""
 
 
 @dataclass(slots=True)
@@ -48,7 +47,7 @@ class CallSum:
     times: dict[int, int] = field(default_factory=dict)
     longest_s: float = 0.0
     unsent: dict[str, int] = field(default_factory=dict)
-    """Calls for a server that were never sent to it, by code: most were refused."""
+    """Calls for a server that were never sent to it, by code; most were refused."""
 
     def add(self, code: str, seconds: float, bucket: int) -> None:
         """Add one call; ``bucket`` is that of its time."""
@@ -68,29 +67,29 @@ class CallSum:
 
     @property
     def not_sent(self) -> int:
-        """How many calls for a server were never sent; the other figures are without them."""
+        """Number of calls for a server that were never sent; excluded from the other figures."""
         return sum(self.unsent.values())
 
     @property
     def all_codes(self) -> dict[str, int]:
-        """Calls by their code, those that were never sent included."""
+        """Calls by code, including those never sent."""
         return dict(Counter(self.codes) + Counter(self.unsent))
 
     @property
     def total(self) -> int:
-        """How many calls there are."""
+        """Number of calls."""
         return sum(self.codes.values())
 
     @property
     def errors(self) -> int:
-        """How many of them ended with another code than ``OK``."""
+        """Number of calls with another code than ``OK``."""
         return self.total - self.codes.get("OK", 0)
 
     def quantile_s(self, share: float) -> float | None:
         """Return the time within which ``share`` of the calls ended; None without calls.
 
-        It is at most that of the slowest call, and just that where it is the one that counts: a p99
-        above or below it was not believed.
+        It never exceeds the slowest call, and equals it if that call decides: users distrusted a
+        p99 above or below it.
         """
         rank, seen = math.ceil(share * self.total), 0
         if 0 < self.total <= rank:
@@ -103,7 +102,7 @@ class CallSum:
 
 
 class MinuteCalls(NamedTuple):
-    """How many calls ended in one minute, which begins at ``at``, in seconds since 1970."""
+    """Calls that ended in one minute, which begins at ``at``, in seconds since 1970."""
 
     at: int
     total: int
@@ -114,9 +113,9 @@ class MinuteCalls(NamedTuple):
 class CallFigures:
     """The calls of the last hour: all, by server (None: the gateway itself), and by minute.
 
-    ``minutes`` has the oldest first, and so has each list of ``per_minute``: how many calls that
-    were sent to a server ended in each. ``is_complete`` is False where some calls could not be
-    counted for their tenant.
+    ``minutes`` is ordered from the oldest, and so are the lists of ``per_minute``, which count the
+    calls sent to a server. ``is_complete`` is False if some calls could not be counted for their
+    tenant.
     """
 
     whole: CallSum = field(default_factory=CallSum)
@@ -138,7 +137,7 @@ class _Minute:
     def add(
         self, tenant_id: str, server_id: str | None, code: str, seconds: float, *, was_sent: bool
     ) -> None:
-        """Add a call for all tenants, and for its own if there is room."""
+        """Add a call to the totals, and to its tenant's row if there is space."""
         if server_id not in self.by_server and len(self.by_server) >= MAX_SERVERS:
             server_id = OTHER_SERVERS
         for calls in self._sums_for(tenant_id, server_id):
@@ -158,7 +157,7 @@ class _Minute:
         yield row
 
     def sums_of(self, tenant_id: str | None) -> Iterable[tuple[str | None, CallSum]]:
-        """Return the calls of a tenant by server; None is all tenants."""
+        """Return the calls of a tenant by server; None represents all tenants."""
         if tenant_id is None:
             return self.by_server.items()
         return ((server, row) for (tenant, server), row in self.rows.items() if tenant == tenant_id)
@@ -178,7 +177,7 @@ class RecentCalls:
         """The budgets that these calls left near their end."""
 
     def add(self, record: CallRecord) -> None:
-        """Count a call that is over."""
+        """Count a finished call."""
         tenant_id = record.call.caller.tenant_id
         number = int(self._clock()) // MINUTE_S
         minute = self._minutes[number % MINUTES]
@@ -192,7 +191,7 @@ class RecentCalls:
             self.budgets.note(tenant_id, outcome.budget)
 
     def figures(self, tenant_id: str | None) -> CallFigures:
-        """Return the figures of a tenant; None is all tenants. The present minute is included."""
+        """Return a tenant's figures, including the current minute; None represents all tenants."""
         now = int(self._clock()) // MINUTE_S
         figures = CallFigures()
         for place, number in enumerate(range(now - MINUTES + 1, now + 1)):
@@ -212,7 +211,7 @@ class RecentCalls:
 
 
 def _server_of(record: CallRecord) -> str | None:
-    """Return the server that a call is for, also of one that names no visible component."""
+    """Return the target server of a call, even without a visible component."""
     if record.spec is not None:
         return record.spec.server_id
     outcome = record.outcome
@@ -234,14 +233,14 @@ def _middle_s(bucket: int) -> float:
 
 
 NEAR_END = 0.2
-"""The share of a budget that is left when it counts as near its end."""
+"""Remaining share below which a budget counts as near its end."""
 
 MAX_BUDGETS = 1000
-"""Budgets that are remembered; of more those that are there already."""
+"""Remembered budgets; further ones are ignored."""
 
 
 class TightBudget(NamedTuple):
-    """A budget of a tenant as a call left it; its window ends at ``ends_at``."""
+    """A budget of a tenant after a call; its window ends at ``ends_at``."""
 
     tenant_id: str
     status: BudgetStatus
@@ -249,15 +248,15 @@ class TightBudget(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share that is left."""
+        """The remaining share."""
         return self.status.remaining / self.status.limit
 
 
 class TightBudgets:
     """The budgets near their end, each until its window ends.
 
-    A rule may count apart for each user or document: of its budgets in one tenant the one with the
-    least left is remembered.
+    A rule can count separately for each user or document; per tenant and rule, only the budget with
+    the least left is remembered.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -265,7 +264,7 @@ class TightBudgets:
         self._budgets: dict[tuple[str, str, str], TightBudget] = {}
 
     def note(self, tenant_id: str, status: BudgetStatus) -> None:
-        """Remember what a call left of its tightest budget, if that is little."""
+        """Remember the tightest budget after a call if it is near its end."""
         if status.remaining > NEAR_END * status.limit:
             return
         now = self._clock()
@@ -278,9 +277,9 @@ class TightBudgets:
             self._budgets[key] = budget
 
     def near_end(self, tenant_id: str | None) -> Sequence[TightBudget]:
-        """Return a tenant's budgets near their end, each with the seconds until it is whole again.
+        """Return a tenant's budgets near their end, the tightest first; None: of all tenants.
 
-        None is all tenants. The tightest is the first.
+        Each has the seconds until it is full again.
         """
         now = self._clock()
         self._forget_ended(now)

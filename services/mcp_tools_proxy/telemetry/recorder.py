@@ -1,4 +1,4 @@
-"""Where the records of attempts go: each is one log line, and one line of the audit."""
+"""Interface for records of attempts, and their common fields."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -10,32 +10,32 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 MAX_ROLES = 20
-"""How many roles of a caller a record has."""
+"""Maximum number of a caller's roles in a record."""
 
 
 REFUSED_SUMMARY = "request.refused_summary"
-"""The event of the record that sums refusals up."""
+"""The event of a summary of refusals."""
 
 DONE_SUMMARY = "request.done_summary"
-"""The event of the record that sums other requests up."""
+"""The event of a summary of other requests."""
 
 
 class Bound(Enum):
     """Records that cost their sender no budget: a flood of them must not rotate others away.
 
-    Of each sender a minute has a bounded number one by one; the rest is in summaries.
+    Each sender has a limited number of individual records per minute; the rest is summarized.
     """
 
     UNAUTHENTICATED = "unauthenticated"
-    """Refusals of requests whose sender proved nothing; they are kept apart from all others."""
+    """Refusals of unauthenticated requests, kept separately from all others."""
     REFUSED = "refused"
-    """Refusals of a sender with a valid token: such requests and calls are not charged."""
+    """Uncharged refusals of a sender with a valid token."""
     DONE = "done"
-    """Requests of such a sender that are answered and charged nothing, such as lists."""
+    """Uncharged successful requests of such a sender, such as lists."""
 
 
 class Recorder(Protocol):
-    """Takes the records of all attempts."""
+    """Receives the records of all attempts."""
 
     def record(
         self,
@@ -49,16 +49,18 @@ class Recorder(Protocol):
     ) -> float | None:
         """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
 
-        ``reserved``: a place for this record was reserved. ``bound``: it cost no budget, and may be
-        in a summary only; then the seconds are returned until its sender has records again.
+        ``reserved`` means that a place was reserved. With ``bound`` (a record that cost no budget),
+        the record can be in a summary only; then the result is the seconds until its sender has
+        individual records again.
         """
         ...
 
 
 def caller_fields(caller: Caller) -> dict[str, object]:
-    """Return the fields of a record that say who calls, and from where.
+    """Return the fields of a record that identify the caller and the origin.
 
-    Identifiers are whole: cut ones of two tenants could be one, and records are found by them.
+    Identifiers are complete: truncated ones of two tenants could be equal, and records are searched
+    by them.
     """
     fields: dict[str, object] = {
         "tenant_id": caller.tenant_id,
@@ -80,7 +82,7 @@ def caller_fields(caller: Caller) -> dict[str, object]:
 
 
 def decision_fields(error: ProxyError) -> dict[str, object]:
-    """Return the fields of a record that say which check refused, and by which rule."""
+    """Return the fields of a record with the refusing check and rule."""
     fields: dict[str, object] = {"check": CHECK_OF_CODE[error.code]}
     rule = rule_of(error.code, error.rule)
     if rule is not None:
@@ -89,5 +91,5 @@ def decision_fields(error: ProxyError) -> dict[str, object]:
 
 
 def cut(text: str) -> str:
-    """Shorten a caller's string; encoding the line as ASCII JSON escapes control characters."""
+    """Shorten a caller's string; the ASCII JSON encoding escapes control characters."""
     return text[:QUOTE_CHARS]

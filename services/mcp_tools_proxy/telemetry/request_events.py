@@ -1,6 +1,6 @@
-"""The records of what is no call: refused requests, lists, subscriptions, operations, and changes.
+"""Records of requests other than calls: refusals, lists, subscriptions, operations and changes.
 
-Changes are those of documents and logins: by whom, and as a replica notices them.
+Changes are those of documents and logins, by their authors and as noticed by a replica.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ RIGHT_USED = "operator.right_used"
 
 
 class RequestFacts(NamedTuple):
-    """What is known of a request: its route or MCP method, its trace id, its client's name."""
+    """A request's route or MCP method, its trace id, and its client's name."""
 
     route: str
     trace_id: str
@@ -50,9 +50,9 @@ class RequestTelemetry:
         *,
         bound: Bound = Bound.REFUSED,
     ) -> float | None:
-        """Record a request refused with ``error``; ``sender`` is what is known of its sender.
+        """Record a request refused with ``error``; ``sender`` has the known fields of its sender.
 
-        Returns the seconds until refusals of that sender are recorded one by one again; None if
+        Returns the seconds until refusals of that sender are recorded individually again; None if
         this one is.
         """
         reason, where = error.reason or error.message, {}
@@ -73,18 +73,18 @@ class RequestTelemetry:
         )
 
     def refused_to(self, caller: Caller, error: ProxyError, request: RequestFacts) -> None:
-        """Record a request of a known caller that was refused, and made no call."""
+        """Record a refused request of a known caller that made no call."""
         self.refused(error, request, caller_fields(caller))
 
     def unread(self, event: str, caller: Caller, code: str, what: Mapping[str, object]) -> None:
-        """Record what a caller sent that is no request at all; ``what`` shows nothing of it."""
+        """Record a message that could not be parsed as a request; ``what`` quotes none of it."""
         fields = {"code": code, **what, **caller_fields(caller), "check": CHECK_OF_CODE[code]}
         self._recorder.record("warning", event, None, fields, bound=Bound.REFUSED)
 
     def listed(
         self, caller: Caller, request: RequestFacts, version: RegistryVersion, *, items: int
     ) -> None:
-        """Record a list of components that was answered with ``items``."""
+        """Record a successful list of components; ``items`` is the number of items."""
         self._done("components.listed", caller, request, version, {"items": items})
 
     def subscribed(
@@ -98,7 +98,7 @@ class RequestTelemetry:
     ) -> None:
         """Record a subscription, or its end, by the number of lists and resources.
 
-        The URIs of resources are left out: they may hold arguments.
+        The URIs of resources are omitted, because they can contain arguments.
         """
         what = {"lists": lists, "resources": resources}
         self._done("changes.subscribed", caller, request, version, what)
@@ -106,7 +106,7 @@ class RequestTelemetry:
     def batch(
         self, caller: Caller, request: RequestFacts, *, calls: int, request_bytes: int
     ) -> None:
-        """Record a batch as a whole, before it runs; each of its calls has a record of its own."""
+        """Record a batch as a whole, before it runs; each of its calls has a separate record."""
         fields = {
             **caller_fields(caller),
             **request.as_fields,
@@ -116,7 +116,7 @@ class RequestTelemetry:
         self._recorder.record("info", "batch.received", request.trace_id, fields, bound=Bound.DONE)
 
     def operation(self, event: str, code: str, trace_id: str, fields: Mapping[str, object]) -> None:
-        """Record what an operator did; each change has a record of its own."""
+        """Record an operator's action; each change has a separate record."""
         is_done = code == "OK"
         bound: Bound | None = Bound.DONE if is_done else Bound.REFUSED
         if is_done and event != RIGHT_USED:
@@ -144,13 +144,13 @@ class RequestTelemetry:
 
 
 def _without_callers_names(field: str) -> str:
-    """Return a place in a body, up to ``arguments``: what is below are a caller's own names."""
+    """Return a place in a body, up to ``arguments``, below which names are the caller's."""
     before, found, _ = field.partition("arguments")
     return cut(before + found)
 
 
 def origin_fields(origin: Origin) -> dict[str, object]:
-    """Return the fields of a record for a sender of which no more is known."""
+    """Return the fields of a record for an otherwise unknown sender."""
     return {"entry": origin.entry, "peer": origin.peer}
 
 
@@ -159,11 +159,11 @@ SIGNED_IN = "login.signed_in"
 LOGIN_CHANGED = "login.changed"
 
 MAX_OWNERS = 10_000
-"""Owners whose last login is remembered; the one that was noticed first is forgotten first."""
+"""Remembered owners of logins; the oldest entry is dropped first."""
 
 
 def login_fields(owner: LoginOwner) -> Mapping[str, object]:
-    """Return the fields of a record that say which login it is of."""
+    """Return the fields of a record that identify a login."""
     return without_none(
         {
             "server_id": owner.server_id,
@@ -175,10 +175,10 @@ def login_fields(owner: LoginOwner) -> Mapping[str, object]:
 
 
 class LoginChanges:
-    """Records that there is another login than before, or none any more, whoever did that.
+    """Records new and ended logins, regardless of their author.
 
-    What users and operators do over HTTP has a record of its own, which says who it was; that of
-    the command line is known by its effect only.
+    Changes over HTTP also have a record with the author; changes by the command line are only
+    noticed by their effect.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -186,7 +186,7 @@ class LoginChanges:
         self._noticed: dict[LoginOwner, float | None] = {}
 
     def noticed(self, owner: LoginOwner, signed_in_at: float | None) -> None:
-        """Compare a login, None for none, with what was noticed before; the first is no change."""
+        """Compare a login (None if missing) with the previous state, if one is known."""
         if owner not in self._noticed:
             if len(self._noticed) >= MAX_OWNERS:
                 del self._noticed[next(iter(self._noticed))]
@@ -199,17 +199,17 @@ class LoginChanges:
 
 
 GATHER_S = 1.0
-"""Seconds for which changes are gathered in one record: an import may change thousands."""
+"""Seconds of changes that are combined in one record: an import can change thousands."""
 
 KEYS_RECORDED = 20
-"""Documents that one record names; it counts them all."""
+"""Documents named in one record, which counts all."""
 
 
 class DocumentChanges:
-    """Records changes from ``begin`` on: what is there at the start has not changed.
+    """Records changes after ``begin``; documents that exist at the start are not changes.
 
-    An operator's change over HTTP has a record of its own, which says who made it; that of the
-    command line, or of another program, is known by its effect only.
+    An operator's change over HTTP also has a record with the author; changes by the command line or
+    another program are only noticed by their effect.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -230,7 +230,7 @@ class DocumentChanges:
             self._timer = asyncio.get_running_loop().call_later(GATHER_S, self.flush)
 
     def flush(self) -> None:
-        """Write the record of what was gathered, if anything was."""
+        """Write the record of the collected changes, if any."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

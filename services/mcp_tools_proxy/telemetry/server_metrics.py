@@ -9,8 +9,8 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 class ServerMetrics:
     """Sets and counts the metrics of one server, under its ``server`` label.
 
-    The metrics exist from the start, with 0. After ``close`` the status stays as it is: a session
-    that is being replaced must not overwrite its successor's.
+    The metrics exist from the start, with 0. After ``close``, the status is unchanged: a replaced
+    session must not overwrite its successor's status.
     """
 
     def __init__(self, metrics: Metrics, server_id: str) -> None:
@@ -33,9 +33,9 @@ class ServerMetrics:
             self._metrics.server_stale.labels(self._server_id).set(stale)
 
     def observe_call(self, kind: Kind, code: str, seconds: float) -> None:
-        """Count one request to the server by its outcome code, and record its time."""
+        """Count one request to the server by outcome code, and record its time."""
         calls = self._calls.get((kind, code))
-        if calls is None:  # cached: looking labels up takes as long as counting
+        if calls is None:  # cached: looking up labels takes as long as counting
             calls = self._metrics.server_calls.labels(self._server_id, kind.value, code)
             self._calls[kind, code] = calls
         calls.inc()
@@ -54,21 +54,21 @@ class ServerMetrics:
         self._suspended_calls.inc()
 
     def circuit_changed(self, change: int) -> None:
-        """Count one circuit that opened, 1, or closed, -1."""
+        """Count one opened (1) or closed (-1) circuit."""
         if self._open:
             self._circuits_open.inc(change)
 
     def output_mismatched(self) -> None:
-        """Count one result that did not match the schema of its tool."""
+        """Count one result that did not match its tool's schema."""
         self._output_mismatches.inc()
 
     def set_sessions(self, count: int) -> None:
-        """Set how many sessions of tenants or users are open."""
+        """Set the number of open sessions of tenants or users."""
         if self._open:
             self._metrics.server_sessions.labels(self._server_id).set(count)
 
     def session_ended(self, reason: str) -> None:
-        """Count one session of a tenant or user that ended, by one of a few reasons."""
+        """Count one ended session of a tenant or user, by one of a few reasons."""
         if self._open:
             self._metrics.server_sessions_ended.labels(self._server_id, reason).inc()
 
@@ -78,7 +78,7 @@ class ServerMetrics:
 
 
 def remove_server(metrics: Metrics, server_id: str) -> None:
-    """Remove the metrics of a server that is no longer configured."""
+    """Remove the metrics of a server that was removed from the configuration."""
     for metric in (
         metrics.server_up,
         metrics.server_stale,

@@ -1,9 +1,9 @@
-"""The current span of a call, what it shows, and how other packages start spans below it.
+"""The current span of a call, its attributes, and functions to start child spans.
 
-Who serves a request starts its span by the ``Tracer``. All below find it in the context of their
-task, so that nothing has to be passed on; outside of a recorded request they get ``NO_SPAN``.
-Nothing of OpenTelemetry is imported here: without traces no span object is made. No attribute ever
-holds content: no argument, text, query, secret, or name that nothing declares.
+The handler of a request starts its span with the ``Tracer``. Code below finds the span in the
+context of its task, so it is not passed as an argument; outside of a recorded request, it gets
+``NO_SPAN``. OpenTelemetry is not imported here: without traces, no span object is created.
+Attributes never have content: no argument, text, query, secret, or undeclared name.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ TRACE_ID = "mcp_proxy.trace_id"
 
 
 class Span(Protocol):
-    """A span that ends with its ``with`` block; what leaves the block by error is its error."""
+    """A span that ends with its ``with`` block; an exception from the block is its error."""
 
     def __enter__(self) -> Self:
         """Become the current span."""
@@ -42,11 +42,11 @@ class Span(Protocol):
 
     @property
     def is_recording(self) -> bool:
-        """Whether attributes are of use."""
+        """Whether attributes are recorded."""
         ...
 
     def add_target(self, target: str) -> None:
-        """Add to the name what the request or call turned out to be for."""
+        """Add the target of the request or call to the name."""
         ...
 
     def set(self, attributes: Attributes) -> None:
@@ -54,12 +54,12 @@ class Span(Protocol):
         ...
 
     def fail(self, error_type: str) -> None:
-        """Mark the span as failed; the first type stays."""
+        """Mark the span as failed; the first type is kept."""
         ...
 
 
 class ActiveSpan(Span, Protocol):
-    """The span of a request or of a part of it, recorded or not; other spans start below it."""
+    """The span of a request or of a part of it, recorded or not; the parent of other spans."""
 
     @property
     def trace_id(self) -> str:
@@ -68,16 +68,16 @@ class ActiveSpan(Span, Protocol):
 
     @property
     def w3c_context(self) -> Mapping[str, str]:
-        """``traceparent``, and ``tracestate`` if there is one, for whom is called from here."""
+        """``traceparent``, and ``tracestate`` if set, for outgoing requests."""
         ...
 
     @property
     def request(self) -> "ActiveSpan | None":
-        """The span of the MCP request that this is the one call of."""
+        """The span of the MCP request if this is its only call."""
         ...
 
     def start_child(self, name: str, attributes: Attributes, *, is_client: bool) -> Span:
-        """Start a span below this one, which is recorded."""
+        """Start a recorded span below this one."""
         ...
 
 
@@ -108,12 +108,12 @@ class _NoSpan:
 
 
 NO_SPAN: Span = _NoSpan()
-"""What stands for every span that is not recorded."""
+"""Replaces all unrecorded spans."""
 
 NO_ATTRIBUTES: Attributes = {}
 
 CURRENT: ContextVar[ActiveSpan | None] = ContextVar("current_span", default=None)
-"""None where traces are off, and outside of requests."""
+"""None without traces, and outside of requests."""
 
 
 class Tracer(Protocol):
@@ -121,7 +121,7 @@ class Tracer(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether there are spans at all."""
+        """Whether traces are on."""
         ...
 
     def start_request(
@@ -132,9 +132,9 @@ class Tracer(Protocol):
         *,
         is_mcp: bool = False,
     ) -> Span:
-        """Start the span of a request that came with the W3C context ``received``, if valid.
+        """Start the span of a request with the W3C context ``received``, if valid.
 
-        With ``is_mcp`` it is of one call at most, whose name and error it shows as well.
+        With ``is_mcp``, the request makes at most one call, whose name and error it shows too.
         """
         ...
 
@@ -173,7 +173,7 @@ class NoTracer:
 def child_span(
     name: str, attributes: Attributes = NO_ATTRIBUTES, *, is_client: bool = False
 ) -> Span:
-    """Start a span below the current one; ``is_client`` if it is a request to another program."""
+    """Start a span below the current one; ``is_client`` marks a request to another program."""
     current = CURRENT.get()
     if current is None or not current.is_recording:
         return NO_SPAN
@@ -181,16 +181,16 @@ def child_span(
 
 
 def current_trace_id() -> str | None:
-    """Return the id of the current trace, None where traces are off."""
+    """Return the id of the current trace; None without traces."""
     current = CURRENT.get()
     return None if current is None else current.trace_id
 
 
 def outgoing_context(received: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the W3C context for a request that is sent now.
+    """Return the W3C context for an outgoing request.
 
-    It is the current span's, with the caller's ``baggage``; where traces are off, it is the
-    caller's own, as ``received``.
+    It is the current span's, with the caller's ``baggage``; without traces, it is the caller's own,
+    ``received``.
     """
     current = CURRENT.get()
     if current is None:
@@ -212,18 +212,19 @@ COMPLETE = "completion/complete"
 DEFAULT_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 _CALL_NAMES = {Kind.TOOL: "execute_tool", Kind.PROMPT: "get_prompt", Kind.RESOURCE: "read_resource"}
-"""For a tool what the conventions for GenAI say, which have nothing for the other kinds."""
+"""For tools the GenAI conventions, which define nothing for the other kinds."""
 
 _NAME_KEYS = {
     Kind.TOOL: "gen_ai.tool.name",
     Kind.PROMPT: "gen_ai.prompt.name",
     Kind.RESOURCE: "mcp.resource.uri",
 }
-"""The attribute with the component's name. For a resource that is its key: a template as it is."""
+"""The attribute with the component's name; for a resource its key, so that templates are
+unexpanded."""
 
 
 def call_span(call: Call, name: str | None = None) -> Span:
-    """Start the span of a call, named by its kind unless ``name`` says what it is."""
+    """Start the span of a call, named by its kind or by ``name``."""
     current = CURRENT.get()
     if current is None or not current.is_recording:
         return NO_SPAN
@@ -232,10 +233,10 @@ def call_span(call: Call, name: str | None = None) -> Span:
 
 
 def describe_call(record: CallRecord) -> None:
-    """Describe a finished call on its span, and on that of an MCP request.
+    """Describe a finished call on its span, and on that of its MCP request.
 
-    The caller's own name for a component is left out: it may be anything. So is a document's id,
-    unless the call found the document.
+    The caller's own name for a component is omitted, because it can be any text. So is a document's
+    id, unless the call found the document.
     """
     span = CURRENT.get()
     if span is None or not span.is_recording:
@@ -255,7 +256,7 @@ def describe_call(record: CallRecord) -> None:
 
 
 def server_span(method: str, config: ServerConfig, spec: ComponentSpec, name: str) -> Span:
-    """Start the span of a request to a server, which has the component under ``name``."""
+    """Start the span of a request to a server that has the component under ``name``."""
     current = CURRENT.get()
     if current is None or not current.is_recording:
         return NO_SPAN

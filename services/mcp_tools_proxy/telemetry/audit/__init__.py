@@ -1,6 +1,6 @@
-"""The audit: one record for every attempt, written to the log or to a file of its own.
+"""The audit: one record for each attempt, written to the log or to a separate file.
 
-``AuditTrail`` takes the records of all entries. ``AuditFile`` writes them, with a chain of
-signatures if there is a key; ``verification`` checks such files, and ``record_search`` finds
-records in them. What a record says is decided where it is made, in ``telemetry``.
+``AuditTrail`` receives all records. ``AuditFile`` writes them, with a chain of signatures if a key
+is set; ``verification`` checks such files, and ``record_search`` searches them. The contents of
+records are defined in ``telemetry``.
 """

@@ -1,9 +1,9 @@
 """Writes audit records to a file: one thread, a bounded queue, rotation, and a chain of signatures.
 
-A record that is queued is written within a tenth of a second; ``kill -9`` loses what is queued.
-While the file cannot be written (a full disk) records wait in the queue, and those that find it
-full are lost and counted. With ``required`` calls reserve their place before they are admitted, so
-none of theirs is lost.
+A queued record is written within a tenth of a second; ``kill -9`` loses the queue. While the file
+cannot be written (a full disk), records wait in the queue; records that do not fit are lost and
+counted. With ``required``, calls reserve a place before admission, so that their records are never
+lost.
 """
 
 import fcntl
@@ -38,22 +38,22 @@ from mcp_tools_proxy.telemetry.audit.hash_chain import (
 from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp, to_ascii_json
 
 MAX_QUEUED = 1000
-"""Records that wait to be written, with the places that running calls have reserved."""
+"""Maximum number of queued records and reserved places."""
 
 GATHER_S = 0.05
-"""Seconds that the thread waits for more records after the first, as the log's writer does."""
+"""Seconds that the thread waits for more records after the first, like the log's writer."""
 
 RETRY_S = 1.0
-"""Seconds between two attempts to write to a file that could not be written."""
+"""Seconds between write attempts after a failure."""
 
 HEAD_S = 300.0
 """Seconds between two log lines with the head of the chain."""
 
 CLOSE_S = 5.0
-"""Longest wait, in seconds, for queued records when the program ends."""
+"""Maximum wait, in seconds, for queued records at exit."""
 
 TAIL_BYTES = 4 * 1024 * 1024
-"""How much of a file's end is searched for its last whole record at a start."""
+"""Bytes at a file's end that are searched for its last complete record at start."""
 
 FILE_MODE = 0o600
 
@@ -73,10 +73,10 @@ class AuditFileUnusable(ValueError):
 class AuditFile:
     """Writes records to ``path`` from ``open`` to ``close``.
 
-    Records are lines of JSON (see ``hash_chain``). A file that has ``max_bytes`` or more is
-    renamed, and the newest ``keep_files`` of these are kept: the record of a removal is written
-    first. ``key`` signs the records. ``companion`` is the name of the audit of unauthenticated
-    requests, which the first record of each file names.
+    Records are lines of JSON (see ``hash_chain``). A file of ``max_bytes`` or more is renamed, and
+    the newest ``keep_files`` of these are kept; removals are recorded first. ``key`` signs the
+    records. ``companion`` names the audit file of unauthenticated requests, for the first record of
+    each file.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class AuditFile:
         self._companion = companion
         self.required = required
         self.lost = 0
-        """Records that were lost because the queue was full."""
+        """Records lost because the queue was full."""
         self._key = key
         self._max_bytes = max_bytes
         self._keep_files = keep_files
@@ -114,28 +114,28 @@ class AuditFile:
 
     @property
     def queued(self) -> int:
-        """How many records wait to be written."""
+        """Number of queued records."""
         return len(self._queue)
 
     @property
     def failure(self) -> str | None:
-        """Why the file cannot be written now; None while it can."""
+        """The current write error; None while the file is writable."""
         return self._failure
 
     @property
     def has_place(self) -> bool:
-        """Whether the file can be written, and one more record has a place in the queue."""
+        """Whether the file is writable, and the queue has a free place."""
         return self._failure is None and len(self._queue) + self._reserved < MAX_QUEUED
 
     @property
     def head(self) -> Head:
-        """The newest record that was written."""
+        """The last written record."""
         return self._head
 
     def open(self) -> None:
         """Lock the file, continue its chain, and start the thread. Blocks.
 
-        Does nothing if it is open. Raises AuditFileUnusable.
+        Does nothing if already open. Raises AuditFileUnusable.
         """
         if self._thread is not None:
             return
@@ -159,7 +159,7 @@ class AuditFile:
         self._thread.start()
 
     def reserve(self) -> bool:
-        """Reserve the place of one record; return False if there is none, or no file to write."""
+        """Reserve a place for one record; return False without a free place or a writable file."""
         with self._changed:
             if not self.has_place:
                 return False
@@ -172,9 +172,9 @@ class AuditFile:
             self._reserved -= 1
 
     def put(self, record: Record, *, reserved: bool = False) -> None:
-        """Queue a record, in the place that was reserved for it, if any; never blocks on the disk.
+        """Queue a record, in its reserved place if it has one; never waits for the disk.
 
-        Without a place it is lost, and counted.
+        Without a place, the record is lost and counted.
         """
         with self._changed:
             if reserved:
@@ -187,7 +187,7 @@ class AuditFile:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Write what is queued, log the head, and unlock the file. Waits CLOSE_S at most."""
+        """Write the queue, log the head, and unlock the file. Waits at most CLOSE_S."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -201,7 +201,7 @@ class AuditFile:
             self.lost += unwritten
             log.error("audit.lost", records=unwritten, reason=self._failure or "the program ended")
         self._log_head()
-        if not thread.is_alive():  # one that hangs in a write goes on owning the file
+        if not thread.is_alive():  # a thread that hangs in a write still owns the file
             self._release()
 
     def _run(self) -> None:
@@ -223,7 +223,7 @@ class AuditFile:
                 time.sleep(RETRY_S)
 
     def _write_queued(self) -> None:
-        """Write all that is queued; it stays queued if that fails."""
+        """Write the whole queue; after a failure, records stay queued."""
         with self._changed:
             batch = list(self._queue)
         lost = self.lost - self._lost_recorded
@@ -247,7 +247,7 @@ class AuditFile:
             log.warning("audit.resumed", file=self.path.name)
 
     def _notices(self, lost: int) -> list[Record]:
-        """Return the records of what happened to the audit itself since the last write."""
+        """Return records about the audit's own failures and losses since the last write."""
         notices: list[Record] = []
         if self._failure is not None:
             notices.append(_record("warning", "audit.resumed", {"reason": self._failure}))
@@ -262,12 +262,12 @@ class AuditFile:
         self._failure = reason
 
     def _prepare_file(self) -> None:
-        """Open a new file where this one is full, or was moved away. Raises OSError."""
+        """Open a new file if the current one is full or was moved. Raises OSError."""
         if self._descriptor >= 0 and not _is_same(self._descriptor, self.path):
             log.error("audit.file_replaced", file=self.path.name)
             self._close_file()
         elif self._descriptor >= 0:
-            self._size = os.fstat(self._descriptor).st_size  # it may have been cut off in place
+            self._size = os.fstat(self._descriptor).st_size  # it may have been truncated in place
             if self._size >= self._max_bytes:
                 os.fsync(self._descriptor)
                 self.path.rename(rotated_path(self.path, self._head.seq))
@@ -278,10 +278,10 @@ class AuditFile:
             self._begin_file()
 
     def _begin_file(self) -> None:
-        """Write the first record of a file, and remove files that are too many. Raises OSError.
+        """Write the first record of a file, and remove excess files. Raises OSError.
 
-        The records of removals are on the disk before a file is removed: otherwise a file
-        that rotation removed looks like a file that an attacker took.
+        Removals are recorded on disk first: otherwise a file removed by rotation looks like one
+        removed by an attacker.
         """
         rotated = rotated_files(self.path)
         removed = rotated[: -self._keep_files]
@@ -293,9 +293,9 @@ class AuditFile:
             old.unlink(missing_ok=True)
 
     def _append(self, records: Iterable[Record]) -> None:
-        """Write records at the end of the file. Raises OSError.
+        """Append records to the file. Raises OSError.
 
-        What was written until then is removed, so that no half of a record stays.
+        After an error, the partial write is removed.
         """
         lines, head = bytearray(), self._head
         for record in records:
@@ -313,7 +313,7 @@ class AuditFile:
         self._head = head
 
     def _opening(self, begins: str, *, older_files: int) -> Record:
-        """Return the record of a new file, or of a start that goes on with the file."""
+        """Return the first record of a new file, or of a start that continues a file."""
         payload: dict[str, object] = {
             "begins": begins,
             "file": self.path.name,
@@ -328,7 +328,7 @@ class AuditFile:
         return _record("info", OPENED, payload)
 
     def _oldest_seq(self) -> int:
-        """Return the number of the oldest record of all files, or of the next one if none has any.
+        """Return the number of the oldest kept record, or of the next one if none is kept.
 
         Raises OSError.
         """
@@ -341,7 +341,7 @@ class AuditFile:
     def _log_head(self) -> None:
         seq, mac = self._head
         signature = {"mac": mac} if mac else {}
-        # a head that the level hides would be missing on the day it is needed
+        # info lines can be disabled, but the head is needed for later verification
         write = log.info if log.is_enabled_for(logging.INFO) else log.error
         write("audit.head", file=self.path.name, seq=seq, **signature)
 
@@ -363,7 +363,7 @@ class AuditFile:
         self._size = os.fstat(self._descriptor).st_size
 
     def _continue_chain(self) -> None:
-        """Find the head of the chain, and end a line that a crash left unfinished.
+        """Find the head of the chain, and terminate a line that a crash left incomplete.
 
         Raises OSError, AuditFileUnusable.
         """
@@ -393,9 +393,9 @@ class AuditFile:
 
 
 def last_head(tail: bytes) -> Head:
-    """Return the head of the last whole record in the end of a file.
+    """Return the head of the last complete record at the end of a file.
 
-    Raises AuditFileUnusable if there is none.
+    Raises AuditFileUnusable if the end contains no complete record.
     """
     for line in reversed(tail.split(b"\n")):
         if line and (record := split_line(line)) is not None:
@@ -413,9 +413,9 @@ def _tail_of(path: Path) -> bytes:
 
 
 def _first_seq(path: Path) -> int | None:
-    """Return the number of a file's first record; None if its beginning has none. Raises OSError.
+    """Return the number of a file's first record; None if its start contains no record.
 
-    A line that a crash left unfinished may come before it.
+    A line that a crash left incomplete can come first. Raises OSError.
     """
     descriptor = open_to_read(path)
     try:
@@ -429,7 +429,7 @@ def _first_seq(path: Path) -> int | None:
 def _removal(path: Path) -> Record:
     """Return the record of a file that is about to be removed. Raises OSError.
 
-    A file without a record, which is none of the audit's, is named alone.
+    For a file without audit records, it contains only the name.
     """
     payload: dict[str, object] = {"file": path.name}
     with suppress(AuditFileUnusable):
@@ -439,7 +439,7 @@ def _removal(path: Path) -> Record:
 
 
 def _encoded(record: Record) -> bytes:
-    """Return a record as JSON; one that cannot be encoded is replaced by one that says so."""
+    """Return a record as JSON, or a record of its loss if it cannot be encoded."""
     try:
         return to_ascii_json(record).encode()
     except Exception:  # it must not end the thread that writes all others

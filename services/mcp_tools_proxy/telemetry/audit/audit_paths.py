@@ -1,9 +1,9 @@
-"""The files of one audit: the one that is written, and those that it was rotated into.
+"""The files of one audit: the current file, and the rotated ones.
 
-Beside them is an audit of its own for requests that were refused without a valid token. Only
-regular files are opened, never through a link: a program that can write to the folder could
-otherwise place a link there, and records would be appended to another file of the gateway. A FIFO
-would block the writer, and a device would drop the records.
+Requests refused without a valid token have a separate audit beside it. Only regular files are
+opened, never through a link: a program with write access to the folder could otherwise place a link
+there and redirect records into another file of the gateway. A FIFO would block the writer, and a
+device would drop the records.
 """
 
 import errno
@@ -28,12 +28,12 @@ def unauthenticated_path(path: Path) -> Path:
 
 
 def rotated_path(path: Path, last_seq: int) -> Path:
-    """Return the name for a file that is full; it ends in the number of its last record."""
+    """Return the new name of a full file; it ends in the number of its last record."""
     return path.with_name(f"{path.name}.{last_seq:0{_SEQ_DIGITS}}")
 
 
 def rotated_files(path: Path) -> Sequence[Path]:
-    """Return the files that ``path`` was rotated into, the oldest first. Raises OSError."""
+    """Return the rotated files of ``path``, the oldest first. Raises OSError."""
     found = [
         (int(number[1]), it)
         for it in path.parent.iterdir()
@@ -44,20 +44,21 @@ def rotated_files(path: Path) -> Sequence[Path]:
 
 
 def audit_files(path: Path) -> Sequence[Path]:
-    """Return every file of an audit, the oldest first. Raises OSError."""
+    """Return all files of an audit, the oldest first. Raises OSError."""
     return [*rotated_files(path), *([path] if os.path.lexists(path) else [])]
 
 
 _ATTEMPTS = 10
-"""Each follows a rotation in the milliseconds that the attempt before took."""
+"""Retries after a rotation during the previous attempt, which takes milliseconds."""
 
 
 @contextmanager
 def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
-    """Open every file of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
+    """Open all files of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
 
-    A file that is a link, or no regular file, is not opened. After a rotation meanwhile all are
-    opened again: the file that was removed would be missing, with the new one that says so.
+    Links and special files are never opened. If a rotation happens at the same time, all files are
+    opened again: otherwise the removed file would be missing, without the new file that records its
+    removal.
     """
     with ExitStack() as stack:
         files, newest = _open_files(path, stack)
@@ -72,16 +73,16 @@ def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
 
 
 def _open_files(path: Path, stack: ExitStack) -> tuple[Sequence[BinaryIO], tuple[int, int] | None]:
-    """Open the files of an audit; return them, and the identity of the one that is written.
+    """Open the files of an audit; return them, and the identity of the current one.
 
-    That one is opened first: if it is renamed then, it is among the others.
+    The current file is opened first: if it is then renamed, it is among the others.
     """
     found: dict[tuple[int, int], BinaryIO] = {}
     newest: list[BinaryIO] = []
     with suppress(FileNotFoundError):
         newest.append(stack.enter_context(_opened(path)))
     for old in rotated_files(path):
-        with suppress(FileNotFoundError):  # it was removed for a new one
+        with suppress(FileNotFoundError):  # removed by a rotation
             rotated = stack.enter_context(_opened(old))
             found[_identity_of(rotated)] = rotated
     for opened in newest:
@@ -90,7 +91,7 @@ def _open_files(path: Path, stack: ExitStack) -> tuple[Sequence[BinaryIO], tuple
 
 
 def _identity_at(path: Path) -> tuple[int, int] | None:
-    """Return the identity of the file at a path, None if there is none."""
+    """Return the identity of the file at a path; None if it is missing."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -123,10 +124,10 @@ def open_to_read(path: Path) -> int:
 
 
 def open_to_write(path: Path, flags: int, mode: int) -> int:
-    """Open a file, which is created if it is missing; return its descriptor. Raises OSError.
+    """Open or create a file; return its descriptor. Raises OSError.
 
-    A file with a second hard link is refused: its other name may belong to another file of the
-    gateway.
+    A file with a second hard link is refused, because the other name can belong to another file of
+    the gateway.
     """
     descriptor = _descriptor_of(path, os.O_RDWR | os.O_CREAT | flags, mode)
     if os.fstat(descriptor).st_nlink > 1:

@@ -1,7 +1,7 @@
-"""The one place that audit records go through: to the log, and to the audit file or to memory.
+"""Central path of audit records: to the log, and to the audit file or memory.
 
-Of records that cost their senders no budget the first of a minute have a line each, and the others
-are counted. A reader of the records as they come may be slow.
+Records that cost their sender no budget are limited to the first ones per minute; the others are
+counted in summaries. A slow reader of live records never blocks the trail.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from mcp_tools_proxy.wire.uris import group_of
 RECORDS_ARE_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_AUDIT_REQUIRED")
 
 MAX_RECENT = 1000
-"""Records that are kept in memory where there is no audit file."""
+"""Records kept in memory without an audit file."""
 
 
 MOST_RECORDED = {Bound.UNAUTHENTICATED: 20, Bound.REFUSED: 60, Bound.DONE: 300}
-"""Records that one sender has one by one in a minute, of those that cost no budget."""
+"""Individual records per sender and minute, among those that cost no budget."""
 
 SUMMARY_S = 5.0
-"""Seconds between two summaries: ``kill -9`` loses what was counted since the last ones."""
+"""Seconds between two summaries: ``kill -9`` loses the counts since the last ones."""
 
 _SENDER_FIELDS = (
     *("tenant_id", "user_id", "agent", "token_id", "issuer", "subject", "entry", "peer"),
@@ -40,12 +40,12 @@ _SENDER_FIELDS = (
 
 
 Fields = Mapping[str, object]
-"""What a record says of its sender."""
+"""A record's fields about its sender."""
 
 
 @dataclass(slots=True)
 class RecordSummary:
-    """Records that are not written one by one; ``fields`` are those in which all of them agree."""
+    """Records that are not written individually; ``fields`` are their common fields."""
 
     fields: Fields
     first: str
@@ -56,30 +56,30 @@ class RecordSummary:
 
 
 class LostRecords(NamedTuple):
-    """How many records the reader has lost in this place."""
+    """Number of records that the reader has lost at this position."""
 
     records: int
 
 
 class RecordFeed:
-    """The records that match, in their order; for the event loop that records.
+    """The matching records in order; for use in the recording event loop.
 
-    What finds the queue full is lost, and so is what comes until the reader has taken all of it: so
-    the loss has one place among the records.
+    If the queue is full, records are lost until the reader has emptied it, so that the loss has a
+    single position among the records.
     """
 
     def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
-        """``reader_tenant`` is the tenant of whoever reads, None for an operator of all."""
+        """Create a feed; ``reader_tenant`` is the reader's tenant, None for an operator of all."""
         self.reader_tenant = reader_tenant
         self.lost = 0
-        """All records that were lost."""
+        """Total number of lost records."""
         self._wanted = wanted
         self._waiting: deque[str] = deque()
         self._lost_here = 0
         self._changed = asyncio.Event()
 
     def offer(self, record: Record, line: str) -> None:
-        """Queue a record, of which ``line`` is the JSON, if it matches. Never blocks."""
+        """Queue a record, with its JSON in ``line``, if it matches. Never blocks."""
         if not self._wanted.matches(record):
             return
         if self._lost_here or len(self._waiting) >= MAX_WAITING:
@@ -90,7 +90,7 @@ class RecordFeed:
         self._changed.set()
 
     async def next(self) -> str | LostRecords:
-        """Wait for the next record, as JSON; or for how many were lost."""
+        """Wait for the next record, as JSON, or for a number of lost records."""
         while True:
             if self._waiting:
                 return self._waiting.popleft()
@@ -102,14 +102,14 @@ class RecordFeed:
 
 
 class AuditTrail:
-    """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
+    """Records all attempts in the log, and in ``file`` if set.
 
-    Records that cost their sender no budget are bounded, and beyond that summed up: one valid token
-    rotated the history away by 700 malformed requests a second.
+    Records that cost their sender no budget are limited, and summarized beyond the limit: one valid
+    token rotated the history away with 700 malformed requests a second.
 
-    Without a file the newest MAX_RECENT records of this process are kept in memory. Records of
-    unauthenticated requests have a place of their own, ``unauthenticated_file`` or as many records
-    in memory: a flood without a token rotated ten files away in six minutes.
+    Without a file, the newest MAX_RECENT records of this process are kept in memory. Records of
+    unauthenticated requests are kept separately, in ``unauthenticated_file`` or in memory: a flood
+    without a token rotated ten files away in six minutes.
     """
 
     def __init__(
@@ -124,23 +124,23 @@ class AuditTrail:
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def open(self) -> None:
-        """Open the file, if there is one and it is not open. Blocks. Raises AuditFileUnusable."""
+        """Open the files that are set and not open. Blocks. Raises AuditFileUnusable."""
         for file in self._files:
             file.open()
 
     def close(self) -> None:
-        """Write what is queued for the file, and close it. Blocks."""
+        """Write the queued records, and close the files. Blocks."""
         for file in self._files:
             file.close()
 
     @property
     def lost(self) -> int:
-        """Records that were lost because the queue of their file was full."""
+        """Records lost because the queue of their file was full."""
         return sum(file.lost for file in self._files)
 
     @property
     def failure(self) -> str | None:
-        """Why a file cannot be written now; None while all can."""
+        """The current write error of a file; None while all are writable."""
         return next((it.failure for it in self._files if it.failure is not None), None)
 
     @property
@@ -149,9 +149,9 @@ class AuditTrail:
         return [file for file in files if file is not None]
 
     def reserve(self) -> bool:
-        """Reserve the place of a call's record; return whether its record has a place of its own.
+        """Reserve a place for a call's record; return whether one was reserved.
 
-        Raises AuditUnavailable where records are required and this one could not be kept.
+        Raises AuditUnavailable if records are required and this one could not be kept.
         """
         file = self.file
         if file is None or not file.required:
@@ -176,10 +176,10 @@ class AuditTrail:
         reserved: bool = False,
         bound: Bound | None = None,
     ) -> float | None:
-        """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said.
+        """Record one attempt; ``level`` is a logger's method, ``reserved`` comes from ``reserve``.
 
-        Returns None; of a record that is only counted in a summary the seconds until its sender has
-        records one by one again.
+        Returns None for an individual record. For a record that is only counted in a summary,
+        returns the seconds until its sender has individual records again.
         """
         if bound is not None:
             wait_s = self._count(bound, event, payload)
@@ -192,7 +192,7 @@ class AuditTrail:
         return None
 
     def sum_up(self) -> None:
-        """Record the summaries of what was counted since the last ones."""
+        """Record the summaries since the last ones."""
         self._summary_timer = None
         for bound, counts in self._counts.items():
             is_apart = bound is Bound.UNAUTHENTICATED
@@ -200,9 +200,9 @@ class AuditTrail:
                 self._write(*_summary(bound, summary), is_apart=is_apart)
 
     def _count(self, bound: Bound, event: str, payload: Fields) -> float | None:
-        """Count a record; return None if it is recorded by itself, otherwise the seconds to wait.
+        """Count a record; return None to write it individually, otherwise the seconds to wait.
 
-        Where callers need no token their records are not bounded: nothing tells them apart.
+        Without authentication, records are not limited, because senders cannot be distinguished.
         """
         is_apart = bound is Bound.UNAUTHENTICATED
         fields = {name: payload[name] for name in _SENDER_FIELDS if name in payload}
@@ -245,18 +245,18 @@ class AuditTrail:
 
     @property
     def followers(self) -> int:
-        """How many feeds get records now."""
+        """Number of active feeds."""
         return len(self._feeds)
 
     def followers_of(self, tenant_id: str) -> int:
-        """Return how many of them operators of one tenant read."""
+        """Return the number of feeds with readers of one tenant."""
         return sum(feed.reader_tenant == tenant_id for feed in self._feeds)
 
     @contextmanager
     def following(self, feed: RecordFeed) -> Iterator[None]:
         """Offer each record to ``feed`` inside the block, before it has a number or a signature.
 
-        The file's own records, of what happened to it, are not offered.
+        The file's own records about itself are not offered.
         """
         self._feeds.append(feed)
         try:
@@ -270,14 +270,14 @@ class AuditTrail:
 
 
 class _RecentRecords:
-    """The newest records of one kind, as JSON: dicts would occupy the collector."""
+    """The newest records of one kind, as JSON: dicts would burden the garbage collector."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MAX_RECENT)
         self._added = 0
 
     def add(self, line: str) -> None:
-        """Add a record; the oldest one may go for it."""
+        """Add a record; the oldest one is dropped if necessary."""
         self._added += 1
         self._lines.append(line)
 
@@ -289,7 +289,7 @@ class _RecentRecords:
 
 
 def _summary(bound: Bound, summary: RecordSummary) -> tuple[str, str, None, Fields]:
-    """Return level, event, trace id and payload of the record of a summary."""
+    """Return level, event, trace id and payload of a summary's record."""
     fields = {
         "requests": summary.requests,
         "first": summary.first,
@@ -315,20 +315,20 @@ def _unavailable(file: AuditFile) -> AuditUnavailable:
 
 
 MAX_WAITING = 256
-"""Records that wait for a reader; those that come then are lost to it."""
+"""Maximum number of records that wait for a reader; further ones are lost."""
 
 
 WINDOW_S = 60.0
 
 MAX_SENDERS = 10_000
-"""Senders that are counted in a window: a gateway on the internet sees any number of addresses.
-Records of further ones are counted together."""
+"""Maximum number of senders counted individually in a window, because a gateway on the internet
+sees any number of addresses. Further senders are counted together."""
 
 MAX_SUMMARIES = 100
-"""Senders that have a summary of their own, those with the most records."""
+"""Maximum number of senders with individual summaries, those with the most records."""
 
 TENANT_SENDERS = 5
-"""All senders of a tenant have as many records one by one as this many senders: a tenant may have a
+"""Limit of individual records per tenant, in multiples of one sender's: a tenant can have a
 thousand tokens."""
 
 
@@ -339,10 +339,10 @@ class _Sender:
 
 
 class RecordCounts:
-    """The records of the present window, in bounded memory; ``clock`` is monotonic, in seconds.
+    """The records of the current window, in bounded memory; ``clock`` is monotonic, in seconds.
 
-    ``most_recorded`` of one sender are recorded one by one, and of all senders of a tenant
-    TENANT_SENDERS times as many.
+    ``most_recorded`` is the number of individual records of one sender; all senders of a tenant
+    have TENANT_SENDERS times as many.
     """
 
     def __init__(self, most_recorded: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -357,9 +357,9 @@ class RecordCounts:
         return len(self._senders)
 
     def add(self, sender: str, fields: Fields, kind: str, timestamp: str) -> float | None:
-        """Count one record; return None if it is recorded by itself.
+        """Count one record; return None if it is recorded individually.
 
-        Otherwise return the seconds until records of its sender are recorded one by one again.
+        Otherwise return the seconds until its sender has individual records again.
         """
         now = self._clock()
         if now >= self._ends_at:
@@ -378,7 +378,7 @@ class RecordCounts:
         return self._ends_at - now
 
     def take_summaries(self) -> Sequence[RecordSummary]:
-        """Return the summaries of what was counted since they were taken last."""
+        """Return the summaries since the last call."""
         rest = [it.rest for it in self._senders.values() if it.rest is not None]
         rest.sort(key=lambda it: it.requests, reverse=True)
         others = self._others
@@ -390,14 +390,14 @@ class RecordCounts:
         return [*rest[:MAX_SUMMARIES], *([] if others is None else [others])]
 
     def _has_place(self, tenant: object) -> bool:
-        """Use a place of a tenant; return whether there was one."""
+        """Use one of a tenant's places; return whether one was free."""
         if tenant is None:
             return True
         self._tenants[tenant] += 1
         return self._tenants[tenant] <= TENANT_SENDERS * self._most_recorded
 
     def _begin_window(self, now: float) -> None:
-        """Count from zero; senders whose summary was not taken yet stay until it is."""
+        """Reset the counts; senders with a pending summary stay until it is taken."""
         self._senders = {
             name: _Sender(rest=it.rest) for name, it in self._senders.items() if it.rest is not None
         }

@@ -1,8 +1,7 @@
-"""The chain of signatures in an audit file: each covers its record and the signature before. Pure.
+"""The chain of signatures in an audit file: each covers its record and the previous signature.
 
-A record is one line of JSON in ASCII that ends in ``,"seq":12}``, or with a signature in
-``,"seq":12,"mac":"…"}``. ``seq`` counts the records of a file and of those it was rotated into,
-over restarts.
+Pure. A record is one line of ASCII JSON that ends in ``,"seq":12}``, or with a signature in
+``,"seq":12,"mac":"…"}``. ``seq`` counts records across rotated files and restarts.
 """
 
 import hmac
@@ -13,16 +12,16 @@ OPENED = "audit.opened"
 """The event of the first record of each file, and of each start of the writer.
 
 Its payload has ``begins`` (NEW_FILE or CONTINUED), the name of the ``file``, the ``host``, the
-number of ``older_files``, ``kept_from``: the number of the oldest record of all files, and with a
-key ``previous``: the signature of the record before, by which a file can be checked without the one
-before it. ``unauthenticated_file`` names the audit beside it, if there is one.
+number of ``older_files``, and ``kept_from``, the number of the oldest kept record. With a key it
+has ``previous``, the signature of the previous record, so that a file can be checked without its
+predecessor. ``unauthenticated_file`` names the separate audit, if set.
 """
 
 REMOVED = "audit.file_removed"
-"""The event of the record of a file that was removed to make space, which is written before.
+"""The event for a file that rotation is about to remove.
 
-Its payload has the name of the ``file``, ``first_seq``, ``last_seq``, and ``last_mac``: numbers of
-its first and last record, and the signature of the last one, empty without a key.
+Its payload has the name of the ``file``, the numbers ``first_seq`` and ``last_seq`` of its first
+and last record, and ``last_mac``, the last signature (empty without a key).
 """
 
 NEW_FILE = "file"
@@ -34,7 +33,7 @@ _END_BYTES = 120
 
 
 class Head(NamedTuple):
-    """The newest record of a chain: its number, and its signature, empty without a key."""
+    """The last record of a chain: its number, and its signature (empty without a key)."""
 
     seq: int
     mac: str
@@ -44,7 +43,7 @@ class Head(NamedTuple):
 
 
 NO_HEAD = Head(0, "")
-"""What comes before the first record."""
+"""The head before the first record."""
 
 
 def finish_record(body: bytes, head: Head, key: bytes | None) -> tuple[bytes, Head]:
@@ -61,12 +60,12 @@ def finish_record(body: bytes, head: Head, key: bytes | None) -> tuple[bytes, He
 
 
 def sign(key: bytes, previous: str, numbered: bytes) -> str:
-    """Return the HMAC-SHA-256, in hex, of a record and of the signature before it."""
+    """Return the HMAC-SHA-256, in hex, of a record and the previous signature."""
     return hmac.digest(key, previous.encode() + b"\n" + numbered, "sha256").hex()
 
 
 class SignedLine(NamedTuple):
-    """The parts of a record's line: the record without its signature, its number, its signature."""
+    """A record's line: the record without its signature, its number, its signature."""
 
     numbered: bytes
     seq: int
@@ -79,7 +78,7 @@ class SignedLine(NamedTuple):
 
 
 def split_line(line: bytes) -> SignedLine | None:
-    """Return the parts of a line without its line end; None if it is no whole record."""
+    """Return the parts of a line without its line end; None unless it is a complete record."""
     tail = line[-_END_BYTES:]
     start = tail.rfind(b',"seq":')
     end = None if start < 0 else _END.fullmatch(tail, start)

@@ -1,4 +1,4 @@
-"""Finds records: in the files of an audit or in memory, the newest first, page by page."""
+"""Searches records in audit files or in memory, newest first, page by page."""
 
 import os
 import re
@@ -14,26 +14,26 @@ from mcp_tools_proxy.telemetry.audit.audit_paths import opened_files
 from mcp_tools_proxy.telemetry.audit.hash_chain import split_line
 
 MAX_SCANNED_BYTES = 64 * 1024 * 1024
-"""How much of the files one search reads; its page says where the next one goes on."""
+"""Maximum bytes read by one search; its page states the continuation."""
 
 BLOCK_BYTES = 1024 * 1024
-"""How much is read of a file at a time."""
+"""Bytes read from a file at a time."""
 
 _NO_RECORD = 10**18
-"""More than any record's number."""
+"""Greater than any record's number."""
 
 Record = Mapping[str, object]
 
 NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
-"""The keys of a payload that hold what ``tool`` of a filter names."""
+"""Payload keys that the filter's ``tool`` matches."""
 
 SERVER_KEYS = ("targetServerId", "server_id")
-"""The same for ``server``: the first of calls, the second of logins."""
+"""Payload keys that ``server`` matches: the first in calls, the second in logins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """What records have to have; None is anything. ``since`` and ``until`` are times of records."""
+    """Conditions for records; None matches anything. ``since`` and ``until`` are record times."""
 
     tenant_id: str | None = None
     user_id: str | None = None
@@ -49,7 +49,7 @@ class RecordFilter:
     until: str | None = None
 
     def matches(self, record: Record) -> bool:
-        """Return whether a record has all of it, but for its time."""
+        """Return whether a record meets all conditions except its time."""
         payload = record.get("payload")
         if not isinstance(payload, Mapping):
             return False
@@ -71,7 +71,7 @@ class RecordFilter:
         )
 
     def texts(self) -> Iterator[bytes]:
-        """Yield what the line of each matching record holds: most lines need no parsing."""
+        """Yield texts that each matching record's line contains: most lines need no parsing."""
         for it in fields(self):
             text = getattr(self, it.name)
             if it.name not in ("since", "until") and text is not None and _PLAIN.fullmatch(text):
@@ -79,20 +79,20 @@ class RecordFilter:
 
 
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
-"""Text that JSON writes as it is."""
+"""Text that JSON writes unescaped."""
 
 _PAYLOAD_KEYS = ("tenant_id", "user_id", "agent", "doc_id", "code", "token_id")
 
 
 def _sums_up(payload: Record, code: str) -> bool:
-    """Return whether a record is a summary of requests of which some ended with ``code``."""
+    """Return whether a record is a summary that includes requests with ``code``."""
     codes = payload.get("codes")
     return isinstance(codes, Mapping) and code in codes
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Records, the newest first; the next page begins below the number ``next_cursor``."""
+    """Records, newest first; the next page begins below the number ``next_cursor``."""
 
     records: list[Record]
     next_cursor: int | None = None
@@ -101,7 +101,7 @@ class RecordPage:
 def search_memory(
     recent: Iterable[Record], wanted: RecordFilter, *, cursor: int | None, limit: int
 ) -> RecordPage:
-    """Return a page of the records in memory, which are given the oldest first."""
+    """Return a page of the records in memory, which are passed oldest first."""
     found: list[Record] = []
     for record in reversed(list(recent)):
         if cursor is not None and seq_of(record) >= cursor:
@@ -125,7 +125,7 @@ def search_files(
 ) -> RecordPage:
     """Return a page of the records in the files of the audit at ``path``. Blocks.
 
-    Reads ``max_bytes`` at most: a page may be short, or empty, and still have a ``next_cursor``.
+    Reads at most ``max_bytes``: a page can be short or empty and still have a ``next_cursor``.
     Raises OSError.
     """
     found: list[Record] = []
@@ -150,7 +150,7 @@ def search_files(
 
 
 def _lines_backwards(path: Path, cursor: int | None) -> Iterator[bytes]:
-    """Yield the lines of all files from the newest back, from below the record ``cursor`` on."""
+    """Yield the lines of all files backwards, starting below the record ``cursor``."""
     with suppress(FileNotFoundError), opened_files(path) as files:
         for file in reversed(files):
             descriptor = file.fileno()
@@ -162,7 +162,7 @@ def _lines_backwards(path: Path, cursor: int | None) -> Iterator[bytes]:
 def _lines_before(descriptor: int, end: int) -> Iterator[bytes]:
     """Yield the lines of a file that end at ``end`` or before, the last first.
 
-    Not by mmap: a file that is cut off meanwhile would end the process by a signal.
+    Does not use mmap, because truncation of a mapped file would kill the process by a signal.
     """
     rest = b""
     while end > 0:
@@ -175,7 +175,7 @@ def _lines_before(descriptor: int, end: int) -> Iterator[bytes]:
 
 
 def _offset_of(descriptor: int, size: int, seq: int) -> int:
-    """Return where the first record begins that has this number or a higher one."""
+    """Return the offset of the first record with this number or a higher one."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -188,7 +188,7 @@ def _offset_of(descriptor: int, size: int, seq: int) -> int:
 
 
 def _record_at(descriptor: int, offset: int, size: int) -> tuple[int, int]:
-    """Return where the first record begins at this byte or behind it, and its number."""
+    """Return the offset of the first record that begins at or after this byte, and its number."""
     data = b""
     begin = max(0, offset - 1)
     while begin + len(data) < size:
@@ -209,7 +209,7 @@ def _record_at(descriptor: int, offset: int, size: int) -> tuple[int, int]:
 
 
 def parse_record(line: bytes | str) -> Record | None:
-    """Return the record of a line; None for one that holds none, e.g. one torn by a crash."""
+    """Return the record of a line; None for another line, e.g. one torn by a crash."""
     try:
         record = from_json(line)
     except ValueError:
@@ -224,12 +224,12 @@ def seq_of(record: Record) -> int:
 
 
 def as_timestamp(time: datetime) -> str:
-    """Return a time as records have it: UTC, with microseconds. Raises OverflowError."""
+    """Return a time in the format of records: UTC, with microseconds. Raises OverflowError."""
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def _time_of(line: bytes) -> str:
-    """Return the time of a record, its first field: times in one form sort as text."""
+    """Return the time of a record, its first field; the format sorts as text."""
     return line[14:41].decode("ascii", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Checks audit files: no record changed, lost, moved or put in, and no tail cut off."""
+"""Checks audit files for changed, lost, moved or inserted records, and for a truncated tail."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ from mcp_tools_proxy.telemetry.audit.hash_chain import (
 )
 
 MAX_PROBLEMS = 100
-"""How many problems are listed one by one."""
+"""Problems that are listed individually."""
 
 _BEGIN = b'{"timestamp":"'
 
 
 @dataclass(slots=True)
 class Verification:
-    """What a check of the files of one audit found; ``problems`` and ``notes`` name the place."""
+    """The result of checking one audit's files; ``problems`` and ``notes`` name the place."""
 
     records: int = 0
     signed: int = 0
@@ -35,24 +35,24 @@ class Verification:
     head: Head = NO_HEAD
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What is no problem: lines that a crash tore, older files that were rotated away."""
+    """Harmless findings: lines torn by a crash, older files removed by rotation."""
     unauthenticated_file: str | None = None
-    """The name of the audit of unauthenticated requests, as the newest file names it."""
+    """The audit of unauthenticated requests, as named by the newest file."""
 
     @property
     def good(self) -> bool:
-        """Whether nothing was changed, lost, moved or cut off, as far as the files show."""
+        """Whether the files show no change, loss, move or truncation."""
         return not self.problems
 
 
 def verify(
     path: Path, key: bytes | None, heads: Sequence[Head] = (), *, unsigned_until: int = 0
 ) -> Verification:
-    """Check the files of the audit at ``path``, and that each of ``heads`` is in them. Blocks.
+    """Check the files of the audit at ``path``, and that they contain each of ``heads``. Blocks.
 
-    ``heads`` come from the normal log. Without ``key`` only the numbers can be checked. With it
-    each record has to be signed, but for those up to ``unsigned_until``, from before there was a
-    key. Raises OSError; FileNotFoundError if there is no file.
+    ``heads`` come from the normal log. Without ``key``, only the numbers can be checked. With it,
+    all records must be signed, except those up to ``unsigned_until``, from before the key was set.
+    Raises OSError; FileNotFoundError if no file exists.
     """
     verifier = _Verifier(key, heads, unsigned_until)
     with opened_files(path) as files:
@@ -72,14 +72,14 @@ class _Verifier:
         self._heads = set(heads)
         self._unsigned_until = unsigned_until
         self._unreadable: list[tuple[str, bytes]] = []
-        """The lines since the last record that are none, with their places."""
+        """Invalid lines since the last record, with their places."""
         self._bad_signatures = 0
         self._files = 0
         self._older_files = 0
-        """Rotated files that there were when the newest file was begun."""
+        """Number of rotated files when the newest file was begun."""
         self._kept = _KeptFiles()
         self._previous = ""
-        """The signature of the record before the oldest file, as that file says."""
+        """The signature of the record before the oldest file, according to that file."""
 
     def begin_file(self) -> None:
         """Begin the next file, the oldest first."""
@@ -104,7 +104,7 @@ class _Verifier:
         self._compare_head(place, record.head)
 
     def _add_opening(self, place: str, record: SignedLine, opening: Mapping[str, object]) -> None:
-        """Note what the first record of a file or of a start says of other files."""
+        """Store the statements of an opening record about other files."""
         if opening.get("begins") == NEW_FILE:
             older = opening.get("older_files")
             self._older_files = older if isinstance(older, int) else 0
@@ -115,7 +115,7 @@ class _Verifier:
             self._report(f"{place}: {problem}")
 
     def finish(self) -> Verification:
-        """Check what only the end shows, and return what was found."""
+        """Run the final checks, and return the result."""
         found = self.found
         if found.first_seq > 1:
             verdict, is_good = self._kept.missing_before(found.first_seq, self._previous)
@@ -144,7 +144,7 @@ class _Verifier:
         return found
 
     def _judge_unreadable(self, *, is_followed_by_start: bool) -> None:
-        """Report the lines that are no records: a crash leaves one, before the next start."""
+        """Report invalid lines, except one before a start, which a crash leaves."""
         for place, line in self._unreadable:
             begins_a_record = line.startswith(_BEGIN) or _BEGIN.startswith(line.rstrip(b"\n"))
             if is_followed_by_start and len(self._unreadable) == 1 and begins_a_record:
@@ -158,7 +158,7 @@ class _Verifier:
     def _is_next(
         self, place: str, record: SignedLine, opening: Mapping[str, object] | None
     ) -> bool:
-        """Return whether a record has the number that comes next; report it if not."""
+        """Return whether a record has the next number; report it otherwise."""
         found, before = self.found, self.found.head
         if not found.records:
             found.first_seq = record.seq
@@ -211,27 +211,27 @@ class _Verifier:
 
 
 class _KeptFiles:
-    """Follows which files were removed by rotation, from record to record.
+    """Tracks from record to record which files rotation removed.
 
-    A gateway of an older version recorded no removals: until the first record that says which files
-    there are, what is missing cannot be judged.
+    Older versions did not record removals: missing files can be judged only after the first record
+    that lists the existing ones.
     """
 
     def __init__(self) -> None:
         self._from: int | None = None
-        """The number of the oldest record that should be kept; None while unknown."""
+        """The number of the oldest record that should be kept; None if unknown."""
         self._removals: dict[int, tuple[Mapping[str, object], str]] = {}
         """Records of removals and their times, by the number of the file's last record."""
 
     def add_removal(self, removal: Mapping[str, object], time: str) -> None:
-        """Follow the removal of a file."""
+        """Record the removal of a file."""
         last = removal.get("last_seq")
         if isinstance(last, int):
             self._removals[last] = (removal, time)
             self._from = max(self._from or 0, last + 1)
 
     def add_opening(self, seq: int, opening: Mapping[str, object]) -> str | None:
-        """Follow the record ``seq`` of a new file or a start; return the problem that it shows."""
+        """Process the opening record ``seq``; return the problem that it shows, if any."""
         kept_from = opening.get("kept_from")
         if not isinstance(kept_from, int):
             return None
@@ -243,9 +243,9 @@ class _KeptFiles:
         return None
 
     def missing_before(self, first_seq: int, previous: str) -> tuple[str, bool]:
-        """Judge that the records before ``first_seq`` are missing.
+        """Judge missing records before ``first_seq``.
 
-        Return the text, and whether they were rotated away. ``previous`` is the signature of the
+        Return the text, and whether rotation removed them. ``previous`` is the signature of the
         last missing record.
         """
         if first_seq - 1 in self._removals:
@@ -276,7 +276,7 @@ def _time_of(line: bytes) -> str:
 
 
 def _payload_of(record: SignedLine, event: str) -> Mapping[str, object] | None:
-    """Return the payload of a record of an event; None for another one."""
+    """Return the payload of a record of an event; None for another event."""
     if event.encode() not in record.numbered:
         return None
     try:
