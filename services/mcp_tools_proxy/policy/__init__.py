@@ -1,4 +1,4 @@
-"""The rules: pure functions over the domain.
+"""The rules: pure functions over the domain, without I/O, clock or state.
 
-A result follows from the arguments alone: no I/O, no clock, no state.
+Results depend only on the arguments.
 """

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.caller import Kind
 ALIAS_CHARS = 64
 SERVER_CHARS = 24
 TOOL_CHARS = 30
-"""Characters kept of either name in an alias that ends in a hash of 8; together at most 64."""
+"""Characters kept of server and tool in an alias that ends in a hash of 8; together at most 64."""
 HASH_CHARS = 8
 _FIXED_CHARS = HASH_CHARS + 2
 
@@ -24,18 +24,17 @@ _REFUSED = re.compile(r"[^a-zA-Z0-9-]+")
 
 
 def qualified_name(server_id: str, tool: str) -> str:
-    """Return ``server_id:tool``; unique for the pair, because server ids hold no colon."""
+    """Return ``server_id:tool``; unique for the pair, because server ids contain no colon."""
     return f"{server_id}:{tool}"
 
 
 def alias_of(server_id: str, tool: str, max_chars: int = ALIAS_CHARS) -> str:
     """Return the pair's alias, which matches ``^[a-zA-Z0-9_-]{1,64}$`` (contract §6).
 
-    ``max_chars`` is for clients that add prefixes of their own.
-
-    ``server__tool`` when only the colon had to change, else a readable cut and a hash of the pair.
-    The first form always holds ``__`` and splits at the first one into its pair; the second form
-    never holds it. So two pairs share an alias only if their hashes collide.
+    The alias is ``server__tool`` if only the colon has to change, otherwise a readable, shortened
+    form with a hash of the pair. The first form always contains ``__`` and splits at the first one
+    into its pair; the second form never contains it. So two pairs share an alias only if their
+    hashes collide. ``max_chars`` is for clients that add their own prefix.
     """
     if has_plain_alias(server_id, tool, max_chars):
         return f"{server_id}__{tool}"
@@ -46,7 +45,7 @@ def alias_of(server_id: str, tool: str, max_chars: int = ALIAS_CHARS) -> str:
 
 
 def hash_in(name: str) -> str | None:
-    """Return the hash at the end of a name that may be a shortened alias; None for others."""
+    """Return the hash at the end of a possible shortened alias; None for other names."""
     return name[-HASH_CHARS:] if name[-HASH_CHARS - 1 : -HASH_CHARS] == "_" else None
 
 
@@ -62,7 +61,7 @@ def _readable(name: str, max_chars: int) -> str:
 
 
 def pair_hash(server_id: str, tool: str) -> str:
-    """Hash the pair; the length in front keeps ("a", "bc") and ("ab", "c") apart."""
+    """Hash the pair; the length prefix distinguishes ("a", "bc") from ("ab", "c")."""
     pair = f"{len(server_id)}:{server_id}{tool}"
     return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:HASH_CHARS]
 
@@ -73,13 +72,13 @@ def impersonates_server(
     """Return whether a bare name could be mistaken for another server's qualified name (A-19).
 
     Otherwise a rogue server could receive another's calls while that one is down. ``servers`` are
-    the ids of all servers. A tool's name with a colon always counts (contract §6). Prompts' names
-    and URIs may hold colons, so they count only with another server's id in front; a URI only if
-    another URI follows, because a scheme may equal a server's id.
+    the ids of all servers. A tool's name with a colon always counts (contract §6). Prompt names and
+    URIs can contain colons, so they count only with another server's id as prefix; a URI only if
+    another URI follows, because a scheme can equal a server's id.
     """
     if kind is Kind.TOOL:
         first, separator, _ = name.partition("__")
-        named = {first, first.removeprefix("_")}  # with "_" before it: the name for Gemini
+        named = {first, first.removeprefix("_")}  # "_" precedes it in the name for Gemini
         return ":" in name or (bool(separator) and any(it in servers for it in named))
     first, separator, rest = name.partition(":")
     if not separator or first == server_id or first not in servers:

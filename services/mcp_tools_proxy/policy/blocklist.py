@@ -1,4 +1,4 @@
-"""The blocklist: keywords that no argument of a call may hold (T-06)."""
+"""The blocklist: forbidden keywords in the arguments of calls (T-06)."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,17 +14,17 @@ IDENTIFIER_ARGUMENTS = frozenset(
 """Arguments that are identifiers (contract §1); they are not searched."""
 
 LONG_CHARS = 20_000
-"""Longer arguments are searched in a thread. NFKC can expand one character to 18."""
+"""Cost above which arguments are searched in a thread. NFKC can expand one character to 18."""
 
 PART_CHARS = 100_000
-"""What is searched at once: 1 MiB that NFKC expands to 6 million characters took 0.3 s, in which no
-other thread ran."""
+"""Characters per search: 1 MiB that NFKC expanded to 6 million characters took 0.3 s, during
+which no other thread ran."""
 
 OTHER_SCRIPT_CHARS = 5
-"""Cost of a character of a text that is not ASCII only."""
+"""Cost of a character of a non-ASCII text."""
 
 VALUE_CHARS = 10
-"""Cost of one value, however short, in characters of text."""
+"""Cost of one value of any length, in characters of text."""
 
 _GAP = "\0"
 """Replaces hidden characters. It is not a word character, so it also ends a word."""
@@ -38,7 +38,7 @@ Path = tuple[str | int, ...]
 
 
 class Blocked(NamedTuple):
-    """The first keyword found; ``path`` is where."""
+    """The first keyword found, and the path of its text."""
 
     path: Path
     keyword: str
@@ -47,11 +47,11 @@ class Blocked(NamedTuple):
 class Blocklist:
     """Finds keywords as whole words, after NFKC and case folding; off without keywords.
 
-    Hidden characters in a word, and around it, do not matter. In a word that mixes scripts, letters
-    that look alike are equal; a word of one script matches only itself.
+    Hidden characters in and around a word are ignored. In a word of mixed scripts, lookalike
+    letters are equal; a word of one script matches only itself.
 
-    The keywords share their beginnings in one pattern: 1,000 of them, tried one by one at each
-    word, took 0.5 s for 60 kB.
+    The keywords are compiled to one pattern with shared prefixes: 1,000 of them, tried one by one
+    at each word, took 0.5 s for 60 kB.
     """
 
     def __init__(self, keywords: Iterable[str]) -> None:
@@ -59,13 +59,13 @@ class Blocklist:
         tree = _tree_of(sorted(words, key=len, reverse=True))
         self._words = tuple(_words_of(tree))
         """In the order of their groups in the patterns."""
-        self._most_chars = 2 * max(map(len, self._words), default=0)  # with a gap in each place
+        self._most_chars = 2 * max(map(len, self._words), default=0)  # with a gap at each position
         self._pattern = _pattern_of(tree, re.escape)
         self._lookalikes = _pattern_of(tree, _class_of)
         self.is_on = bool(words)
 
     def is_long(self, arguments: Mapping[str, object], filled_in: Collection[Path] = ()) -> bool:
-        """Return whether searching ``arguments`` may take more than a few milliseconds."""
+        """Return whether a search in ``arguments`` can take more than a few milliseconds."""
         if not self.is_on:
             return False
         chars = 0
@@ -80,8 +80,8 @@ class Blocklist:
     ) -> Blocked | None:
         """Return the first keyword found in any string of ``arguments``, at any depth.
 
-        What stands at a path of ``filled_in`` is not searched: it is an operator's, or an
-        identifier, and its keyword would be in the log.
+        Values at the paths ``filled_in`` are not searched: they are an operator's or identifiers,
+        and a keyword from them would appear in the log.
         """
         if not self.is_on:
             return None
@@ -100,9 +100,9 @@ class Blocklist:
         return next((it for found in lookalikes if (it := self._lookalike_of(found))), None)
 
     def _matches(self, pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-        """Yield the matches in a text, part by part: no other thread runs during a search.
+        """Yield the matches in a text, part by part, because a search blocks all other threads.
 
-        A part goes on beyond its end for the longest word, so that none is cut.
+        Each part overlaps the next by the longest word, so that words are not split.
         """
         begin = 0
         while begin < len(text):
@@ -137,16 +137,16 @@ def _fold(text: str) -> str:
 
 
 def _with_gaps(text: str) -> str:
-    """Return ``text`` with a gap in place of hidden characters, which may be in or between words.
+    """Return ``text`` with gaps in place of hidden characters, in or between words.
 
-    A letter and the mark that combines with it make one character, with hidden ones between, too.
+    A letter and its combining mark stay one character, even with hidden characters between them.
     """
     text = HIDDEN_IN_WORDS.sub(_GAP, text)
     return _GAP_BEFORE.sub(lambda it: it[0].lstrip(_GAP) if combining(it[1]) else it[0], text)
 
 
 class _Tree(dict[str, "_Tree"]):
-    """The keywords that begin alike, by their next letter."""
+    """The keywords with a common prefix, by their next letter."""
 
     word: str | None = None
     """The keyword that ends here."""
@@ -182,7 +182,7 @@ def _pattern_of(tree: _Tree, letter: Callable[[str], str]) -> re.Pattern[str]:
 
 
 def _choice_of(tree: _Tree, letter: Callable[[str], str]) -> str:
-    """Return the pattern of one of the beginnings of a tree, each with all that follows it."""
+    """Return the pattern of a tree: one alternative for each next letter."""
     choices = [letter(first) + _rest_of(rest, letter) for first, rest in tree.items()]
     return choices[0] if len(choices) == 1 else f"(?:{'|'.join(choices)})"
 
@@ -192,7 +192,7 @@ def _rest_of(tree: _Tree, letter: Callable[[str], str]) -> str:
     while len(tree) == 1 and tree.word is None:
         ((next_letter, tree),) = tree.items()
         begin += f"{_GAP}?{letter(next_letter)}"
-    end = r"()(?!\w)"  # the empty group names the word
+    end = r"()(?!\w)"  # the empty group identifies the word
     if not tree:
         return begin + end
     rest = f"{_GAP}?{_choice_of(tree, letter)}"
@@ -204,7 +204,7 @@ def _class_of(letter: str) -> str:
 
 
 def _strings(value: object, path: Path, left_out: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the path and text of every value; the text of anything but a string is empty."""
+    """Yield path and text of all values; the text of a value other than a string is empty."""
     if path in left_out:
         return
     yield path, value if isinstance(value, str) else ""
@@ -217,10 +217,10 @@ def _strings(value: object, path: Path, left_out: Collection[Path]) -> Iterator[
 
 
 def declared_path(path: Path, schema: Mapping[str, object]) -> str:
-    """Return ``path`` as far as a tool's input schema declares it: ``filter.names[2]``.
+    """Return the part of ``path`` that a tool's input schema declares: ``filter.names[2]``.
 
-    Keys that the schema does not declare are the caller's data, which must not be logged. The
-    result is empty when the schema does not declare the first key.
+    Undeclared keys are the caller's data, which must not be logged. The result is empty if the
+    schema does not declare the first key.
     """
     spelt = ""
     for part in path:

@@ -1,4 +1,4 @@
-"""Which of the gateway's document tools there are: all, none, or those of a list."""
+"""The gateway's document tools, and the choice of them: all, none, or a list."""
 
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
@@ -7,10 +7,10 @@ DOCUMENT_TOOLS = (
     *("read_doc_section", "read_doc_pages", "read_doc_metadata", "doc_local_search"),
     *("read_chunk_window", "list_documents", "search_documents", "verify_quote", "view_doc_page"),
 )
-"""The names of the tools that work on documents, in the order of every list."""
+"""The names of the document tools, in the order of all lists."""
 
 READS_RESOURCES = "read_doc_pages"
-"""The tool whose rules the documents' resources follow: they exist only beside it."""
+"""The tool whose rules apply to documents' resources: they exist only together with it."""
 
 _KNOWN = ", ".join(DOCUMENT_TOOLS)
 
@@ -18,7 +18,7 @@ ALL, NONE = "all", "none"
 
 
 def chosen_tools(choice: object) -> frozenset[str] | None:
-    """Return the tools of a choice, None for all. Raises ValueError for anything else."""
+    """Return the tools of a choice, None for all. Raises ValueError for an invalid choice."""
     names = tuple(choice) if isinstance(choice, list | tuple) else (choice,)
     if names == (ALL,):
         return None
@@ -35,5 +35,5 @@ def chosen_tools(choice: object) -> frozenset[str] | None:
 
 
 def is_turned_off(name: str, chosen: frozenset[str] | None) -> bool:
-    """Return whether a name is that of a document tool which is not among the chosen ones."""
+    """Return whether a name belongs to a document tool that was not chosen."""
     return chosen is not None and name in DOCUMENT_TOOLS and name not in chosen

@@ -11,14 +11,14 @@ from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 _SLASHES = re.compile(r"[/\\]+")
 _URI_ENDS = "#?;"
-"""Characters that begin a part of a URI that servers may ignore: fragment, query, parameters."""
+"""Characters that start ignorable parts of a URI: fragment, query, parameters."""
 
 
 class Exclusions:
     """The names that an operator excluded, compiled for matching; equal for equal names.
 
-    Entries are looked up and never parsed, so no server id or name can be mistaken for another
-    (A-19): an entry matches every component that has it among its ``name_variants``.
+    Entries are looked up and never parsed, so that server ids and names cannot be confused (A-19):
+    an entry matches the components that have it among their ``name_variants``.
     """
 
     __slots__ = ("_entries", "_places", "_uri_places", "_uris")
@@ -29,7 +29,8 @@ class Exclusions:
         for place, entry in enumerate(entries):
             self._places.setdefault(entry, place)
             self._uri_places.setdefault(_normalize_uri(entry), place)
-            # a server's name in mcp.json may have a derived id; the item may have a colon as well
+            # a server's name in mcp.json can have a derived id; the item's name can contain a colon
+            # too
             if (by_id := with_server_id(entry)) != entry:
                 self._places.setdefault(by_id, place)
                 self._uri_places.setdefault(_normalize_uri(by_id), place)
@@ -55,9 +56,9 @@ class Exclusions:
         return not self._entries.isdisjoint(name_variants(kind, server_id, name))
 
     def place_of(self, kind: Kind, server_id: str | None, name: str) -> int | None:
-        """Return the place in the list of an entry that excludes a component, None without one.
+        """Return the index of the first entry that excludes a component; None without one.
 
-        A URI is compared as ``matches_uri`` does. Of several such entries it is the first.
+        URIs are compared as in ``matches_uri``.
         """
         if not self._entries:
             return None
@@ -71,8 +72,8 @@ class Exclusions:
     def matches_uri(self, server_id: str | None, uri: str) -> bool:
         """Return whether a URI that matches a template is excluded (A-20).
 
-        The gateway cannot know which URIs are one resource to the server. So a URI that differs
-        from an excluded one only in encoding, case or repeated slashes, or by an added query,
+        The gateway cannot know which URIs mean the same resource to the server. So a URI that
+        differs from an excluded one only in encoding, case, repeated slashes, or an added query,
         fragment or parameters, is excluded too.
         """
         if not self._entries:
@@ -80,7 +81,7 @@ class Exclusions:
         return any(it in self._uris for it in self._uri_spellings(server_id, uri))
 
     def _uri_spellings(self, server_id: str | None, uri: str) -> Iterator[str]:
-        """Yield every normalized name by which an entry may exclude a URI."""
+        """Yield all normalized names of a URI that an entry can exclude."""
         plain = _normalize_uri(uri)
         cuts = (plain.partition(end)[0].rstrip("/") for end in _URI_ENDS)
         server = None if server_id is None else server_id.casefold()
@@ -92,10 +93,10 @@ NO_EXCLUSIONS = Exclusions()
 
 
 def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
-    """Yield every name by which an entry may exclude a component (A-18).
+    """Yield all names of a component that an entry can exclude (A-18).
 
-    ``name``, ``server_id:name``, and either with ``tool:``, ``prompt:`` or ``resource:`` in front.
-    A local component has no server.
+    These are ``name`` and ``server_id:name``, each with an optional prefix ``tool:``, ``prompt:``
+    or ``resource:``. A local component has only the first.
     """
     yield name
     yield f"{kind.value}:{name}"
@@ -106,7 +107,7 @@ def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]
 
 
 def _normalize_uri(uri: str) -> str:
-    """Return a form that is equal for equivalent URIs: decoded, NFC, lower case, one slash each."""
+    """Return the same form for equivalent URIs: decoded, NFC, lower case, single slashes."""
     return (
         _SLASHES.sub("/", normalize("NFC", percent_decode_repeatedly(uri))).casefold().rstrip("/")
     )

@@ -1,7 +1,7 @@
-"""What a preset allows of the servers' offers (P-03 … P-14), and the names that it may give them.
+"""Items that a preset allows among the servers' offers (P-03 … P-14), and its overrides.
 
-Each name must mean one item, to the eye as well. This follows from the preset's file alone, so a
-preset is refused before any server is reached.
+Each name must identify one item, also visually. This is checked in the preset's file, before any
+server is contacted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ _Pair = tuple[str, str]
 """A server's id and the name (or key) of one of its items."""
 
 _Offers = Mapping[str, Mapping[str, JsonObject]]
-"""Items of one kind: server id → name → descriptor, for the servers in scope, in their order."""
+"""Items of one kind: server id → name → descriptor, for the servers in scope, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """The routes of the wanted items of one kind, and those missing, in the wanted order."""
+    """The routes of the requested items of one kind, and the missing ones, in order."""
 
     routes: dict[str, list[Route]] = field(default_factory=dict)
     missing: dict[_Pair, None] = field(default_factory=dict)
@@ -54,12 +54,12 @@ def filter_capabilities(
 ) -> View:
     """Build the view of ``snapshots`` (server id → its offers) that ``preset`` allows.
 
-    - In scope is every server that an enabled reference names, in the order of first mention:
+    - In scope are all servers that an enabled reference names, in the order of first mention:
       tools, then prompts, then resources.
-    - Tools are exactly those referenced. Prompts and resources are those referenced, or all of the
-      servers in scope where the preset has no list of them.
-    - A resource reference means the resource with that key and the template with that URI template.
-    - Of several servers with the same prompt, resource or template the first in scope wins (P-13).
+    - Tools are exactly those referenced. Prompts and resources are those referenced or, without a
+      list in the preset, all of the servers in scope.
+    - A resource reference includes the resource with that key and the template with that URI.
+    - If several servers have the same prompt, resource or template, the first in scope wins (P-13).
     - Referenced items that no server offers are missing, also without a snapshot (P-07).
     - Items that ``exclude`` (server id → exclusions) matches count as not offered (A-01).
     """
@@ -110,10 +110,9 @@ def accepted_view(
     view: View,
     findings: Findings,
 ) -> View:
-    """Return ``view`` as callers get it: items that are hidden are not missing.
+    """Return ``view`` for callers; hidden items do not count as missing.
 
-    Definitions are as guards leave them. In the mode PIN fields that the lock does not pin are
-    dropped as well.
+    Definitions are as modified by guards. In the mode PIN, unpinned fields are removed too.
     """
     hidden = findings.quarantined.union(findings.guarded)
     accepted = without_items(snapshots, hidden) if hidden else snapshots
@@ -150,13 +149,13 @@ def without_excluded(
 
 
 def enabled(references: Iterable[Reference]) -> list[_Pair]:
-    """Return server id and name of the enabled references, without repeats."""
+    """Return server id and name of the enabled references, without duplicates."""
     pairs = ((it.server_id, it.name) for it in references if it.enabled)
     return list(dict.fromkeys(pairs))
 
 
 def overrides_of(references: Iterable[Reference]) -> Mapping[_Pair, Overrides]:
-    """Return what the enabled references override, by server id and name."""
+    """Return the overrides of enabled references, by server id and name."""
     return {
         (it.server_id, it.name): it.overrides
         for it in references
@@ -165,7 +164,7 @@ def overrides_of(references: Iterable[Reference]) -> Mapping[_Pair, Overrides]:
 
 
 def _choose(references: Iterable[Reference] | None, offers: _Offers) -> _Routed:
-    """Route the referenced items, or all offered ones without a list; servers in scope order."""
+    """Route the referenced items or, without a list, all offered ones; servers in scope order."""
     if references is None:
         wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
         return _route(wanted, offers, {}, _by_name)
@@ -189,7 +188,7 @@ def _route(
     overrides: Mapping[_Pair, Overrides],
     key_of: Callable[[str, str], str],
 ) -> _Routed:
-    """Find each wanted item in its server's offers."""
+    """Find each requested item in its server's offers."""
     routed = _Routed()
     for server_id, name in wanted:
         descriptor = offers[server_id].get(name)
@@ -214,26 +213,29 @@ LOCAL_TOOLS = frozenset({"list_available_tools", *DOCUMENT_TOOLS})
 """The names of the gateway's own tools."""
 
 ALIAS_JOINT = "__"
-"""Stands between server and tool in aliases: a name with it looks like a server's tool."""
+"""Separator in aliases: a name with it looks like a server's tool."""
 
 
 class OverrideProblem(NamedTuple):
-    """Why the overrides of one reference of a preset cannot be."""
+    """Why the overrides of one reference in a preset are invalid."""
 
     kind: Kind
     place: int
-    """The place of the reference among those of its kind."""
+    """The index of the reference within its kind."""
     field: str | None
     """The field of the overrides; None for all of them."""
     message: str
 
 
 def find_override_problems(preset: Preset) -> Iterator[OverrideProblem]:
-    """Yield a problem for each name that could be taken for another item's, and for each item
-    that is overridden in two ways."""
+    """Yield override problems of a preset.
+
+    These are names that could be mistaken for another item's, and items with two different
+    overrides.
+    """
     for kind, references in preset.references:
         if all(it.overrides == NO_OVERRIDES for it in references):
-            continue  # most presets: no name is compared, of 1,000 tools 3,000
+            continue  # most presets: no names are compared (3,000 for 1,000 tools)
         owners = _owners(kind, references)
         first: dict[_Pair, Reference] = {}
         for index, reference in enumerate(references):
@@ -248,7 +250,7 @@ def find_override_problems(preset: Preset) -> Iterator[OverrideProblem]:
 
 
 def _owners(kind: Kind, references: Sequence[Reference]) -> Mapping[str, Sequence[_Pair | None]]:
-    """Return whose names look alike, by what they look like; None for the gateway's own tools."""
+    """Return the owners of names, grouped by appearance; None for the gateway's own tools."""
     owners: dict[str, list[_Pair | None]] = {}
     for name in LOCAL_TOOLS if kind is Kind.TOOL else ():
         owners.setdefault(joined_skeleton(name), []).append(None)

@@ -1,4 +1,4 @@
-"""Fair shares of a common limit: what one tenant may use, and which idle session ends for it."""
+"""Fair shares of a common limit: usage per tenant, and eviction of idle sessions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,20 +10,19 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 
 
 def tenant_share(limit: int) -> int:
-    """Return how many of ``limit`` slots one tenant may use: all but a quarter.
+    """Return the number of ``limit`` slots that one tenant may use: all except a quarter.
 
-    With two slots or more at least one stays free for others, so that no tenant can lock the
-    others out.
+    Of two or more slots, at least one stays free for others, so that a tenant cannot lock them out.
     """
     return max(1, limit - max(1, limit // 4))
 
 
 def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
-    """Return whether a tenant may use ``size`` more of ``limit``; nothing that is kept has to go.
+    """Return whether a tenant may use ``size`` more of ``limit``, without eviction.
 
-    The tenant uses ``of_tenant``, all together use ``used``. Of three quarters it may use as much
-    as it leaves free: one alone three eighths of all. The last quarter is for tenants that come
-    when others have used theirs up: a 128th of all for each.
+    The tenant uses ``of_tenant``, all tenants together ``used``. Of three quarters, a tenant may
+    use as much as it leaves free: one alone gets three eighths of the total. The last quarter is
+    for tenants that come later: a 128th of the total each.
     """
     free, wanted = limit - used, of_tenant + size
     return wanted <= free - limit // 4 or (wanted <= limit // 128 and size <= free)
@@ -34,7 +33,7 @@ SessionT = TypeVar("SessionT")
 
 @dataclass(frozen=True, slots=True)
 class IdleSession(Generic[SessionT]):
-    """An open session that nothing uses; it times out at ``ends_at``, on its manager's clock."""
+    """An unused open session; it times out at ``ends_at``, on its manager's clock."""
 
     session: SessionT
     tenant_id: str
@@ -44,11 +43,12 @@ class IdleSession(Generic[SessionT]):
 def select_session_to_evict(
     idle: Iterable[IdleSession[SessionT]], tenants: Mapping[str, int], newcomer: str, *, limit: int
 ) -> SessionT:
-    """Return the session to end for one more of the tenant ``newcomer``, when ``limit`` are open.
+    """Return the session to end for one more of ``newcomer``, if ``limit`` are open.
 
-    ``tenants`` counts all open sessions, busy ones too. Only sessions of the newcomer itself and of
-    tenants that have more may end, so that a tenant who opens many evicts its own. The longest idle
-    session of the largest tenant comes first. Raises CapacityExceeded if no session may end.
+    ``tenants`` counts all open sessions, including busy ones. Only sessions of the newcomer and of
+    tenants with more sessions are candidates, so that a tenant who opens many evicts its own. The
+    longest idle session of the largest tenant comes first. Raises CapacityExceeded without a
+    candidate.
     """
     own = tenants.get(newcomer, 0)
     found = [it for it in idle if it.tenant_id == newcomer or tenants[it.tenant_id] > own]
@@ -94,7 +94,7 @@ class TenantCounts:
 
 
 def check_tenant_streams(streams: TenantCounts, tenant_id: str, *, limit: int) -> None:
-    """Raise CapacityExceeded if ``limit`` of the open streams are a tenant's own."""
+    """Raise CapacityExceeded if a tenant has ``limit`` open streams."""
     if streams.by_tenant[tenant_id] >= limit:
         raise CapacityExceeded(
             f"your tenant has {limit} streams open, which is the limit for one tenant; "

@@ -1,4 +1,4 @@
-"""What a token may grant: it creates, sees and revokes only tokens with equal or fewer rights."""
+"""Limits of token management: a token can only manage tokens with equal or fewer rights."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,21 +6,21 @@ from mcp_tools_proxy.domain.identity import Principal
 
 
 def excess_of(wanted: Principal, holder: Principal) -> str | None:
-    """Return the first field by which ``wanted`` may do more than ``holder``; None for none."""
+    """Return the first field in which ``wanted`` exceeds ``holder``; None if no field does."""
     return next(
         (field for field, is_within in _WITHIN.items() if not is_within(wanted, holder)), None
     )
 
 
 def _is_part(wanted: frozenset[str] | None, limit: frozenset[str] | None) -> bool:
-    """Return whether ``limit`` allows all that is wanted; None allows, or wants, everything."""
+    """Return whether ``limit`` includes all of ``wanted``; None means everything."""
     return limit is None or (wanted is not None and wanted <= limit)
 
 
 def may_name_any_user(holder: Principal) -> bool:
-    """Return whether any user with any role can be meant by what the holder may do.
+    """Return whether the holder may act for any user with any role.
 
-    A token that merely names no user is proven to have its own roles: it takes no others.
+    A token without a user can still have roles, which it cannot exceed.
     """
     is_of_all = holder.tenant_id is None and holder.user_id is None and not holder.roles
     return holder.asserts_users or is_of_all

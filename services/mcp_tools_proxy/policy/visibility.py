@@ -1,9 +1,9 @@
-"""Who may see and use what: the one decision, for lists and calls, every kind and every entry.
+"""Visibility: a single decision for all lists and calls, kinds and entry points.
 
-``decide`` says whether a caller may use an item, and if not, why. Why an item is in no registry is
-an input of it: ``Offers`` says so. Reasons are for operators only, since they would reveal what is
-hidden (A-09, A-11). A profile can only narrow what the active preset allows (A-03 … A-06, A-14,
-contract §6).
+``decide`` returns whether a caller may use an item, or the reason why not. ``Offers`` provides the
+reason why an item is missing from the registry. Reasons are for operators only, because they reveal
+hidden items (A-09, A-11). A profile can only narrow the active preset (A-03 … A-06, A-14, contract
+§6).
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -40,12 +40,12 @@ _Pair = tuple[str, str]
 
 
 class Denial(Enum):
-    """Why a component is denied: a field of the agent's profile, or the lack of a tenant."""
+    """Why a component is denied: a field of the agent's profile, or a missing tenant."""
 
     SERVER = "client_ids"
     EXCLUDED = "exclude_components"
     BIND = "bind"
-    """The profile binds an argument that the tool does not have, or has with another value."""
+    """The profile binds an argument that the tool lacks or already has with another value."""
     DOCUMENT_TOOLS = "document_tools"
     PRESET = "preset"
     TENANT = "tenant"
@@ -53,7 +53,7 @@ class Denial(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetScope:
-    """A preset as a predicate that does not depend on the servers' offers (P-03 … P-12)."""
+    """A preset as a predicate, independent of the servers' offers (P-03 … P-12)."""
 
     servers: frozenset[str]
     tools: frozenset[_Pair]
@@ -61,7 +61,7 @@ class PresetScope:
     resources: frozenset[_Pair] | None
     preset_id: str = field(default="", compare=False)
     given_names: Mapping[Kind, Mapping[str, _Pair]] = field(default_factory=dict, hash=False)
-    """The items that the preset gives names to, by kind and name."""
+    """The items that the preset renames, by kind and new name."""
 
     @classmethod
     def of(cls, preset: Preset) -> Self:
@@ -84,7 +84,7 @@ class PresetScope:
         )
 
     def named(self, kind: Kind) -> frozenset[_Pair] | None:
-        """Return the items of a kind that the preset names, None where it does not restrict it."""
+        """Return the items of a kind that the preset names; None if the kind is unrestricted."""
         match kind:
             case Kind.TOOL:
                 return self.tools
@@ -94,7 +94,7 @@ class PresetScope:
                 return self.resources
 
     def renamed(self, kind: Kind, name: str) -> _Pair | None:
-        """Return the item that the preset gives a name to, None if there is none."""
+        """Return the item that the preset gives this name; None without one."""
         return self.given_names.get(kind, {}).get(name)
 
     def allows(self, kind: Kind, server_id: str, name: str) -> bool:
@@ -124,13 +124,13 @@ class Visibility:
     document_tools: frozenset[str] | None = None
     """The only document tools that the agent may use; None for all."""
     sources: bool | None = None
-    """Whether answers of document tools have sources, where the request does not say it."""
+    """Default for sources in answers of document tools, if the request does not specify it."""
     unbound: frozenset[str] = frozenset()
     """Full names of the tools with an argument that the profile cannot bind."""
 
     @classmethod
     def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
-        """Compile a profile; ``scope`` is that of the profile's preset, None if it names none."""
+        """Compile a profile; ``scope`` is that of its preset, None without one."""
         ids = profile.server_ids
         return cls(
             server_ids=None if ids is None else frozenset(map(server_id_of, ids)),
@@ -153,8 +153,8 @@ class Visibility:
     def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
         """Return why a component is denied, None if allowed; the server is checked first (A-09).
 
-        ``name`` is the bare name. Local components have no server; only ``exclude_components`` and
-        ``document_tools`` apply to them.
+        ``name`` is the bare name. Only ``exclude_components`` and ``document_tools`` apply to local
+        components.
         """
         if server_id is not None:
             if self.server_ids is not None and server_id not in self.server_ids:
@@ -180,22 +180,22 @@ EVERYTHING = Visibility()
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What one caller may use: by its agent, if any, and whether it has a tenant."""
+    """Permissions of one caller: its agent's, and whether it has a tenant."""
 
     agent: str | None = None
     visibility: Visibility = EVERYTHING
     has_tenant: bool = True
     documents: frozenset[str] | None = None
-    """The only documents that the caller may use; None for all that it may read."""
+    """The only documents that the caller may use; None for all readable ones."""
 
     @property
     def has_one_document(self) -> bool:
-        """Whether the caller may use one document only, which is filled in for it."""
+        """Whether the caller may use exactly one document, which the gateway then fills in."""
         return self.documents is not None and len(self.documents) == 1
 
 
 class NamedItem(NamedTuple):
-    """An item of a server that a file or a caller names, and that no registry has."""
+    """A named item of a server that is missing from the registry."""
 
     kind: Kind
     server_id: str
@@ -212,10 +212,11 @@ def decide(
 def decide(
     caller: Permissions, item: ComponentSpec | NamedItem, hidden: "Reason | None" = None
 ) -> "Denial | Reason | None":
-    """Return None if ``caller`` may see and use ``item``, else why not, for operators only.
+    """Return None if ``caller`` may see and use ``item``, or the reason, for operators only.
 
-    ``hidden`` is why nobody gets the item now: its server is pending, it is quarantined, …; see
-    ``Offers``. The agent's profile comes before the tenant, which would not help against it.
+    ``hidden`` is the reason why the item is hidden from all callers (server pending, quarantine,
+    …); see ``Offers``. The agent's profile is checked before the tenant, because a tenant would not
+    help against it.
     """
     if hidden is not None:
         return hidden
@@ -230,46 +231,46 @@ def decide(
 
 
 class Why(StrEnum):
-    """Why an item cannot be used; a word of the API."""
+    """Why an item cannot be used; values appear in the API."""
 
     NO_SERVER = "no_server"
-    """mcp.json has no server of this id."""
+    """mcp.json does not have this server."""
     EXCLUDED = "excluded"
     """The server's entry in mcp.json excludes it."""
     INVALID = "invalid"
-    """It breaks a rule of MCP, or of the gateway."""
+    """It violates a rule of MCP or of the gateway."""
     NEEDS_TASK = "needs_task"
-    """It can only be run as a task."""
+    """It can only run as a task."""
     NOT_OFFERED = "not_offered"
     """The server was discovered, and does not offer it."""
     NOT_IN_PRESET = "not_in_preset"
     SERVER_DISABLED = "server_disabled"
     SERVER_INVALID = "server_invalid"
-    """The server's entry in mcp.json is invalid, and no earlier good one is known."""
+    """The server's entry in mcp.json is invalid, and no earlier valid one is known."""
     SERVER_CONNECTING = "server_connecting"
-    """The first attempt to connect is not over."""
+    """The first connection attempt is not finished."""
     SERVER_UNREACHABLE = "server_unreachable"
-    """No attempt to connect to the server has succeeded."""
+    """All connection attempts have failed."""
     SERVER_FAILED = "server_failed"
-    """The server cannot be used as its entry in mcp.json says."""
+    """The server cannot be used as configured in mcp.json."""
     NOT_LISTED = "not_listed"
-    """The server was discovered, and has not answered its list of such items yet."""
+    """The server was discovered, but has not returned its list of such items yet."""
     LOGIN_REQUIRED = "login_required"
-    """Somebody has to sign in to the server."""
+    """A person must sign in to the server."""
     CANNOT_BIND = "cannot_bind"
-    """An argument of it that the server's entry binds cannot be bound."""
+    """The server's entry binds an argument of it that cannot be bound."""
     QUARANTINED = "quarantined"
-    """Its definition is not as locked."""
+    """Its definition differs from the lock."""
     GUARDED = "guarded"
-    """A guard hides it, for what is in its definition."""
+    """A guard hides it because of its definition."""
     SHADOWED = "shadowed"
-    """A server before this one offers the same."""
+    """An earlier server offers the same name."""
     NAME_TAKEN = "name_taken"
     """Another tool has its name or alias."""
 
     @property
     def is_of_server(self) -> bool:
-        """Whether the item is missing for as long as its server cannot be used."""
+        """Whether the item is missing because its server is unavailable."""
         return self is Why.NOT_LISTED or self in _OF_STATE.values()
 
 
@@ -297,41 +298,40 @@ _TEXTS: Mapping[Why, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an item cannot be used; ``text`` has no address and no secret."""
+    """Why an item cannot be used; ``text`` contains neither address nor secret."""
 
     why: Why
     text: str
 
 
 def reason_of(why: Why) -> Reason:
-    """Return a reason whose text depends on nothing else."""
+    """Return a reason with a constant text."""
     return Reason(why, _TEXTS[why])
 
 
 def shadowed_by(winner: str) -> Reason:
-    """Return the reason of an item that another server, earlier in the preset, offers as well."""
+    """Return the reason for an item that an earlier server in the preset also offers."""
     return Reason(Why.SHADOWED, f"server {winner} comes earlier and offers the same name")
 
 
 def no_statuses() -> Mapping[str, ServerStatus]:
-    """Return that the state of no server is known."""
+    """Return an empty mapping: the states of servers are unknown."""
     return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What servers offer, and why an item of it is hidden from everybody: the one place for it.
+    """The servers' offers, and the reasons why items are hidden from all callers.
 
     ``scope`` is the active preset. ``servers`` are the ids of all servers of mcp.json, ``exclude``
-    has the exclusions of each (A-01), and ``key_of`` returns its key there. ``snapshots`` are what
-    those offer that were discovered, ``statuses`` returns the present status of servers by id;
-    the entries of ``invalid_servers`` are invalid, with no good ones before.
+    their exclusions (A-01), and ``key_of`` returns a server's key there. ``snapshots`` has the
+    discovered offers; ``statuses`` returns the current status of servers by id. ``invalid_servers``
+    have an invalid entry, without an earlier valid one.
 
-    ``unbound`` have an argument that their server's entry cannot bind, ``quarantined`` are not as
-    locked, and a guard hides each of ``guarded``, by its rule. ``shadowed`` has the winner of each
-    item that is hidden by another, ``taken`` server and name of the tools that were left out
-    because of their name, ``need_task`` those that the preset allows and that can only be run as
-    a task.
+    ``unbound`` have an argument that their server's entry cannot bind, ``quarantined`` differ from
+    the lock, and ``guarded`` are hidden by a guard's rule. ``shadowed`` has the winner for each
+    shadowed item, ``taken`` the server and name of tools dropped for a name conflict, and
+    ``need_task`` the allowed tools that can only run as a task.
     """
 
     scope: PresetScope = NO_SCOPE
@@ -360,7 +360,7 @@ class Offers:
         return decide(caller, NamedItem(kind, server_id, name), bar) is None
 
     def excluded(self, server_id: str | None) -> Exclusions:
-        """Return what the entry of a server excludes."""
+        """Return the exclusions in a server's entry."""
         return self.exclude.get(server_id or "", NO_EXCLUSIONS)
 
     def excludes_uri(self, server_id: str | None, uri: str, caller: Permissions) -> bool:
@@ -369,7 +369,7 @@ class Offers:
         return any(it.matches_uri(server_id, uri) for it in excluded)
 
     def reason(self, kind: Kind, server_id: str, name: str) -> Reason | None:
-        """Return why an item is hidden from everybody, None if it is not.
+        """Return why an item is hidden from all callers; None if it is visible.
 
         ``name`` is the server's own, or a URI of one of its templates.
         """
@@ -395,26 +395,26 @@ class Offers:
 
     @property
     def without_tools(self) -> frozenset[str]:
-        """The servers of the preset that mcp.json has and that never listed their tools."""
+        """The servers of the preset and mcp.json that have never listed their tools."""
         listed = {it for it, found in self.snapshots.items() if not found.lacks_list(Kind.TOOL)}
         return frozenset(it for it in self.scope.servers - listed if it in self.servers)
 
     def now(self) -> Self:
-        """Return these reasons with the statuses of this moment, to decide for many items."""
+        """Return a copy with the current statuses, for decisions on many items."""
         statuses = self.statuses()
         return replace(self, statuses=lambda: statuses)
 
     def server_reason(self, server_id: str) -> Reason:
-        """Return why no tool of a server can be used that never listed its tools."""
+        """Return why a server's tools are unusable before its first list."""
         if server_id in self.snapshots:
             return _not_listed(Kind.TOOL, server_id)
         status = self.statuses().get(server_id)
-        if status is None:  # it was added a moment ago
+        if status is None:  # just added
             status = ServerStatus(server_id=server_id, state=ServerState.CONNECTING, transport=None)
         return Reason(_OF_STATE.get(status.state, Why.SERVER_CONNECTING), status.unavailable)
 
     def withheld_for(self, key: DefinitionKey) -> Why | None:
-        """Return why an item that its server offers is withheld, None if it is not."""
+        """Return why an offered item is withheld; None if it is available."""
         if key in self.unbound:
             return Why.CANNOT_BIND
         if key in self.quarantined:
@@ -422,7 +422,7 @@ class Offers:
         return Why.GUARDED if key in self.guarded else None
 
     def _hidden(self, kind: Kind, server_id: str, name: str) -> Reason | None:
-        """Return why an item is hidden that its server offers and the preset names."""
+        """Return why an offered item in the preset is hidden; None if it is visible."""
         for of_kind in _DEFINITIONS[kind]:
             why = self.withheld_for(DefinitionKey(server_id, of_kind, name))
             if why is not None:
@@ -445,7 +445,7 @@ _DEFINITIONS: Mapping[Kind, Sequence[DefinitionKind]] = {
 
 
 def _missing_in(snapshot: Snapshot, kind: Kind, server_id: str, name: str) -> Reason | None:
-    """Return why a server that was discovered does not have an item, None if it has."""
+    """Return why a discovered server lacks an item; None if it has the item."""
     for item in snapshot.dropped:
         if (item.kind, item.name) == (kind, name):
             text = f"the {kind.value} that server {quote(server_id)} lists is not usable: "

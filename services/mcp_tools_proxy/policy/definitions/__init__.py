@@ -1,1 +1,1 @@
-"""Definitions of items: their canonical form, what is suspicious in them, and the lock."""
+"""Definitions of items: canonical form, suspicious contents, and comparison with the lock."""

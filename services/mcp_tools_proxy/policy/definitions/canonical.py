@@ -1,4 +1,4 @@
-"""The canonical form of definitions: one text for one meaning, whatever a server sends it like."""
+"""The canonical form of definitions: the same text for the same meaning."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ _FIELDS: Mapping[DefinitionKind, tuple[str, ...]] = {
     DefinitionKind.RESOURCE_TEMPLATE: ("name", *_SHOWN, "uriTemplate", "mimeType"),
     DefinitionKind.INSTRUCTIONS: ("instructions",),
 }
-"""The fields of a descriptor that are pinned."""
+"""The pinned fields of a descriptor."""
 
 _ITEM_KINDS = (
     DefinitionKind.TOOL,
@@ -47,9 +47,9 @@ def uncovered_fields(version: int) -> tuple[str, ...]:
 
 
 def only_pinned(snapshots: Mapping[str, Snapshot]) -> Mapping[str, Snapshot]:
-    """Return the offers with the pinned fields of each item only; the others are not relayed.
+    """Return the offers with only the pinned fields of each item; other fields are not relayed.
 
-    What has no other fields is the same object: descriptors, categories, snapshots, and all of it.
+    Parts without other fields are the same objects.
     """
     reduced = {server_id: _only_pinned(snapshot) for server_id, snapshot in snapshots.items()}
     is_same = all(reduced[server_id] is it for server_id, it in snapshots.items())
@@ -79,7 +79,7 @@ def _reduced(kind: DefinitionKind, items: Mapping[str, JsonObject]) -> Mapping[s
 def canonical_json(value: object) -> str:
     """Return a JSON value in the form of RFC 8785: sorted keys, no spaces, ``1.0`` as ``1``.
 
-    Fractions are written as Python does: RFC 8785 writes very small ones otherwise.
+    Fractions have Python's form; RFC 8785 differs for very small ones.
     """
     return json.dumps(_ordered(value), ensure_ascii=False, separators=(",", ":"))
 
@@ -90,7 +90,7 @@ def digest_of(canonical: str) -> str:
 
 
 def shown_items(view: View) -> Iterator[tuple[DefinitionKey, JsonObject]]:
-    """Yield the descriptor of every item of a view, also of one that another server's hides."""
+    """Yield the descriptors of all items of a view, including shadowed ones."""
     for route in view.tools.values():
         yield DefinitionKey(route.server_id, DefinitionKind.TOOL, route.name), route.descriptor
     for kind, routed in (
@@ -104,7 +104,7 @@ def shown_items(view: View) -> Iterator[tuple[DefinitionKey, JsonObject]]:
 
 
 def descriptor_of(snapshot: Snapshot, key: DefinitionKey) -> JsonObject | None:
-    """Return the descriptor of an item of a server's snapshot, None if it is not offered."""
+    """Return the descriptor of an item in a server's snapshot; None if not offered."""
     match key.kind:
         case DefinitionKind.TOOL:
             return snapshot.tools.get(key.name)
@@ -121,12 +121,12 @@ def descriptor_of(snapshot: Snapshot, key: DefinitionKey) -> JsonObject | None:
 
 @lru_cache(maxsize=256)
 def _of_instructions(text: str) -> JsonObject:
-    """Return one descriptor for one text: what was read and screened is known by its identity."""
+    """Return the same descriptor for the same text, because readers cache by identity."""
     return {"instructions": text}
 
 
 def _ordered(value: object) -> object:
-    """Return the value with the keys of its objects in order, and whole numbers as integers."""
+    """Return the value with sorted keys, and whole numbers as integers."""
     if isinstance(value, Mapping):
         return {key: _ordered(value[key]) for key in sorted(value, key=_utf16)}
     if isinstance(value, list | tuple):
@@ -137,5 +137,5 @@ def _ordered(value: object) -> object:
 
 
 def _utf16(key: str) -> bytes:
-    """Return the order of keys of RFC 8785: by UTF-16 code units."""
+    """Return RFC 8785's sort key: UTF-16 code units."""
     return key.encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Compares definitions with the lock, decides what is quarantined, and builds new locks."""
+"""Compares definitions with the lock, decides on quarantine, and builds new locks."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,16 +28,16 @@ from mcp_tools_proxy.policy.definitions.flags import Flag, FlagReason, KnownName
 
 
 class DefinitionStatus(StrEnum):
-    """How a definition compares with the lock file."""
+    """The relation of a definition to the lock file."""
 
     AS_LOCKED = "as_locked"
     CHANGED = "changed"
     NEW = "new"
-    """The lock does not have it."""
+    """The lock does not contain it."""
     MISSING = "missing"
-    """The lock has it, and its server does not offer it now."""
+    """The lock contains it, but its server does not offer it now."""
     UNLOCKED = "unlocked"
-    """There is no lock to compare with."""
+    """The lock is missing or not compared."""
 
 
 _NOT_ACCEPTED = (DefinitionStatus.CHANGED, DefinitionStatus.NEW)
@@ -45,7 +45,7 @@ _NOT_ACCEPTED = (DefinitionStatus.CHANGED, DefinitionStatus.NEW)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentDefinition:
-    """The definition of an item as its server offers it now."""
+    """The definition that its server offers now."""
 
     definition: JsonObject
     sha256: str
@@ -53,22 +53,22 @@ class PresentDefinition:
 
 
 class Variants(NamedTuple):
-    """Two definitions of one item, of two starts of its server."""
+    """Two definitions of one item, from two starts of its server."""
 
     before: JsonObject
     present: JsonObject
 
     @classmethod
     def of(cls, kind: DefinitionKind, before: JsonObject, present: JsonObject) -> Self:
-        """Return the fields of two descriptors that are compared."""
+        """Return the compared fields of two descriptors."""
         return cls(definition_of(kind, before), definition_of(kind, present))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of one definition; ``sha256`` is the present one's, None if it is missing.
+    """The result for one definition; ``sha256`` is the current one's, None if missing.
 
-    ``uncovered`` are fields of the item that its entry in the lock, of version 1, does not cover.
+    ``uncovered`` are fields of the item that its lock entry (version 1) does not cover.
     """
 
     key: DefinitionKey
@@ -79,22 +79,22 @@ class Finding:
     locked_sha256: str | None = None
     uncovered: tuple[str, ...] = ()
     guards: tuple[GuardFinding, ...] = ()
-    """What guards found in it."""
+    """Findings of guards in it."""
     hidden_by: RuleSource | None = None
-    """The guard that hides it."""
+    """The guard rule that hides it."""
     unstable: Variants | None = field(default=None, compare=False)
-    """Set if the server has offered several definitions of it that nobody accepted."""
+    """Set if the server has offered several unaccepted definitions of it."""
 
     @property
     def differs(self) -> bool:
-        """Whether the server offers a definition that nobody accepted."""
+        """Whether the offered definition is not accepted."""
         return self.status in _NOT_ACCEPTED
 
 
 class DefinitionReader:
-    """Reads definitions; each descriptor once for as long as its server offers it.
+    """Reads definitions, each descriptor once as long as its server offers it.
 
-    ``begin`` starts a round: what the round before did not read is forgotten.
+    ``begin`` starts a round: entries that the previous round did not read are dropped.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class DefinitionReader:
 
     def read(self, kind: DefinitionKind, descriptor: JsonObject) -> PresentDefinition:
         """Return a definition with its hash and the flags of its texts."""
-        identity = id(descriptor)  # the descriptor is kept as well, so no other one gets its id
+        identity = id(descriptor)  # the descriptor is kept, so that its id is not reused
         found = self._known.get(identity) or self._before.get(identity)
         if found is None:
             found = (descriptor, read_definition(kind, descriptor))
@@ -128,26 +128,26 @@ def read_definition(kind: DefinitionKind, descriptor: JsonObject) -> PresentDefi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found of all definitions that are shown, in their order."""
+    """The results for all listed definitions, in order."""
 
     mode: DefinitionsMode = DefinitionsMode.OPEN
     items: tuple[Finding, ...] = ()
     redacted: Mapping[DefinitionKey, JsonObject] = field(default_factory=dict)
-    """What is shown of definitions that guards have removed parts of."""
+    """Replacements for definitions that guards have redacted."""
 
     @property
     def quarantined(self) -> frozenset[DefinitionKey]:
-        """The keys of what is quarantined."""
+        """The keys of quarantined definitions."""
         return frozenset(it.key for it in self.items if it.quarantined)
 
     @property
     def guarded(self) -> Mapping[DefinitionKey, RuleSource]:
-        """The keys of what guards hide, each with its rule."""
+        """The keys of definitions hidden by guards, with the rule."""
         return {it.key: it.hidden_by for it in self.items if it.hidden_by is not None}
 
     @property
     def remarkable(self) -> tuple[Finding, ...]:
-        """What an operator should see: all that is not just as locked."""
+        """Findings for operators: everything that differs from the lock or is suspicious."""
         fine = (DefinitionStatus.AS_LOCKED, DefinitionStatus.UNLOCKED)
         return tuple(
             it
@@ -167,7 +167,7 @@ def compare(
 ) -> Findings:
     """Compare the ``shown`` definitions with the lock.
 
-    With the mode PIN all that is not as locked is quarantined; without a lock, everything.
+    In the mode PIN, all unaccepted definitions are quarantined; without a lock, all are.
     """
     found = [
         _finding(key, reader.read(key.kind, descriptor), lock=lock, mode=mode, names=names)
@@ -237,7 +237,7 @@ def _missing(lock: DefinitionsLock, snapshots: Mapping[str, Snapshot]) -> Iterat
 def instructions_of(
     snapshots: Mapping[str, Snapshot], servers: Iterable[str]
 ) -> Iterator[tuple[DefinitionKey, JsonObject]]:
-    """Yield the instructions of those ``servers`` that have some."""
+    """Yield the instructions of these ``servers``, if they have any."""
     for server_id in servers:
         key = DefinitionKey(server_id, DefinitionKind.INSTRUCTIONS, "")
         snapshot = snapshots.get(server_id)
@@ -252,10 +252,9 @@ def lock_of(
     *,
     unknown: Container[str],
 ) -> DefinitionsLock:
-    """Build the lock that has just the ``shown`` definitions.
+    """Build a lock of exactly the ``shown`` definitions.
 
-    Entries of ``unknown`` servers are kept: what such a server offers could not be asked, or not in
-    full.
+    Entries of ``unknown`` servers, whose offers are unavailable or incomplete, are kept.
     """
     kept = {
         key: locked
@@ -269,7 +268,7 @@ def lock_of(
 def with_accepted(
     lock: DefinitionsLock | None, key: DefinitionKey, present: PresentDefinition
 ) -> DefinitionsLock:
-    """Return a lock that has one more definition, or another one under its key."""
+    """Return a lock with a new or replaced definition under this key."""
     lock = lock or EMPTY_LOCK
     items: Mapping[DefinitionKey, LockedDefinition] = {**lock.items, key: _locked(present)}
     return replace(lock, items=items)

@@ -1,4 +1,4 @@
-"""Shows how two definitions differ, word by word, with hidden characters escaped."""
+"""Differences of two definitions, word by word, with hidden characters escaped."""
 
 import json
 import re
@@ -11,17 +11,18 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.wire.text import printable
 
 MAX_WORDS = 1_000
-"""The words of a text that are compared one by one: the time grows with their product."""
+"""Words of a text that are compared individually: the time grows with the product of both
+lengths."""
 
 BRIEF = 3
 BRIEF_CHARS = 200
-"""Places of a short difference, and characters of each text in it."""
+"""Places in a short difference, and characters of each text in it."""
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 
 
 class Edit(StrEnum):
-    """How a piece of text changed."""
+    """Kind of change of a piece of text."""
 
     SAME = "same"
     REMOVED = "removed"
@@ -29,21 +30,21 @@ class Edit(StrEnum):
 
 
 class Piece(NamedTuple):
-    """Some words of a text, and what became of them."""
+    """Some words of a text, and their change."""
 
     edit: Edit
     text: str
 
 
 class FieldDifference(NamedTuple):
-    """A place in a definition, as ``inputSchema.properties.query.description``, and its words."""
+    """A place such as ``inputSchema.properties.query.description``, and its words."""
 
     place: str
     pieces: tuple[Piece, ...]
 
 
 def differences(before: JsonObject | None, after: JsonObject | None) -> tuple[FieldDifference, ...]:
-    """Return every place in which two definitions differ; None is a definition without a text."""
+    """Return all places that differ between two definitions; None is empty."""
     old, new = dict(_leaves(before or {}, "")), dict(_leaves(after or {}, ""))
     return tuple(
         FieldDifference(printable(place), _pieces(old.get(place, ""), new.get(place, "")))
@@ -59,7 +60,7 @@ def marked(pieces: tuple[Piece, ...]) -> str:
 
 
 def brief_differences(before: JsonObject, after: JsonObject) -> list[str]:
-    """Return the first places that differ, as short lines, in a time that grows with the texts."""
+    """Return the first differing places as short lines, in linear time."""
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
     places = [it for it in dict.fromkeys((*old, *new)) if old.get(it) != new.get(it)]
     return [f"{printable(it)}: {_brief(old.get(it, ''), new.get(it, ''))}" for it in places[:BRIEF]]
@@ -72,7 +73,7 @@ def _brief(before: str, after: str) -> str:
 
 
 def _leaves(value: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each value of a definition that holds no other one, as text, with its place."""
+    """Yield each innermost value of a definition, as text, with its place."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{place}.{key}" if place else str(key))
@@ -103,7 +104,7 @@ def _edits(
 
 
 def _ends(old: list[str], new: list[str]) -> Iterator[tuple[Edit, list[str]]]:
-    """Yield the common beginning and end of long texts, and all between them as changed."""
+    """Yield the common start and end of long texts, and the rest as changed."""
     shorter = min(len(old), len(new))
     head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
     rest = shorter - head

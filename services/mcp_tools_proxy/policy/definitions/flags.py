@@ -1,4 +1,4 @@
-"""What is suspicious in a definition, whether or not it is locked."""
+"""Suspicious contents of definitions, locked or not."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ _OF_KIND: Mapping[HiddenKind, FlagReason] = {kind: FlagReason(kind.value) for ki
 
 
 _SUSPICIOUS = re.compile(rf"{HIDDEN.pattern}|{HTML_COMMENT}|\\[ubf]")
-"""Matches canonical texts that may need a flag; control characters are escaped in them."""
+"""Matches canonical texts that can need a flag; control characters are escaped in them."""
 
 
 def text_flags(definition: JsonObject, canonical: str) -> tuple[Flag, ...]:
@@ -61,7 +61,7 @@ def _reasons(text: str) -> Iterator[FlagReason]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every text of a JSON value, the names of its keys included."""
+    """Yield all texts of a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -75,16 +75,16 @@ def _texts(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownNames:
-    """The names that a tool's name must not look like: the gateway's own, and other servers'."""
+    """The names that a tool's name must not look like: the gateway's, and other servers'."""
 
     servers: frozenset[str] = frozenset()
     """The ids of all servers, folded."""
     local: Mapping[str, str] = field(default_factory=dict)
     """The local tools' names, by their joined skeletons."""
     full: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    """The server of each tool, and its qualified name or alias, by the joined skeleton of that."""
+    """Joined skeleton → server and name, for qualified names and aliases of tools."""
     bare: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    """The server and folded name of each tool, by the skeleton of its bare name."""
+    """Skeleton of a bare name → server and folded name of the tools."""
 
     @classmethod
     def of(
@@ -96,7 +96,7 @@ class KnownNames:
         for server_id, name in tools:
             bare.setdefault(skeleton(name), set()).add((server_id, folded(name)))
             names = [qualified_name(server_id, name)]
-            if not has_plain_alias(server_id, name):  # a plain one differs in what joins it only
+            if not has_plain_alias(server_id, name):  # a plain alias differs only in its separator
                 names.append(alias_of(server_id, name))
             for it in names:
                 full.setdefault(joined_skeleton(it), set()).add((server_id, it))
@@ -110,10 +110,10 @@ class KnownNames:
     def is_lookalike(self, key: DefinitionKey) -> bool:
         """Return whether an item's name looks like one of another server or of the gateway.
 
-        A lookalike is the same to the eye and different to a program. So an equal plain name is
-        not one (Elasticsearch has a ``search_documents``, too), also with the joint ``-`` that many
-        servers use in all names, and neither is a name that starts with its topic:
-        ``excel_copy_sheet`` next to ``copy_sheet`` of a server ``excel``.
+        A lookalike is the same to the eye but different to a program. So an equal plain name does
+        not count (Elasticsearch has a ``search_documents``, too), nor one with the separator ``-``,
+        which many servers use in all names, nor one with a topic prefix: ``excel_copy_sheet`` next
+        to ``copy_sheet`` of a server ``excel``.
         """
         if key.kind not in (DefinitionKind.TOOL, DefinitionKind.PROMPT):
             return False
@@ -143,10 +143,10 @@ _WORDS = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 
 
 def _is_topic_prefix(name: str, full_name: str) -> bool:
-    """Return whether ``name`` is plain words that repeat the words of ``server_id:tool``.
+    """Return whether ``name`` consists of plain words, the same as in ``server_id:tool``.
 
-    Words are joined by one ``_`` or ``-``. The gateway's own names have ``:`` or ``__`` between
-    server and tool, so a reader can tell both kinds apart.
+    Words are joined by one ``_`` or ``-``. The gateway's names have ``:`` or ``__`` between server
+    and tool, so that readers can distinguish both kinds.
     """
     if not _WORDS.fullmatch(name) or ":" not in full_name:
         return False

@@ -1,1 +1,1 @@
-"""Guards of texts: what each of them finds. Deterministic, in linear time, without I/O."""
+"""Guards of texts: their detectors. Deterministic, in linear time, without I/O."""

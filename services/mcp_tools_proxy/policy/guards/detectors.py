@@ -1,8 +1,8 @@
-"""What each guard finds, behind one interface.
+"""The detectors of all guards, behind one interface.
 
-Each detector takes linear time: a search runs over windows of bounded length, and what follows a
-match reads no further than the next possible one. ``tests/unit/policy/test_guard_speed.py`` has
-the texts that were meant to be slow.
+Detectors take linear time: a search runs over windows of bounded length, and processing a match
+never reads beyond the next possible one. ``tests/unit/policy/test_guard_speed.py`` has adversarial
+texts.
 """
 
 import re
@@ -20,7 +20,7 @@ from mcp_tools_proxy.wire.text import HIDDEN, hidden_kind
 
 _GAP = r"(?:[^\w.!?]|_){1,8}"
 _WORDS = rf"(?:[^\W_]{{1,20}}{_GAP}){{0,4}}"
-"""Words and gaps have no character in common, so there is one way to read a text."""
+"""Words and gaps share no characters, so a text has only one reading."""
 _USER = r"(?:the|your|this)?[\W_]{0,8}(?:user|human|operator|customer)s?\b"
 
 PHRASES = (
@@ -60,35 +60,35 @@ PHRASES = (
         ),
     ),
 )
-"""The kind of each, and its pattern; none matches more than 300 characters."""
+"""Kinds and patterns; matches have at most 300 characters."""
 
 
 WINDOW = 16 * 1024
-"""Characters of one search: at most a few milliseconds, for it cannot be interrupted."""
+"""Characters of one search, which takes a few milliseconds and cannot be interrupted."""
 
 OVERLAP = 512
-"""No pattern of a search matches more characters than this."""
+"""Maximum length of a match of all patterns."""
 
 MATCHES = 256
-"""Matches between two pauses: what follows a match takes up to 10 us."""
+"""Matches between two pauses: processing one takes up to 10 us."""
 
 
 class Detector(Protocol):
-    """Finds what one guard looks for.
+    """Finds the texts of one guard.
 
-    An external guard would be one more of these, in a thread if it waits for another process.
+    An external guard would implement this interface, in a thread if it waits for another process.
     """
 
     def __call__(self, texts: Texts, hosts: Collection[str], /) -> Iterator[TextSpan | None]:
-        """Yield each part that was found, in order, and None at each pause.
+        """Yield each finding, in order, and None at each pause.
 
-        ``hosts`` are the known ones: no link to them is found.
+        Links to ``hosts``, the known ones, are not findings.
         """
         ...
 
 
 def _matches(pattern: re.Pattern[str], joined: str) -> Iterator[re.Match[str] | None]:
-    """Yield the matches of a pattern of at most ``OVERLAP`` characters, None after each window."""
+    """Yield a pattern's matches of at most ``OVERLAP`` characters, and None after each window."""
     at = 0
     for start in range(0, len(joined), WINDOW):
         end = start + WINDOW
@@ -104,13 +104,13 @@ def _matches(pattern: re.Pattern[str], joined: str) -> Iterator[re.Match[str] | 
 
 
 _LETTERS = "\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc\u0900-\u0dff\u1780-\u18af"
-"""Scripts in which joiners between two letters are spelling: Arabic, of India, Khmer, Mongolian."""
+"""Scripts whose spelling uses joiners between two letters: Arabic, Indic, Khmer, Mongolian."""
 
 _EMOJI = "\u2190-\u2bff\u3030\u303d\U0001f000-\U0001faff"
 _FLAGS = "\U0001f3f4(?:\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067" + (
     "|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
 )
-"""The flags of England, Scotland and Wales are the only ones of tag characters."""
+"""The flags of England, Scotland and Wales, the only ones made of tag characters."""
 
 _HIDDEN_RUN = re.compile(
     rf"(?P<spelling>{_FLAGS}|(?<=[{_LETTERS}])[\u200c\u200d](?=[{_LETTERS}])"
@@ -120,7 +120,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def find_hidden_characters(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find characters that people do not see, but for those that spelling needs."""
+    """Find invisible characters, except those that spelling needs."""
     joined = texts.joined
     if joined.isascii() and joined.isprintable():
         return
@@ -133,7 +133,7 @@ def find_hidden_characters(texts: Texts, _hosts: Collection[str]) -> Iterator[Te
 
 
 def _starts_text(match: re.Match[str], texts: Texts) -> bool:
-    """Return whether a match is the byte order mark of a text, which is of its file."""
+    """Return whether a match is the byte order mark at the start of a text."""
     return match[0] == _BYTE_ORDER_MARK and texts.start_of_text(match.start()) == match.start()
 
 
@@ -143,19 +143,19 @@ _TAG = re.compile(
     r"[^\s>]*+|(?=>)))?+)*+)>"
 )
 _SHORT_TAG = re.compile(r"<([a-zA-Z][^\s/<>]*+)([^<>]*+)>")
-"""Read without quotes, in which Markdown takes some tags for text."""
+"""Read without quotes, because Markdown interprets some tags as text."""
 
 _ATTRIBUTE = re.compile(
     r"([^\s/>][^\s/=>]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>][^\s>]*+)))?+"
 )
 MAX_TAG_CHARS = 8 * 1024
-"""A longer tag is not read to its end."""
+"""Maximum length of a tag that is read to its end."""
 
 PAUSE_CHARS = 128 * 1024
 """Characters of tags between two pauses: up to 6 ms."""
 
 MAX_NESTED = 256
-"""Elements of one name within a hidden one: with more, all the rest of the text is hidden."""
+"""Elements of one name within a hidden one; beyond it, the rest of the text counts as hidden."""
 
 _HIDING = re.compile(
     r"(?i)display\s*+:\s*+none|visibility\s*+:\s*+(?:hidden|collapse)"
@@ -172,7 +172,7 @@ _EMPTY_ELEMENTS = frozenset(
 
 
 def find_hidden_html(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find what a page does not show: comments of HTML and Markdown, and hidden elements."""
+    """Find invisible parts of a page: comments of HTML and Markdown, and hidden elements."""
     joined = texts.joined
     elements = _HiddenElements(joined)
     at = 0
@@ -202,12 +202,12 @@ def _comment(joined: str, start: int, end_of_text: int) -> TextSpan:
 
 
 class _HiddenElements:
-    """Finds hidden elements in one joined text, and reads it no more than a few times."""
+    """Finds hidden elements in one joined text, reading it only a few times."""
 
     def __init__(self, joined: str) -> None:
         self._joined = joined
         self._left = 4 * len(joined) + MAX_TAG_CHARS
-        """Tags within the quotes of others are read again, up to so many characters."""
+        """Remaining characters for tags within quotes of others, which are read again."""
         self._pause_at = self._left - PAUSE_CHARS
 
     def is_pause_due(self) -> bool:
@@ -218,10 +218,10 @@ class _HiddenElements:
         return True
 
     def at(self, start: int, end_of_text: int) -> TextSpan | None:
-        """Return the element that starts here if it is hidden, up to its end or that of the text.
+        """Return the hidden element that starts here, up to its end or the text's; None if visible.
 
-        A tag ends where browsers end it, or without a look at quotes, as in Markdown. Where a text
-        has too many tags within each other to be read, all of it is hidden.
+        Both readings of a tag are tried: that of browsers, and without quotes, as in Markdown. If a
+        text has too many nested tags, all of it counts as hidden.
         """
         if self._left < 0:
             return TextSpan(start, end_of_text, "hidden_element")
@@ -237,7 +237,7 @@ class _HiddenElements:
         return TextSpan(start, self._end_of(tag, end_of_text), "hidden_element")
 
     def _end_of(self, tag: re.Match[str], end_of_text: int) -> int:
-        """Return where an element ends, with those of the same name within it."""
+        """Return the end of an element, including nested ones of the same name."""
         open_elements = 1
         tags = re.compile(rf"(?i)<(/?){re.escape(tag[1])}(?=[\s/>])")
         for found in islice(tags.finditer(self._joined, tag.end(), end_of_text), MAX_NESTED):
@@ -249,7 +249,7 @@ class _HiddenElements:
 
 
 def _is_hidden(attributes: str) -> bool:
-    """Return whether attributes hide an element; of two with the same name the first one counts."""
+    """Return whether attributes hide an element; of two with the same name, the first counts."""
     if not attributes or attributes.isspace():
         return False
     found: dict[str, str] = {}
@@ -271,13 +271,13 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 _COMMENT_TARGET = re.compile(r"\]:\s*+(?:<#?>|#)(?:(\s++)([(\"'])?|$)")
-"""A definition of Markdown that leads nowhere: its label and its title are shown nowhere."""
+"""A Markdown definition without a target: its label and title are not displayed."""
 
 _CLOSING = {"(": ")", '"': '"', "'": "'"}
 
 
 def _markdown_comment(texts: Texts, start: int, end_of_text: int) -> TextSpan | None:
-    """Return the lines of a comment: a definition that leads nowhere, with its title."""
+    """Return the lines of a comment: a definition without a target, with its title."""
     joined = texts.joined
     target = _COMMENT_TARGET.match(joined, start, end_of_text)
     if target is None or (target[1] is not None and target[2] is None and "\n" not in target[1]):
@@ -307,7 +307,7 @@ _TARGETS = {
     **dict.fromkeys(("style", "constructor"), _STYLE_TARGET),
 }
 _HAS_HOST = re.compile(r"[a-zA-Z\s]{0,24}(?:[:&\\]|[/\\]{2}|/&)")
-"""How an address with a host begins, whatever of it is escaped or written as an entity."""
+"""Start of an address with a host, including escapes and entities."""
 
 _SHOWN_AT_ONCE = frozenset(("image", "use", "feimage", "link", "base"))
 """Elements whose ``href`` is opened without a click, or changes the addresses of images."""
@@ -315,20 +315,21 @@ _SHOWN_AT_ONCE = frozenset(("image", "use", "feimage", "link", "base"))
 _TAG_NAME = re.compile(r"<([a-zA-Z]{1,16})")
 
 MAX_ODD_ADDRESSES = 1000
-"""More addresses that hide how they begin are taken for new hosts without being read."""
+"""Further addresses with an escaped start count as new hosts without being read."""
 
 _LEFT_OUT = re.compile(r"[\t\n\r]")
-"""What browsers leave out of addresses in attributes."""
+"""Characters that browsers ignore in addresses in attributes."""
 
 _REST_OF_INLINE = re.compile(r"[^)\n]{0,2000}+\)")
 LABEL_CHARS = 1000
 
 
 def _link_starts(texts: Texts) -> Iterator[re.Match[str] | None]:
-    """Yield the places where a link may start, and None at each pause.
+    """Yield the possible starts of links, and None at each pause.
 
     ``new URL("https://…")`` is code: all 18 findings of ``url(…)`` in 2,400 README files were such.
-    After a style of its text it counts: ``list-style: new URL(…)`` names a marker and an image.
+    After a style in the same text it counts: ``list-style: new URL(…)`` names a marker and an
+    image.
     """
     end_of_styled = 0
     for match in _matches(_LINK_START, texts.joined):
@@ -364,14 +365,14 @@ def _find_links(texts: Texts, hosts: Collection[str], *, images: bool) -> Iterat
 
 
 class _NewHosts:
-    """Tells new hosts from the known ones."""
+    """Distinguishes new hosts from known ones."""
 
     def __init__(self, known: Collection[str]) -> None:
         self._known = known
         self._odd = 0
 
     def has(self, address: str) -> bool:
-        """Return whether an address has a host, and that is not a known one."""
+        """Return whether an address has a host that is not known."""
         address = _LEFT_OUT.sub("", address)
         if is_odd(address):
             self._odd += 1
@@ -382,7 +383,7 @@ class _NewHosts:
 
 
 class _LinkKinds:
-    """Tells images from links; asked for one place after the other."""
+    """Distinguishes images from links; positions must be increasing."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
@@ -392,7 +393,7 @@ class _LinkKinds:
         self._tag = ""
 
     def has_images(self, position: int) -> bool:
-        """Return whether the text that holds ``position`` has an image of Markdown."""
+        """Return whether the text at ``position`` contains a Markdown image."""
         if position >= self._end:
             start, self._end = (
                 self._texts.start_of_text(position),
@@ -402,7 +403,7 @@ class _LinkKinds:
         return self._found
 
     def of_attribute(self, match: re.Match[str]) -> str:
-        """Return the kind of an attribute by its element, empty for one that is not a link."""
+        """Return the kind of an attribute by its element; empty unless it is a link."""
         joined, position = self._texts.joined, match.start()
         start = joined.rfind("<", self._searched_to, position)
         self._searched_to = position
@@ -419,9 +420,9 @@ class _LinkKinds:
 def _markdown_start(
     texts: Texts, match: re.Match[str], at: int, kinds: _LinkKinds
 ) -> tuple[int, str]:
-    """Return where a link begins with its label, and its kind.
+    """Return the start of a link, including its label, and its kind.
 
-    A definition may be that of an image, if there are images.
+    A definition counts as an image if the text has images.
     """
     joined, start = texts.joined, match.start()
     if match.lastgroup == "auto":
@@ -433,12 +434,12 @@ def _markdown_start(
         return label, "image" if kinds.has_images(start) else "link"
     image = joined.rfind("![", first, start)
     if image >= 0 and joined.count("[", image, start) > joined.count("]", image, start):
-        return image, "image"  # its label may have links within it
+        return image, "image"  # its label can contain links
     return label, "link"
 
 
 def _end_of_link(texts: Texts, match: re.Match[str], end: int) -> int:
-    """Return where a link ends whose target ends at ``end``."""
+    """Return the end of a link whose target ends at ``end``."""
     end_of_text = texts.end_of_text(match.start())
     if match.lastgroup == "auto":
         return min(end + 1, end_of_text)
@@ -450,17 +451,17 @@ def _end_of_link(texts: Texts, match: re.Match[str], end: int) -> int:
 
 
 def find_images(texts: Texts, hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find images of Markdown and HTML from new hosts: showing one sends its address there."""
+    """Find Markdown and HTML images from new hosts: displaying one sends its address there."""
     return _find_links(texts, hosts, images=True)
 
 
 def find_links(texts: Texts, hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find links of Markdown and HTML to new hosts."""
+    """Find Markdown and HTML links to new hosts."""
     return _find_links(texts, hosts, images=False)
 
 
 def find_instructions(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find phrases that give orders to a model, which a definition has no reason to."""
+    """Find phrases that command a model, which definitions do not need."""
     for kind, pattern in PHRASES:
         for match in _matches(pattern, texts.joined):
             yield None if match is None else TextSpan(match.start(), match.end(), kind)

@@ -1,4 +1,4 @@
-"""Hosts of links, and those that are known: of the server's entry, its definitions, the call."""
+"""Hosts of links, and the known hosts: of the server's entry, its definitions, the call."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LEFT_OUT = re.compile(r"[\t\n\r]")
 _IN_FRONT = "".join(map(chr, range(0x21)))
-"""What browsers leave out of an address, and in front of it."""
+"""Characters that browsers ignore in addresses, and before them."""
 
 _SCHEMES = r"https?|wss?|ftps?|sftp|smb|file"
 _AUTHORITY = re.compile(rf"(?i)(?:(?:{_SCHEMES}):[/\\]*|[/\\]{{2,}})([^/\\?#]+)")
@@ -18,9 +18,9 @@ _URL = re.compile(rf"(?i)\b(?:{_SCHEMES})://([^\s/\\?#\"'<>()]{{1,300}})")
 
 
 def host_of(target: str) -> str:
-    r"""Return the host of a link's target, empty for one without a host.
+    r"""Return the host of a link's target; empty for one without a host.
 
-    Read as browsers do: ``https:\\host``, ``https:/host``, entities and escapes of Markdown count.
+    Read as in browsers, including ``https:\\host``, ``https:/host``, entities and Markdown escapes.
     """
     if is_odd(target):
         target = _LEFT_OUT.sub("", _ESCAPED.sub(r"\1", unescape(target))).lstrip(_IN_FRONT)
@@ -29,7 +29,7 @@ def host_of(target: str) -> str:
 
 
 def is_odd(target: str) -> bool:
-    """Return whether what is in front of a target's host is escaped, or written as entities."""
+    """Return whether the part before a target's host is escaped or written as entities."""
     head = target[: len("https://")]
     return "&" in head or "\\" in head
 
@@ -54,7 +54,7 @@ def hosts_of_server(config: ServerConfig) -> frozenset[str]:
 
 
 def hosts_of_arguments(value: object) -> frozenset[str]:
-    """Return the hosts of the URLs in a call's arguments: the caller has named them."""
+    """Return the hosts of the URLs in a call's arguments, which the caller knows."""
     return frozenset(host for text in _strings(value) for host in hosts_in(text))
 
 

@@ -1,4 +1,4 @@
-"""The guards that are on, and what they do to one value: find, replace, or refuse it."""
+"""The active guards, and their effect on one value: find, replace, or refuse."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -18,27 +18,27 @@ from mcp_tools_proxy.domain.guards import (
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
 
 MAX_SPANS = 10_000
-"""More findings of one guard are not counted, and not replaced: such a value is refused."""
+"""Maximum number of findings of one guard; a value with more is refused."""
 
 LARGE_CHARS = 32 * 1024
-"""Longer texts are searched for secrets in a thread: up to 2 ms for each scan, without the GIL."""
+"""Longer texts are searched for secrets in a thread: up to 2 ms per scan, without the GIL."""
 
 TOO_LONG = "too_long"
-"""The kind of finding of a value that is too long to be searched."""
+"""The kind of finding for a value that is too long to be searched."""
 
 TOO_MANY = "too_many"
-"""The kind of finding of a value with more than ``MAX_SPANS`` findings."""
+"""The kind of finding for a value with more than ``MAX_SPANS`` findings."""
 
 T = TypeVar("T")
 
 Work = Callable[[], object]
 Steps = Generator[Work | None, object, "Screened"]
-"""Pauses (None) and work for a thread, of which the result is sent back."""
+"""Pauses (None), and work for a thread, whose result is sent back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screened:
-    """A value as guards leave it; ``refused_by`` is the rule that refuses it, if any."""
+    """A value after the guards; ``refused_by`` is the refusing rule, if any."""
 
     value: object
     findings: tuple[GuardFinding, ...] = ()
@@ -47,7 +47,7 @@ class Screened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """The guards of one server, or of document tools, and the hosts that are known there."""
+    """The guards of one server, or of document tools, and the hosts known there."""
 
     rules: GuardRules
     hosts: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Screen:
         hosts: Collection[str] = (),
         without: Collection[tuple[int, str | int]] = (),
     ) -> Steps:
-        """Screen a value in steps; ``hosts`` are known besides those of the server."""
+        """Screen a value in steps; ``hosts`` are known in addition to the server's."""
         texts = Texts(value, without)
         yield from texts.read()
         known = self.hosts | frozenset(hosts)
@@ -83,7 +83,7 @@ class Screen:
 
 
 def run_at_once(steps: Generator[Work | None, object, T]) -> T:
-    """Run steps without a pause: for definitions, which are screened once, and in a thread."""
+    """Run steps without pauses: for definitions, which are screened once, and in a thread."""
     sent: object = None
     while True:
         try:
@@ -95,9 +95,9 @@ def run_at_once(steps: Generator[Work | None, object, T]) -> T:
 
 
 def marker_of(name: GuardName) -> str:
-    """Return what stands for a part that was removed.
+    """Return the replacement for a removed part.
 
-    It has no brackets of ASCII: ``[…]`` in front of ``(https://…)`` would be a link.
+    It has no ASCII brackets, because ``[…]`` before ``(https://…)`` would be a link.
     """
     return f"⟦removed: {name.value}⟧"
 
@@ -105,7 +105,7 @@ def marker_of(name: GuardName) -> str:
 def _spans(
     name: GuardName, texts: Texts, hosts: Collection[str]
 ) -> Generator[Work | None, object, list[TextSpan]]:
-    # compiling the patterns takes 5 ms, which no start without guards should need
+    # compiling the patterns takes 5 ms, which a start without guards should not need
     from mcp_tools_proxy.policy.guards.detectors import DETECTORS  # noqa: PLC0415 - see above
 
     steps = _collected(DETECTORS[name](texts, hosts))
@@ -118,7 +118,7 @@ def _spans(
 def _collected(
     found: Iterator[TextSpan | None],
 ) -> Generator[Work | None, object, list[TextSpan]]:
-    """Return what a detector finds, up to one part more than ``MAX_SPANS``."""
+    """Return the findings of a detector, at most one more than ``MAX_SPANS``."""
     spans: list[TextSpan] = []
     for it in found:
         if it is None:
@@ -140,7 +140,7 @@ def _counts(spans: list[TextSpan], *, is_too_long: bool) -> Mapping[str, int]:
 
 
 def _refuses(action: GuardAction, counts: Mapping[str, int]) -> bool:
-    """Return whether a value is refused: by its guard, or as it cannot be made safe."""
+    """Return whether a value is refused: by its guard, or because it cannot be made safe."""
     unsafe = TOO_LONG in counts or TOO_MANY in counts
     return action is GuardAction.REFUSE or (action is GuardAction.REDACT and unsafe)
 
@@ -154,11 +154,11 @@ def _findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSet:
-    """The guards of one registry; there is no set where none is on.
+    """The guards of one registry, if any is active.
 
-    ``by_server`` has those of servers' entries, ``preset`` those of the active preset, which hold
-    for document tools, too, and ``by_agent`` those of presets that profiles name. ``hosts`` are the
-    known ones of each server.
+    ``by_server`` has those of servers' entries, ``preset`` those of the active preset (also for
+    document tools), and ``by_agent`` those of profiles' presets. ``hosts`` are the known ones of
+    each server.
     """
 
     preset: GuardRules = field(default_factory=dict)
@@ -167,16 +167,16 @@ class GuardSet:
     hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def for_calls(self, server_id: str | None, agent: str | None) -> Screen | None:
-        """Return the guards of calls to a server, or to document tools; None if all are off."""
+        """Return the guards for calls to a server, or to document tools; None if all are off."""
         own = self.by_server.get(server_id or "", {})
         return self._screen(
             strictest((own, self.preset, self.by_agent.get(agent or "", {}))), server_id
         )
 
     def for_definitions(self, server_id: str) -> Screen | None:
-        """Return the guards of a server's definitions; None if all are off.
+        """Return the guards for a server's definitions; None if all are off.
 
-        All callers share the definitions, so the guards of every preset that a profile names count.
+        All callers share the definitions, so the guards of all profiles' presets apply.
         """
         own = self.by_server.get(server_id, {})
         return self._screen(strictest((own, self.preset, *self.by_agent.values())), server_id)

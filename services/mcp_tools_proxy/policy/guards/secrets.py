@@ -1,7 +1,7 @@
-"""Formats of known secrets, by the rules of Kingfisher, which run in linear time.
+"""Known formats of secrets, found with Kingfisher's rules in linear time.
 
-Kingfisher's library is an extra of 50 to 70 MB, which nothing imports where the guard is off.
-It can ask services whether a secret is valid, and revoke it: nothing of that is used here.
+Kingfisher's library is an extra of 50 to 70 MB, imported only if the guard is on. Its functions to
+validate and revoke secrets at services are never used.
 """
 
 import re
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
 
 EXTRA = "secrets"
-"""The extra of the package that has the library."""
+"""The package extra with the library."""
 
 
 def is_installed() -> bool:
-    """Return whether the library is there."""
+    """Return whether the library is installed."""
     return find_spec("kingfisher_sdk") is not None
 
 
 @cache
 def scanner() -> "Scanner":
-    """Return the compiled rules. The first time takes 4 s of CPU: call it in a thread."""
+    """Return the compiled rules. The first call takes 4 s of CPU: call it in a thread."""
     from kingfisher_sdk import Rules, Scanner  # noqa: PLC0415 - an extra
 
     return Scanner(Rules(confidence="medium", cache=False), base64=False)
 
 
 MAX_SCANS = 8
-"""How often a value is scanned whose secrets seem to reach into the next text."""
+"""Maximum number of scans of a value whose secrets seem to extend into the next text."""
 
 _START_OF_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=(?:\s|\\[nr]){1,4}[A-Za-z0-9+/=]{32})"
@@ -42,31 +42,31 @@ _START_OF_KEY = re.compile(
 _END_OF_KEY = "-----END "
 
 WINDOW = 64 * 1024
-"""Characters of one scan, which runs to its end: the rest is left out after ``MAX_SECRETS``."""
+"""Characters of one scan, which cannot be interrupted; scanning ends after ``MAX_SECRETS``."""
 
 OVERLAP = 32 * 1024
-"""The longest secret that is found across the end of a window."""
+"""Maximum length of a secret across the end of a window."""
 
 MAX_SECRETS = 1_000
-"""Each that is found takes up to 0.3 ms: 1 MiB of beginnings of keys took 4 s."""
+"""Each finding takes up to 0.3 ms: 1 MiB of key headers took 4 s."""
 
 _PLACEHOLDER = re.compile(
     rb"(?i)[-_. <>]*+(?:(?:your|my|some|the|this|here|with|insert|replace|example|placeholder|value"
     rb"|password|passwd|pass|pwd|secret|token|api|key|access|auth)[-_. <>]*+)++"
 )
-"""A text that documentation shows in place of a secret, such as ``your-token-here``.
+"""A placeholder in documentation, such as ``your-token-here``.
 
-Of 2,400 README files on npm, 13 had findings, and 8 of these had nothing but such words.
+Of 2,400 README files on npm, 13 had findings, 8 of them only such placeholders.
 """
 
 UNCLEAR = "too_many"
-"""The kind of finding of a value that needs more scans."""
+"""The kind of finding for a value that needs more scans."""
 
 
 def find_secrets(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | None]:
-    """Find secrets, at most ``MAX_SECRETS``; the kind is that of the rule, such as ``github-pat``.
+    """Find at most ``MAX_SECRETS`` secrets; the kind is the rule's, such as ``github-pat``.
 
-    Keys that were cut are found as well, of which no rule knows the end.
+    Includes truncated keys, whose end no rule matches.
     """
     for number, span in enumerate(chain(_secrets(texts), _keys_without_end(texts))):
         if number == MAX_SECRETS:
@@ -76,10 +76,10 @@ def find_secrets(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | N
 
 
 def _secrets(texts: Texts) -> Iterator[TextSpan]:
-    """Yield what the rules find in each text.
+    """Yield the rules' findings in each text.
 
-    The start of a key in one text and the end of another key in the next one match as one key. So
-    a secret ends with its text, and the rest is scanned again.
+    The start of a key in one text and the end of another in the next match as one key. So a secret
+    ends with its text, and the rest is scanned again.
     """
     begin = 0
     for _ in range(MAX_SCANS):
@@ -98,7 +98,7 @@ def _secrets(texts: Texts) -> Iterator[TextSpan]:
 
 
 def _keys_without_end(texts: Texts) -> Iterator[TextSpan]:
-    """Find private keys that were cut, at the end of a page or by a limit."""
+    """Find private keys that are truncated, at the end of a page or by a limit."""
     joined = texts.joined
     end = last = 0
     for match in _START_OF_KEY.finditer(joined):
@@ -111,20 +111,20 @@ def _keys_without_end(texts: Texts) -> Iterator[TextSpan]:
 
 
 def _scan(joined: str, begin: int) -> Iterator[TextSpan]:
-    """Yield the secrets from a place on, in order, without overlaps."""
+    """Yield the secrets from a position on, in order, without overlaps."""
     at = begin
     for start in range(begin, len(joined), WINDOW):
         for span in _scan_window(joined[start : start + WINDOW + OVERLAP]):
             first, last = start + span.start, start + span.end
-            if first >= start + WINDOW:  # the next window has all of it
+            if first >= start + WINDOW:  # the next window contains all of it
                 break
-            if last > at:  # another rule, or the window before, may know the same secret
+            if last > at:  # another rule, or the previous window, can find the same secret
                 yield TextSpan(max(first, at), last, span.kind)
                 at = last
 
 
 def _scan_window(text: str) -> Iterator[TextSpan]:
-    """Yield what the rules find in a text, in order."""
+    """Yield the rules' findings in a text, in order."""
     data = text.encode(errors="replace")
     found = [(it.location, it.rule_id) for it in scanner().scan(data) if it.visible]
     place = _Places(data)
@@ -139,7 +139,7 @@ def _scan_window(text: str) -> Iterator[TextSpan]:
 
 
 class _Places:
-    """The places of characters in UTF-8, asked for in their order."""
+    """Converts byte offsets in UTF-8 to characters, in increasing order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

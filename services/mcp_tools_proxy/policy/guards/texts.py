@@ -1,22 +1,22 @@
-"""The texts of a JSON value, joined to one: guards search it, and replace parts of it."""
+"""All texts of a JSON value, joined to one, for guards to search and replace."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 MAX_CHARS = 4 * 2**20
-"""Longer values are not searched: a guard that redacts or refuses then refuses them."""
+"""Longer values are not searched; a guard that redacts or refuses then refuses them."""
 
 STEP = 4096
-"""How many values are read between two pauses: 2 ms."""
+"""Values read between two pauses: 2 ms."""
 
 _AFTER_KEY = '": "'
 _AFTER_VALUE = '"\n"'
-"""What stands between two texts: so keys and values read as in JSON, and no text meets another."""
+"""Separators between texts, so that keys and values look like JSON and texts never touch."""
 
 
 class TextSpan(NamedTuple):
-    """A part of the joined text that a guard found."""
+    """A finding in the joined text."""
 
     start: int
     end: int
@@ -25,15 +25,15 @@ class TextSpan(NamedTuple):
 
 _Container = Mapping[str, object] | Sequence[object]
 _Place = tuple[int, str | int, bool]
-"""Where a text stands: the number of its container, the key there, and whether it is that key."""
+"""The place of a text: the number of its container, its key, and whether it is that key."""
 
 
 class Texts:
-    """All strings of a JSON value, keys included, in one text with their places.
+    """All strings of a JSON value, including keys, in one text with their places.
 
-    ``read`` collects them and pauses in between, so that a value of 600,000 keys stops no event
-    loop. ``without`` are values that are not read, such as the data of an image: the ``id`` of each
-    one's container, and its key there.
+    ``read`` collects them with pauses, so that a value of 600,000 keys does not block the event
+    loop. ``without`` are values to skip, such as image data: the ``id`` of the container, and the
+    key.
     """
 
     def __init__(self, value: object, without: Collection[tuple[int, str | int]] = ()) -> None:
@@ -51,7 +51,7 @@ class Texts:
         """Collect the texts; each item is a pause."""
         seen = 0
         chunks: list[str] = []
-        for number, (container, _, _) in enumerate(self._containers):  # grows meanwhile
+        for number, (container, _, _) in enumerate(self._containers):  # grows during the loop
             for key, item in _items(container):
                 self._read_item(number, container, key, item)
                 seen += 1
@@ -82,19 +82,19 @@ class Texts:
         self._length += len(text) + len(separator)
 
     def end_of_text(self, position: int) -> int:
-        """Return where the text that holds ``position`` ends."""
+        """Return the end of the text at ``position``."""
         number = bisect_right(self._starts, position) - 1
         return self._starts[number] + len(self._texts[number])
 
     def start_of_text(self, position: int) -> int:
-        """Return where the text that holds ``position`` starts."""
+        """Return the start of the text at ``position``."""
         return self._starts[bisect_right(self._starts, position) - 1]
 
     def with_replaced(self, spans: Iterable[tuple[TextSpan, str]]) -> object:
         """Return the value with each span replaced by its marker; ``spans`` are in order.
 
-        Only the containers above a change are copied. Of spans that overlap the first one counts,
-        up to where the last one ends.
+        Only the containers above a change are copied. Overlapping spans are replaced by the first
+        one's marker.
         """
         values: dict[int, dict[str | int, str]] = {}
         keys: dict[int, dict[str | int, str]] = {}
@@ -107,7 +107,7 @@ class Texts:
     def _pieces_by_text(
         self, spans: Iterable[tuple[TextSpan, str]]
     ) -> dict[int, list[tuple[int, int, str]]]:
-        """Split the spans at the ends of texts; positions are those within a text."""
+        """Split the spans at the ends of texts, with positions relative to the text."""
         pieces: dict[int, list[tuple[int, int, str]]] = {}
         for span, marker in spans:
             number = bisect_right(self._starts, span.start) - 1
@@ -138,7 +138,7 @@ class Texts:
         return copies[0][0] if copies else self._containers[0][0][0]  # type: ignore[index]
 
     def _copy(self, number: int, copies: dict[int, dict[str, object] | list[object]]) -> None:
-        """Copy a container and all above it; each once."""
+        """Copy a container and its ancestors, each once."""
         below: dict[str, object] | list[object] | None = None
         key: str | int = 0
         while number >= 0:
@@ -166,7 +166,7 @@ def _put(container: dict[str, object] | list[object], key: str | int, value: obj
 
 
 def _rename(container: dict[str, object], renamed: Mapping[str | int, str]) -> None:
-    """Rename keys in place, in the same order; two that became equal are numbered."""
+    """Rename keys in place, in the same order; keys that become equal are numbered."""
     items = list(container.items())
     container.clear()
     for key, value in items:
