@@ -1,1 +1,1 @@
-"""What can be called now, and by whom: one frozen ``Registry``, replaced as a whole."""
+"""Callable components and their visibility: one frozen ``Registry``, replaced as a whole."""

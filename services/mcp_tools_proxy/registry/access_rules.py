@@ -1,4 +1,4 @@
-"""Which permissions a caller has: by its agent's profile, its tenant, and its documents."""
+"""Permissions of callers, from the agent's profile, the tenant, and the documents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from mcp_tools_proxy.policy.visibility import Permissions, Visibility
 from mcp_tools_proxy.wire.text import quote
 
 THERE_ARE_PROFILES = RuleSource("agents.json", "$.agents")
-"""The rule by which a call has to name an agent, unless a setting says so."""
+"""The default rule that calls must name an agent."""
 
 AGENT_IS_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_REQUIRE_AGENT")
-"""The rule where the setting says so."""
+"""The rule if the setting requires an agent."""
 
 
 WITHOUT_AGENT = Permissions()
@@ -22,10 +22,10 @@ WITHOUT_AGENT_OR_TENANT = Permissions(has_tenant=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """Decide which permissions a caller has; by default every caller may use everything.
+    """Determines callers' permissions; by default all callers may use everything.
 
-    ``agents`` are the compiled policies by agent name, None while agents.json cannot be used. With
-    ``agent_required`` a caller without an agent is refused, by ``agent_rule``.
+    ``agents`` are the compiled policies by agent name, None for an unusable agents.json. With
+    ``agent_required``, a caller without an agent is refused by ``agent_rule``.
     """
 
     agents: Mapping[str, Visibility] | None = field(default_factory=dict)
@@ -33,7 +33,7 @@ class AccessRules:
     agent_rule: RuleSource = THERE_ARE_PROFILES
 
     def permissions_of(self, caller: Caller) -> Permissions:
-        """Return what a caller may use. Raises AgentNotFound, AgentRequired."""
+        """Return the caller's permissions. Raises AgentNotFound, AgentRequired."""
         has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:
             if caller.documents is not None:
@@ -61,7 +61,7 @@ class AccessRules:
         return Permissions(caller.agent, visibility, has_tenant, documents)
 
     def has_one_document(self, caller: Caller) -> bool:
-        """Return whether the caller may use one document only; False for an unknown agent."""
+        """Return whether the caller may use exactly one document; False for an unknown agent."""
         try:
             return self.permissions_of(caller).has_one_document
         except ProxyError:

@@ -1,4 +1,4 @@
-"""The components of one kind: which of them a caller may use, and what a name resolves to."""
+"""The components of one kind: visibility for a caller, and name resolution."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -25,22 +25,22 @@ ItemT = TypeVar("ItemT", bound=HasSpec)
 
 NAMED_IN_FULL = 1
 NAMED_BARE = 2
-"""The bytes of ``ComponentTable.naming_mask`` for items that the caller sees."""
+"""The bytes of ``ComponentTable.naming_mask`` for visible items."""
 
 
 _Pair = tuple[str, str]
 
 
 class AbsentTools:
-    """The tools that the active preset names and no server offers now: their names stay theirs.
+    """Tools that the active preset names but no server currently offers; their names stay reserved.
 
-    Otherwise a bare name of two servers' tools would mean the other one's while one server is away,
-    and a rogue server would receive calls that were meant for that one (A-19).
+    Otherwise, while one of two servers with the same bare name is away, the name would mean the
+    other's tool, and a rogue server would receive calls meant for the first (A-19).
     """
 
     def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
         self._servers: dict[str, list[str]] = {}
-        """The ids of the servers by the bare name of the tool."""
+        """Bare name of the tool → server ids."""
         self._full_names: set[str] = set()
         self._hashes: set[str] = set()
         for server_id, name in sorted(pairs):
@@ -50,7 +50,7 @@ class AbsentTools:
 
     @classmethod
     def of(cls, offers: Offers, present: Iterable[ToolSpec]) -> Self:
-        """Build those of the preset; a tool that its server may never show is none of them."""
+        """Build from the preset, without tools that their servers may never show."""
         pairs = offers.scope.tools - {(spec.server_id, spec.bare_name) for spec in present}
         return cls(
             (server_id, name)
@@ -67,7 +67,7 @@ class AbsentTools:
         return hash_in(name) in self._hashes
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
-        """Return the qualified names of the absent tools of a bare name that a caller may use."""
+        """Return the qualified names of absent tools with this bare name that a caller may use."""
         return [
             qualified_name(server_id, name)
             for server_id in self._servers.get(name, ())
@@ -79,11 +79,11 @@ NOTHING_ABSENT = AbsentTools()
 
 
 class ComponentTable(Generic[ItemT]):
-    """Every component of one kind, in the view's order; never changed after it was built.
+    """All components of one kind, in the view's order; immutable.
 
-    Several components may share a bare name. With ``first_shadows`` a caller without an agent sees
-    only the first of them; an agent sees all that its profile allows. Lists and look-ups both use
-    ``is_visible``, so the two cannot disagree.
+    Several components can share a bare name. With ``first_shadows``, a caller without an agent sees
+    only the first of them; an agent sees all that its profile allows. Lists and lookups both use
+    ``is_visible``, so they always agree.
     """
 
     def __init__(
@@ -99,12 +99,11 @@ class ComponentTable(Generic[ItemT]):
     ) -> None:
         """Build the table.
 
-        ``has_aliases`` is for tools, whose aliases may be shortened. An item that is not
-        ``is_listed`` is found by its names, and is in no list.
-        ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether an item may be
-        called by its bare name at all. No item takes a name of an ``absent`` tool, and none is
-        found by a bare name that it shares with one. Raises ValueError if two items share a unique
-        name.
+        ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether its bare name is
+        callable, and ``is_listed`` whether lists show it; unlisted items are still found by name.
+        ``has_aliases`` is for tools, whose aliases can be shortened. Names of ``absent`` tools are
+        reserved, and a bare name shared with one is not resolved. Raises ValueError if two items
+        share a unique name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
@@ -139,12 +138,12 @@ class ComponentTable(Generic[ItemT]):
         return decide(permissions, item.spec) is None
 
     def find(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
-        """Return the visible items of this name: by unique name, else by bare name.
+        """Return the visible items of this name: by unique name, then by bare name.
 
-        There are several only for an ambiguous bare name (A-10), and none where an absent tool
-        makes it ambiguous. An item's unique name never resolves to another item, not even for a
-        caller that may not use the first, nor while that one is absent: else a server could receive
-        the calls that were meant for another server (A-19).
+        Several are returned only for an ambiguous bare name (A-10), none if an absent tool makes it
+        ambiguous. An item's unique name never resolves to another item, even if the caller may not
+        use the first or it is absent: otherwise a server could receive another server's calls
+        (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
@@ -158,12 +157,12 @@ class ComponentTable(Generic[ItemT]):
         return found
 
     def has_short_aliases(self, item: ItemT) -> bool:
-        """Return whether the item's shortened aliases are its own: no other item has its hash."""
+        """Return whether the item's shortened aliases are unique, by their hash."""
         spec = item.spec
         return self._by_hash.get(pair_hash(spec.server_id or "", spec.bare_name)) is item
 
     def _find_shortened(self, name: str) -> ItemT | None:
-        """Return the tool that has ``name`` as its alias at that length (``name_max``)."""
+        """Return the tool with the shortened alias ``name`` (``name_max``)."""
         if not self._has_aliases or (digest := hash_in(name)) is None:
             return None
         item = self._by_hash.get(digest)
@@ -174,12 +173,12 @@ class ComponentTable(Generic[ItemT]):
         return item if is_alias else None
 
     def _find_for_gemini(self, name: str) -> ItemT | None:
-        """Return the tool that Gemini's format lists by ``name``: its own begins with a digit."""
+        """Return the tool that Gemini's format lists as ``name`` (one that begins with a digit)."""
         return self._by_gemini_name.get(name) if self._has_aliases and name[:1] == "_" else None
 
     @cached_property
     def _by_gemini_name(self) -> Mapping[str, ItemT | None]:
-        """The tools with a name for Gemini alone; None if two share it."""
+        """Tools with a different name for Gemini; None for a shared name."""
         found: dict[str, ItemT | None] = {}
         for item in self.items:
             spec = item.spec
@@ -189,7 +188,7 @@ class ComponentTable(Generic[ItemT]):
 
     @cached_property
     def _by_hash(self) -> Mapping[str, ItemT | None]:
-        """The items of servers by the hash in their shortened aliases; None if two share it."""
+        """Items of servers by the hash of their shortened aliases; None for a shared hash."""
         found: dict[str, ItemT | None] = {}
         for item in self.items if self._has_aliases else ():
             if item.spec.server_id is not None:
@@ -198,10 +197,10 @@ class ComponentTable(Generic[ItemT]):
         return found
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
-        """Return the qualified names of all that a bare name may mean to the caller.
+        """Return the qualified names of all possible meanings of a bare name for the caller.
 
-        Absent items are among them as long as any of the others is present; several names mean
-        that the bare one is ambiguous.
+        Absent items are included if at least one item is present; several names mean that the bare
+        name is ambiguous.
         """
         if name in self._by_name:
             return ()
@@ -210,7 +209,7 @@ class ComponentTable(Generic[ItemT]):
         return [*present, *self._absent.candidates(name, permissions)] if present else ()
 
     def _find_bare(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
-        """Return the visible items of a bare name; none if it is an absent tool's full name."""
+        """Return the visible items of a bare name, unless an absent tool has it as full name."""
         group = self._by_bare_name.get(name)
         if group is None or self._absent.owns(name) or self._absent.owns_shortened(name):
             return ()
@@ -221,25 +220,25 @@ class ComponentTable(Generic[ItemT]):
         return name in self._by_name
 
     def denied(self, name: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
-        """Return the first item of this name that is denied to the caller, and by what."""
+        """Return the first item of this name that is denied to the caller, with the denial."""
         own = self._by_name.get(name)
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
         denials = ((decide(permissions, it.spec), it.spec) for it in known)
         return next(((denial, spec) for denial, spec in denials if denial), None)
 
     def visible_to(self, permissions: Permissions) -> tuple[ItemT, ...]:
-        """List what a caller with these permissions may use, in the view's order."""
+        """List the items that a caller with these permissions may use, in the view's order."""
         return tuple(compress(self.items, self.visibility_mask(permissions)))
 
     def unlisted_for(self, permissions: Permissions) -> Sequence[ItemT]:
-        """Return what is in no list, though a caller with these permissions may use it."""
+        """Return the usable items that lists omit."""
         return [item for item in self._unlisted if self.is_visible(item, permissions)]
 
     def visibility_mask(self, permissions: Permissions) -> bytes:
-        """Return one byte for each of ``items``: 1 if lists show it to the caller, else 0.
+        """Return one byte for each of ``items``: 1 if lists show it to the caller, otherwise 0.
 
-        Masks are cached by agent and by whether there is a tenant. Callers that see the same share
-        one object, so that equal lists are cached once.
+        Masks are cached by agent and presence of a tenant. Callers with equal masks share one
+        object, so that equal lists are cached once.
         """
         key = (permissions.agent, permissions.has_tenant)
         mask = self._masks.get(key)
@@ -251,7 +250,7 @@ class ComponentTable(Generic[ItemT]):
         return mask
 
     def naming_mask(self, permissions: Permissions) -> bytes:
-        """Return the visibility mask with NAMED_BARE where an item is found by its bare name."""
+        """Return the visibility mask with NAMED_BARE for items found by their bare name."""
         view = permissions.agent, permissions.has_tenant
         mask = self._naming_masks.get(view)
         if mask is None:
@@ -261,7 +260,7 @@ class ComponentTable(Generic[ItemT]):
         return mask
 
     def is_found_bare(self, item: ItemT, permissions: Permissions) -> bool:
-        """Return whether the bare name of an item leads to this very item for the caller."""
+        """Return whether the bare name of an item resolves to exactly this item for the caller."""
         return self.find(item.spec.bare_name, permissions) == (item,)
 
     def _named(self, item: ItemT, permissions: Permissions) -> int:
@@ -270,15 +269,15 @@ class ComponentTable(Generic[ItemT]):
 
 
 def _sizes_for(name: str) -> Iterable[int]:
-    """Return the values of ``name_max`` at which a shortened alias may be ``name``.
+    """Return the values of ``name_max`` that can shorten an alias to ``name``.
 
-    Its parts lose underscores at their ends, so it may be shorter than the limit.
+    Its parts lose underscores at their ends, so it can be shorter than the limit.
     """
     return range(max(MIN_NAME_CHARS, len(name)), MAX_NAME_CHARS)
 
 
 def names_of_tool(tool: Tool) -> tuple[str, ...]:
-    """Return the names of a tool that are no other tool's."""
+    """Return a tool's unique names."""
     spec = tool.spec
     names = (spec.name, spec.alias)
     return names if spec.given_name is None else (*names, spec.given_name)
@@ -287,11 +286,11 @@ def names_of_tool(tool: Tool) -> tuple[str, ...]:
 def drop_name_conflicts(
     local: Iterable[Tool], remote: Iterable[Tool]
 ) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
-    """Split ``remote`` into the tools that can be added to ``local`` and those that cannot.
+    """Split ``remote`` into the tools that can be added to ``local``, and the rest.
 
-    All names share one namespace, in which local tools come first: a remote tool with a name that
-    is taken by a local or an earlier remote tool is dropped. So no server can replace a
-    tool of the gateway or of another server.
+    All names share one namespace, in which local tools come first: a remote tool is dropped if one
+    of its names belongs to a local or earlier remote tool. So a server cannot replace a tool of the
+    gateway or of another server.
     """
     taken = {name for tool in local for name in names_of_tool(tool)}
     accepted: list[Tool] = []
@@ -315,9 +314,9 @@ def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:
 
 
 def _without_renamed(same: tuple[ItemT, ...]) -> tuple[ItemT, ...]:
-    """Return those of one bare name that compete for it: who got another name leaves it to others.
+    """Return the items that compete for a bare name: renamed items give it up.
 
-    If all of them got one, the first keeps the bare name as well.
+    If all are renamed, the first keeps it.
     """
     return tuple(item for item in same if item.spec.given_name is None) or same[:1]
 

@@ -1,6 +1,6 @@
-"""The instructions of servers, joined for callers that may use something of these servers.
+"""The instructions of servers, joined for callers that can use items of these servers.
 
-They are read when a session begins and in lists of tools; no call does anything here.
+They are sent at the start of a session and in lists of tools, never in calls.
 """
 
 import re
@@ -17,21 +17,21 @@ from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.wire.encoding import encodable
 
 _TAG = re.compile(r"<(?=/?server\b)", re.IGNORECASE)
-"""The beginning of a tag of ours in a server's text, which could speak as another server."""
+"""The start of a forged ``server`` tag in a server's text, which could speak for another server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionTexts:
-    """What servers say of themselves as a whole, and what presets say instead."""
+    """Instructions of servers, and their replacements in presets."""
 
     by_server: Mapping[str, str] = field(default_factory=dict)
-    """The servers' own texts, without those that may not be shown."""
+    """The servers' own texts, without withheld ones."""
     of_preset: OwnInstructions | None = None
     by_agent: Mapping[str, OwnInstructions] = field(default_factory=dict)
-    """What the presets of profiles say, by agent; it replaces what the active preset says."""
+    """Texts of profiles' presets, by agent; they replace those of the active preset."""
 
     def of_agent(self, agent: str | None) -> OwnInstructions | None:
-        """Return what the agent's preset says, else the active one."""
+        """Return the text of the agent's preset, or of the active one."""
         return self.of_preset if agent is None else self.by_agent.get(agent, self.of_preset)
 
 
@@ -72,7 +72,7 @@ class Instructions:
         return joined_instructions((it, texts[it]) for it in servers if it in texts)
 
     def _servers_of(self, permissions: Permissions) -> Iterable[str]:
-        """Return the servers of which the caller sees at least one item, in the view's order."""
+        """Return the servers with an item visible to the caller, in the view's order."""
         visible = (item for items_for in self._kinds for item in items_for(permissions))
         ids = (item.spec.server_id for item in visible)
         return dict.fromkeys(server_id for server_id in ids if server_id is not None)
@@ -103,5 +103,5 @@ def _parts(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _tame(text: str) -> str:
-    """Return a text that can be encoded, and has no tag of ours."""
+    """Return an encodable text without ``server`` tags."""
     return _TAG.sub("&lt;", str(encodable(text)))

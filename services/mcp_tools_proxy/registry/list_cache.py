@@ -1,4 +1,4 @@
-"""Lists by visibility mask, and their entity tags: callers that see the same share one list."""
+"""Lists by visibility mask, with entity tags; callers with equal views share one list."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -15,7 +15,7 @@ class ListCache(Generic[ListT]):
         self._lists: dict[bytes, ListT] = {}
 
     def get(self, mask: bytes, build: Callable[[], ListT]) -> ListT:
-        """Return the list of a mask. One that is not cached is built, and the oldest evicted."""
+        """Return the list of a mask; build it if missing, and evict the oldest if full."""
         found = self._lists.get(mask)
         if found is None:
             found = build()
@@ -26,5 +26,5 @@ class ListCache(Generic[ListT]):
 
 
 def etag_of(content: bytes) -> str:
-    """Return a strong entity tag, which depends on the bytes alone (RFC 9110 §8.8.3)."""
+    """Return a strong entity tag that depends only on the bytes (RFC 9110 §8.8.3)."""
     return f'"{blake2b(content, digest_size=16).hexdigest()}"'

@@ -1,8 +1,8 @@
-"""Lists as MCP shows them: each definition is built once, a list selects those of its caller.
+"""MCP lists: each definition is built once, and a list selects those of its caller.
 
-The address of a list decides how it is written, then profile, settings and entry (``NameStyles``).
-All lists share the definitions. An agent costs its visibility mask, and its list while that is one
-of the newest.
+A list's format follows its URL, then profile, settings and entry point (``NameStyles``). All lists
+share the definitions. The cost of an agent is its visibility mask, and its list while that is
+cached.
 """
 
 import asyncio
@@ -40,32 +40,32 @@ from mcp_tools_proxy.wire.json_schema.plain_schema import with_plain_schemas
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32
-"""How many lists of one kind are cached: clients request their lists again and again. Of tools, as
-many in each style of names that is in use."""
+"""Cached lists of one kind, because clients request lists repeatedly. For tools, the number
+applies to each name style in use."""
 
 MAX_ENCODED_LISTS = 4
-"""How many lists of one kind are kept as JSON, 0.7 MB each for 1,000 tools. One list may be kept
-four times: for each era, and in ASCII for streams of events. Of tools, as many in each style."""
+"""Lists of one kind kept as JSON, 0.7 MB each for 1,000 tools. One list can be kept four times:
+per era, and in ASCII for event streams. For tools, the number applies to each name style."""
 
 MAX_SHAPES = 8
-"""How many shapes of lists of tools are kept: clients choose ``name_max``."""
+"""Shapes of tool lists that are kept, because clients choose ``name_max``."""
 
 
 class ListShape(NamedTuple):
-    """How one list of tools is written; equal shapes give equal lists."""
+    """The format of one list of tools; equal shapes give equal lists."""
 
     style: ToolNameStyle
     is_plain: bool = False
-    """Whether schemas have common keywords only."""
+    """Whether schemas are reduced to common keywords."""
     name_max: int = MAX_NAME_CHARS
-    """The longest alias."""
+    """The maximum length of an alias."""
     shows_given: bool = False
-    """Whether names that the preset gives are shown instead of aliases."""
+    """Whether the preset's names are shown instead of aliases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameStyles:
-    """What profiles, by agent, and the settings say of lists."""
+    """List options of profiles, by agent, and of the settings."""
 
     by_agent: Mapping[str, ListOptions] = field(default_factory=dict)
     default: ListOptions = SERVER_NAMES
@@ -85,41 +85,41 @@ class NameStyles:
         )
 
     def over_http(self, requested: ToolNameStyle | None, agent: str | None) -> ToolNameStyle:
-        """Return the style of a list of the HTTP API, which no setting has ever changed."""
+        """Return the style of a list of the HTTP API, which settings never change."""
         profile = self.by_agent.get(agent or "", SERVER_NAMES)
         return requested or profile.name_style or ToolNameStyle.SERVER
 
 
 SERVER_STYLE = NameStyles()
-"""The default: each entry's own style for everybody."""
+"""The default: the style of the entry point."""
 
 
 NameFor = Callable[[ItemT, Permissions], str]
-"""Returns a name that resolves to this very item for a caller.
+"""Returns a name that resolves to exactly this item for a caller.
 
-Callers with equal masks must get equal names, since they share a cached list.
+Callers with equal masks must get equal names, because they share a cached list.
 """
 
 MaskFor = Callable[[Permissions], bytes]
-"""Returns a byte for each item of a table: 0 for an item that the caller does not see."""
+"""Returns a byte for each item of a table: 0 for an invisible item."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpList:
     """One list for one caller. Its definitions are shared with other lists: never change one.
 
-    ``etag`` depends on the definitions and their order alone, so it survives a restart.
+    ``etag`` depends only on the definitions and their order, so that it survives a restart.
     """
 
     definitions: EncodedList
     older_era: EncodedList
-    """Without output schemas of another type than object, for which the older eras reject all."""
+    """Without non-object output schemas, because older eras reject the whole list for one."""
     etag: str
 
 
 @dataclass(slots=True)
 class _CachedList:
-    """All that callers with one mask see, and once it was requested, the list for MCP clients."""
+    """All visible definitions for one mask and, once requested, the list for MCP clients."""
 
     definitions: Sequence[JsonObject]
     mcp: McpList | None = None
@@ -127,7 +127,7 @@ class _CachedList:
 
 
 class McpLists(Generic[ItemT]):
-    """The lists of one kind of component; ``key`` is the field by which MCP identifies the kind."""
+    """The lists of one kind of component; ``key`` is MCP's identifying field."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class McpLists(Generic[ItemT]):
     ) -> None:
         """Build the lists.
 
-        ``mask_for`` is the visibility mask, unless names depend on more than on that. ``specs`` are
-        the items' in the order of the table where lists show other ones than their own.
+        ``mask_for`` replaces the visibility mask if names depend on more than that. ``specs``, in
+        the order of the table, replace the items' own.
         """
         self._table = table
         self._specs = [item.spec for item in table.items] if specs is None else specs
@@ -149,22 +149,22 @@ class McpLists(Generic[ItemT]):
         self._name_for = name_for
         self._mask_for = table.visibility_mask if mask_for is None else mask_for
         self._definitions: dict[tuple[int, str], JsonObject] = {}
-        """By the item's index in the table, and the name under which it is listed."""
+        """By the item's index in the table, and its listed name."""
         self._digests: dict[int, bytes] = {}
-        """By ``id()`` of the definition; safe because ``_definitions`` keeps them all alive."""
+        """By ``id()`` of the definition; safe because ``_definitions`` keeps all of them alive."""
         self._lists = ListCache[_CachedList](MAX_CACHED_LISTS)
         self._encoded = ListCache[bytes](MAX_ENCODED_LISTS)
 
     def names_for(self, permissions: Permissions) -> Iterable[str]:
-        """Return the names of what the caller may use, in the list's order."""
+        """Return the names of the caller's items, in the list's order."""
         return (self._name_for(item, permissions) for item in self._table.visible_to(permissions))
 
     def definitions_for(self, permissions: Permissions) -> Sequence[JsonObject]:
-        """List what a caller with these permissions may use."""
+        """List the definitions for a caller with these permissions."""
         return self._cached(permissions).definitions
 
     async def list_for(self, permissions: Permissions) -> McpList:
-        """List what the caller may use and every MCP client accepts, with the list's entity tag."""
+        """List the definitions for the caller that all MCP clients accept, with an entity tag."""
         cached = self._cached(permissions)
         if cached.mcp is None:
             listed = cached.definitions
@@ -200,9 +200,9 @@ class McpLists(Generic[ItemT]):
         return definition
 
     async def _etag_of(self, definitions: Sequence[JsonObject]) -> str:
-        """Return the entity tag of a list; new definitions are digested in a thread.
+        """Return the entity tag of a list.
 
-        A thread, because servers decide how large their schemas are.
+        New definitions are digested in a thread, because servers determine the size of schemas.
         """
         missing = [it for it in definitions if id(it) not in self._digests]
         if missing:
@@ -213,7 +213,7 @@ class McpLists(Generic[ItemT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpListings:
-    """The lists of one registry's components of the kinds that all callers see alike."""
+    """The lists of one registry's prompts, resources and templates."""
 
     prompts: McpLists[Prompt]
     resources: McpLists[Resource]
@@ -226,9 +226,9 @@ class McpListings:
         resources: ComponentTable[Resource],
         templates: ComponentTable[ResourceTemplate],
     ) -> Self:
-        """Build the lists; items are listed by their bare name if it resolves to one of them.
+        """Build the lists.
 
-        Others are listed with the server.
+        Items are listed by their bare name if that resolves to them, otherwise with the server.
         """
         return cls(
             prompts=McpLists(prompts, key="name", name_for=_shortest_unique_name(prompts)),
@@ -240,7 +240,7 @@ class McpListings:
 
 
 class McpToolLists:
-    """The lists of tools, by their shape; ``specs`` are what they show, see McpLists."""
+    """The lists of tools by shape; ``specs`` replace the tools' own, see McpLists."""
 
     def __init__(
         self, table: ComponentTable[Tool], specs: Sequence[ToolSpec] | None = None
@@ -262,7 +262,7 @@ class McpToolLists:
         return lists
 
     async def _plain(self) -> Sequence[ToolSpec]:
-        """Return the tools with plain schemas; servers decide how large these are."""
+        """Return the tools with plain schemas, built in a thread because schemas can be large."""
         if self._plain_specs is None:
             specs = self._specs or [tool.spec for tool in self._table.items]
             self._plain_specs = await asyncio.to_thread(lambda: [*map(with_plain_schemas, specs)])
@@ -274,8 +274,7 @@ def _tools_in(
 ) -> McpLists[Tool]:
     """Return the lists of tools in a shape.
 
-    In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``, which
-    depends on the caller's view.
+    In the style BARE, a tool without a unique bare name in the caller's view is ``server:tool``.
     """
 
     def bare(tool: Tool, permissions: Permissions) -> str:
@@ -306,7 +305,7 @@ def _tools_in(
 
 
 def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
-    """Return a namer by the shortest name that resolves to the item for the caller."""
+    """Return a function that finds the shortest name that resolves to an item for the caller."""
 
     def name_for(item: ItemT, permissions: Permissions) -> str:
         spec = item.spec
@@ -320,7 +319,7 @@ def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
 
 
 def _without_non_object_output(definition: JsonObject) -> JsonObject:
-    """Remove an output schema whose type is not object: older eras reject the whole list for it."""
+    """Remove a non-object output schema, because older eras reject the whole list for one."""
     schema = definition.get("outputSchema")
     if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
         return definition

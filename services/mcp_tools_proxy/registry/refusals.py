@@ -1,8 +1,8 @@
-"""Refuses names that resolve to nothing for a caller, with the reason and the rule for operators.
+"""Refusals of names without a match for the caller, with reason and rule for operators.
 
-Tools, prompts and resources get the same wording. A message has only the name that the caller
-sent, the caller's agent and names that the caller may use, so it reveals no hidden item (A-09,
-A-11). Reason and rule go to records and explanations only.
+Tools, prompts and resources have the same wording. A message contains only the requested name, the
+caller's agent and names that the caller may use, so that it reveals no hidden item (A-09, A-11).
+Reason and rule go only to records and explanations.
 """
 
 import json
@@ -47,28 +47,28 @@ from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
 
 NEAR_MISS = 0.75
-"""Least similarity of a misspelt name of a server's tool."""
+"""Minimum similarity of a misspelt name of a server's tool."""
 
 MAX_CANDIDATES = 5
-"""How many candidates a message names; ``details`` has them all."""
+"""Candidates named in a message; ``details`` has all of them."""
 
 NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")
-"""The rule while no preset is active: none is chosen."""
+"""The rule if no preset is active."""
 
 NOT_AS_LOCKED = RuleSource(LOCK_FILE, "$.items")
-"""The rule by which an item is quarantined."""
+"""The rule for quarantine."""
 
 CHOSEN_TOOLS = RuleSource(SETTINGS, "MCP_PROXY_DOCUMENT_TOOLS")
-"""The rule by which a document tool does not exist."""
+"""The rule for a disabled document tool."""
 
 DEFAULT_TENANT = RuleSource(SETTINGS, "MCP_PROXY_DEFAULT_TENANT_ID")
 
 Denied = tuple[Denial, ComponentSpec]
-"""What denies an item of a registry to a caller, and the item."""
+"""The denial of an item of a registry, and the item."""
 
 
 class Refusals:
-    """Builds the errors for the names that callers may not use, or that nothing has."""
+    """Builds the errors for names that callers may not use, or that do not exist."""
 
     def __init__(self, offers: Offers) -> None:
         self._offers = offers
@@ -82,17 +82,17 @@ class Refusals:
         denied: Denied | None,
         visible: Iterable[str],
     ) -> ProxyError:
-        """Return the refusal of ``name``, which resolves to none of the ``visible`` names.
+        """Return the refusal of ``name``, which is not among the ``visible`` names.
 
-        ``denied`` is the first item of that name that is denied to the caller. A name that the
-        profile excludes is refused in the same way, whether or not some server offers it.
+        ``denied`` is the first item of that name that is denied to the caller. A name excluded by
+        the profile gets the same refusal, whether or not a server offers it.
         """
         place = caller.visibility.excluded.place_of(kind, None, name)
         denial = None if denied is None else denied[0]
         if place is not None and (denial is None or kind is Kind.RESOURCE):
             denial = Denial.EXCLUDED
         error = self._error(kind, name, caller.agent, denial, visible)
-        if len(name) > MAX_URI_CHARS:  # no name of an item is longer
+        if len(name) > MAX_URI_CHARS:  # item names are never longer
             return error
         if denied is not None:
             spec = denied[1]
@@ -127,16 +127,16 @@ class Refusals:
         key = self._find_withheld(kind, name)
         why = None if key is None else self._offers.withheld_for(key)
         if why in (Why.QUARANTINED, Why.GUARDED):
-            # not told why: who changed the definition would learn that it was noticed
+            # the caller is not told why: the author of the change would learn that it was noticed
             return _not_allowed(kind, name, agent, reason_of(why).text, near)
         server_id, _, bare_name = name.partition(":")
         if kind is Kind.TOOL and server_id and bare_name:
-            # it may be a tool outside the active preset, so it is refused like one (contract §6)
+            # it can be a tool outside the active preset, and is refused like one (contract §6)
             return _not_allowed(kind, name, agent, self._reason(kind, server_id, bare_name), near)
         return _not_found(kind, name, visible, self._reason_for(kind, name))
 
     def _reason_for(self, kind: Kind, name: str) -> str | None:
-        """Return why a prompt or resource is hidden; None if no server offers ``name``."""
+        """Return why a prompt or resource is hidden; None if it is not offered."""
         server_id = None if kind is Kind.TOOL else self._named_server(kind, name)
         if server_id is None:
             return None
@@ -147,7 +147,7 @@ class Refusals:
         return OUTSIDE_THE_PRESET if reason is None else reason.text
 
     def _find_withheld(self, kind: Kind, name: str) -> DefinitionKey | None:
-        """Return the withheld item that a caller may mean by ``name``, None if there is none."""
+        """Return the withheld item that a caller can mean by ``name``; None without one."""
         if self._withheld is None:
             offers = self._offers
             self._withheld = {
@@ -158,7 +158,7 @@ class Refusals:
         return self._withheld.get((kind, name))
 
     def _named_server(self, kind: Kind, name: str) -> str | None:
-        """Return the server that a tool is named with, or that offers a prompt or resource."""
+        """Return the server in a tool's name, or the one that offers a prompt or resource."""
         if kind is Kind.TOOL:
             named = name.partition(":")[0]
             return named if named in self._offers.servers else None
@@ -171,7 +171,7 @@ class Refusals:
         return None
 
     def _denying_rule(self, denied: Denied, caller: Permissions, name: str) -> RuleSource | None:
-        """Return the rule by which an item is denied to a caller that named it ``name``."""
+        """Return the rule that denies an item to a caller that named it ``name``."""
         denial, spec = denied
         match denial:
             case Denial.TENANT:
@@ -192,7 +192,7 @@ class Refusals:
                 return in_profile(caller.agent, "exclude_components", place)
 
     def _withholding_rule(self, key: DefinitionKey) -> RuleSource:
-        """Return the rule by which an item is withheld from everyone."""
+        """Return the rule that withholds an item from all callers."""
         match self._offers.withheld_for(key):
             case Why.QUARANTINED:
                 return NOT_AS_LOCKED
@@ -202,16 +202,16 @@ class Refusals:
                 return self._in_server(key.server_id, "bind")
 
     def _hiding_rule(self, kind: Kind, name: str, server_id: str | None) -> RuleSource | None:
-        """Return the rule by which a name that is no component's is refused.
+        """Return the rule that refuses a name without a component.
 
-        None if there is no rule: then no server that may offer it does.
+        None without a rule: then the server does not offer it.
         """
         if kind is Kind.TOOL:
             if name in DOCUMENT_TOOLS and name != "view_doc_page":
                 return CHOSEN_TOOLS
             snapshot = self._offers.snapshots.get(server_id or "")
             if snapshot is not None and name.partition(":")[2] not in snapshot.tools:
-                return None  # no rule of a server or preset hides what the server has not
+                return None  # rules hide only items that the server has
         if server_id is None or server_id not in self._offers.servers:
             return None
         bare_name = name.removeprefix(qualified_name(server_id, ""))
@@ -221,7 +221,7 @@ class Refusals:
         return _in_preset(self._offers.scope, kind)
 
     def _excluding_rule(self, kind: Kind, server_id: str | None, name: str) -> RuleSource | None:
-        """Return the entry of mcp.json by which a server's item is hidden from everyone."""
+        """Return the entry of mcp.json that hides a server's item from all callers."""
         place = self._offers.excluded(server_id).place_of(kind, server_id, name)
         if place is None or server_id is None:
             return None
@@ -233,7 +233,7 @@ class Refusals:
 
 
 def in_profile(agent: str | None, key: str, place: int | str | None = None) -> RuleSource:
-    """Return a place in an agent's profile, which is selected by its name (RFC 9535, filters)."""
+    """Return a place in an agent's profile, selected by its name (RFC 9535, filters)."""
     name = json.dumps(agent)
     steps = (key,) if place is None else (key, place)
     return RuleSource(AGENTS_FILE, f"$.agents[?@.name=={name}]{json_path(steps)[1:]}")
@@ -248,7 +248,7 @@ def _in_preset(scope: PresetScope, kind: Kind) -> RuleSource:
 def _names_of_all(
     keys: Iterable[DefinitionKey], scope: PresetScope
 ) -> Mapping[tuple[Kind, str], DefinitionKey]:
-    """Return the items by every name that a caller may use, with those that the preset gives."""
+    """Return the items by all names that a caller can use, including the preset's."""
     names = {name: key for key in sorted(keys) for name in _names_of(key)}
     items = {(key.kind.item_kind, key.server_id, key.name): key for key in names.values()}
     for kind, given in scope.given_names.items():
@@ -285,9 +285,9 @@ _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
 def _not_allowed(
     kind: Kind, name: str, agent: str | None, reason: str, near: str | None
 ) -> NotAllowed:
-    """Build the error for a hidden name; ``near`` is the visible name that the caller may mean.
+    """Build the error for a hidden name; ``near`` is the visible name that was possibly meant.
 
-    The message is the same for every reason, so that no caller can find out whether a hidden item
+    The message is the same for all reasons, so that callers cannot find out whether a hidden item
     exists.
     """
     if agent is None:
@@ -309,7 +309,7 @@ def _not_allowed(
 
 
 def _tenant_required(kind: Kind, name: str) -> NotAllowed:
-    """Build the error for a caller without a tenant that names a tool for documents."""
+    """Build the error for a caller without a tenant that names a document tool."""
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} works on a tenant's documents, and the request names no "
         "tenant; send X-Tenant-Id or a tenant's token, or an operator can set "
@@ -321,7 +321,7 @@ def _tenant_required(kind: Kind, name: str) -> NotAllowed:
 def _not_found(
     kind: Kind, name: str, visible: Iterable[str], reason: str | None = None
 ) -> ProxyError:
-    """Build the error for an unknown name, with the ``visible`` name most like it (F-07, F-15).
+    """Build the error for an unknown name, with the most similar ``visible`` name (F-07, F-15).
 
     ``reason`` is why a prompt or resource of that name is hidden.
     """
@@ -352,10 +352,10 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
 
 
 def similar_tool(name: str, visible: Iterable[str]) -> str | None:
-    """Return the visible tool of which a ``server_id:tool`` may be a misspelling.
+    """Return the visible tool that a ``server_id:tool`` can be a misspelling of.
 
-    Of a server that the caller can use only its own tools are compared: with the same server in
-    front, any two names are similar.
+    For a usable server, only its own tools are compared: with the same server prefix, any two names
+    are similar.
     """
     server_id, colon, tool_name = name.partition(":")
     known = tuple(visible) if colon else ()
@@ -368,7 +368,7 @@ def similar_tool(name: str, visible: Iterable[str]) -> str | None:
 
 
 def _suggest(name: str, known: Sequence[str]) -> str | None:
-    """Return what ``name`` may stand for: a server's item of that name, else a similar name."""
+    """Return the probable meaning of ``name``: a server's item of that name, or a similar name."""
     with_server = f":{name}"
     owned = next((candidate for candidate in known if candidate.endswith(with_server)), None)
     return owned or closest_match(name, known)

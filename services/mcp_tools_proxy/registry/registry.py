@@ -1,4 +1,4 @@
-"""The registry: the frozen tables of everything callable now, and the holder that replaces them."""
+"""The registry: frozen tables of all callable components, and the holder that replaces them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,15 +46,15 @@ from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """Everything callable, by the names that callers use; never changed, only replaced.
+    """All callable components, by the names that callers use; immutable, replaced as a whole.
 
-    Lists and ``resolve`` read the same tables through the same predicate, so the two cannot
-    disagree about what a caller may use. Names are looked up, never parsed (contract §6):
+    Lists and ``resolve`` use the same tables and the same predicate, so that they always agree.
+    Names are looked up, never parsed (contract §6):
 
-    - A tool is found by its name, else its alias, else its bare name where that is unique in the
-      caller's view: the preset's references to absent tools count as well.
-    - A prompt or resource is found by ``server_id:name``, else its bare name.
-    - Any other URI is resolved through a template that matches it.
+    - A tool is found by its name, then its alias, then its bare name if that is unique in the
+      caller's view, including the preset's absent tools.
+    - A prompt or resource is found by ``server_id:name``, then its bare name.
+    - Any other URI is resolved through a matching template.
 
     Nothing outside the tables is ever looked up (F-14).
     """
@@ -69,14 +69,14 @@ class Registry:
     refusals: Refusals
     access_rules: AccessRules
     offers: Offers
-    """What servers offer in all, and why an item of it is not here."""
+    """The servers' offers, and the reasons why items are missing here."""
     name_styles: NameStyles
     instructions: Instructions
     version: RegistryVersion
     guards: GuardSet | None
-    """The guards of calls; None if none is on."""
+    """The guards of calls; None if all are off."""
     remembered: frozenset[str]
-    """The servers whose items are of an earlier run: they are listed, and calls wait for them."""
+    """The servers with items from an earlier run: they are listed, and calls wait for discovery."""
 
     @classmethod
     def build(
@@ -96,11 +96,10 @@ class Registry:
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
-        ``name_styles`` are the styles in which lists name tools, ``offers`` is what the servers
-        offer, with the active preset, ``bound_agents`` has the tools of agents whose profiles fill
-        in arguments, ``instructions`` are the servers' and presets' texts.
-        Raises ValueError if two tools share a name or alias, or two other items of a kind share
-        server and name.
+        ``name_styles`` are the styles of tool names in lists, ``offers`` the servers' offers with
+        the active preset, ``bound_agents`` the tools of agents whose profiles fill in arguments,
+        and ``instructions`` the texts of servers and presets. Raises ValueError if two tools share
+        a name or alias, or two other items of a kind share server and name.
         """
 
         def bare_name_allowed(item: HasSpec) -> bool:
@@ -157,8 +156,8 @@ class Registry:
     def resolve(self, call: Call) -> Component:
         """Return the component that the call names.
 
-        Raises AgentNotFound, AgentRequired, AmbiguousName, and for each kind its errors for not
-        allowed and not found, with the rule that refused.
+        Raises AgentNotFound, AgentRequired, AmbiguousName, and the not-allowed and not-found errors
+        of the kind, with the rule that refused.
         """
         permissions = self.access_rules.permissions_of(call.caller)
         match call.kind:
@@ -187,7 +186,7 @@ class Registry:
         return self._only(found, name, permissions, self.prompts, self.listings.prompts)
 
     def _resource(self, uri: str, permissions: Permissions) -> Resource:
-        """Return the resource of a URI, or one of a template that matches it."""
+        """Return the resource of a URI, listed or from a template."""
         listed = self.resources.find(uri, permissions)
         found = listed or self.template_resolver.find(uri, permissions)
         return self._only(found, uri, permissions, self.resources, self.listings.resources)
@@ -200,7 +199,7 @@ class Registry:
         table: ComponentTable[ItemT],
         lists: McpLists[ItemT],
     ) -> ItemT:
-        """Return the one item of ``table`` that was found for a name, or refuse the name."""
+        """Return the only item found for a name, or refuse the name."""
         if len(found) == 1:
             return found[0]
         if found:
@@ -217,7 +216,7 @@ class Registry:
         return self._resource(call.name, self.access_rules.permissions_of(call.caller))
 
     def completion(self, call: Call) -> Component:
-        """Return the completion of arguments for the prompt or resource template of the call.
+        """Return the completion of arguments for the call's prompt or resource template.
 
         Both are found by their listed names. Raises like ``resolve``.
         """
@@ -242,20 +241,20 @@ class Registry:
         names: Sequence[str] | None = None,
         style: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> ToolList:
-        """List the tools that ``caller`` may call in a format for model APIs.
+        """List the caller's tools in a format for model APIs.
 
-        ``names`` limits the list to the tools that they resolve to. ``style`` is that of the names
-        in MCP's format; the others name tools by their aliases.
+        ``names`` limits the list to the tools that they resolve to. ``style`` applies to names in
+        MCP's format; other formats use aliases.
         """
         permissions = self.access_rules.permissions_of(caller)
         lists = self.shown_tools.variant_for(permissions).lists
         return await lists.list_for(permissions, tool_format, names, style)
 
     async def mcp_tools(self, caller: Caller, options: ListOptions = SERVER_NAMES) -> McpList:
-        """List the MCP definitions of the tools that ``caller`` may call, with an entity tag.
+        """List the MCP definitions of the caller's tools, with an entity tag.
 
-        ``options`` decide how it is written, then the caller's agent, then the settings; every
-        listed name resolves to its own tool.
+        ``options`` determine the format, then the caller's agent, then the settings; each listed
+        name resolves to its own tool.
         """
         permissions = self.access_rules.permissions_of(caller)
         shape = self.name_styles.over_mcp(options, caller.agent)
@@ -263,7 +262,7 @@ class Registry:
         return await (await variant.mcp.lists_in(shape)).list_for(permissions)
 
     def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
-        """Return the input schema of the tool that ``name`` resolves to; None if it does not."""
+        """Return the input schema of the tool that ``name`` resolves to; None without a match."""
         try:
             permissions = self.access_rules.permissions_of(caller)
         except ProxyError:
@@ -275,10 +274,10 @@ class Registry:
 
 
 class RegistryHolder:
-    """Holds the current registry. A call reads ``current`` once and finishes on that registry."""
+    """Holds the current registry. A call reads ``current`` once, and uses it to the end."""
 
     def __init__(self, registry: Registry | None = None) -> None:
-        """Create a holder; by default nothing can be called until the first ``replace``."""
+        """Create a holder; by default nothing is callable until the first ``replace``."""
         self.current = Registry.build(()) if registry is None else registry
         self._subscribers: dict[object, Callable[[], None]] = {}
 
@@ -289,7 +288,7 @@ class RegistryHolder:
             on_replaced()
 
     def subscribe(self, on_replaced: Callable[[], None]) -> Callable[[], None]:
-        """Call ``on_replaced`` after each replacement; return a function that ends this.
+        """Call ``on_replaced`` after each replacement; return the function that unsubscribes.
 
         ``on_replaced`` must not raise or block.
         """
@@ -304,7 +303,7 @@ class RegistryHolder:
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None
     ) -> ToolList:
-        """List the tools that ``caller`` may call now in a format; see ``Registry.list_tools``."""
+        """List the caller's current tools in a format; see ``Registry.list_tools``."""
         return await self.current.list_tools(caller, tool_format, names)
 
 

@@ -1,4 +1,4 @@
-"""The tools as a caller sees them, where arguments are filled in for it: those are not shown."""
+"""Tools as a caller sees them, without the arguments that the gateway fills in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ from mcp_tools_proxy.registry.tool_lists import ToolLists
 from mcp_tools_proxy.wire.json_schema.bound_offers import NamedElsewhere
 
 MAX_VARIANTS = 16
-"""How many variants of the lists are kept: one for callers with one document, and of each agent
-with arguments of its own two. A variant costs as much as the lists themselves."""
+"""Maximum number of kept list variants: one for callers with one document, and two for each
+agent with bound arguments. A variant costs as much as the lists themselves."""
 
 
 class ToolVariant:
-    """The tools and their lists for callers to whom the same arguments are filled in."""
+    """The tools and their lists for callers with the same filled-in arguments."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class ToolVariant:
         offers: Offers,
         specs: Sequence[ToolSpec] | None = None,
     ) -> None:
-        """``specs`` are the tools' in the order of the table where they differ from their own."""
+        """Create a variant; ``specs``, in the order of the table, replace the tools' own."""
         self.lists = ToolLists(table, offers, specs)
         self.mcp = McpToolLists(table, specs)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundAgents:
-    """What the profiles of agents bind: the tools that change, and those that cannot be used."""
+    """Bindings of agents' profiles: the changed tools, and the unusable ones."""
 
     tools: Mapping[str, Mapping[int, Tool]] = field(default_factory=dict)
-    """Agent → the tools with the arguments filled in, by the ``id()`` of the tools without."""
+    """Agent → bound tools, by the ``id()`` of the unbound ones."""
     hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Agent → full names of tools without the bound argument, or bound to two values."""
 
@@ -66,12 +66,12 @@ class BoundAgents:
         )
 
     def tool_for(self, agent: str, tool: Tool) -> Tool:
-        """Return a tool with the arguments filled in that the agent's profile binds, if any."""
+        """Return a tool with the agent's bound arguments filled in, if any."""
         bound = self.tools.get(agent)
         return tool if bound is None else bound.get(id(tool), tool)
 
     def narrowed(self, visibilities: Mapping[str, Visibility]) -> Mapping[str, Visibility]:
-        """Return what agents may use, without the tools that are hidden from them."""
+        """Return the agents' visibilities without the tools that are hidden from them."""
         if not any(self.hidden.values()):
             return visibilities
         return {
@@ -82,7 +82,7 @@ class BoundAgents:
         }
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield each agent and tool that is hidden from it."""
+        """Yield each agent with its hidden tools."""
         for agent, tools in self.hidden.items():
             for tool in tools:
                 yield agent, tool
@@ -94,8 +94,8 @@ NOTHING_BOUND = BoundAgents()
 class ShownTools:
     """The tools of one registry, in the variants that its callers see.
 
-    ``bound_agents`` has the tools of each agent whose profile fills in arguments. Variants are
-    built when they are first requested.
+    ``bound_agents`` has the tools of agents whose profiles fill in arguments. Variants are built on
+    first request.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class ShownTools:
         return variant
 
     def tool_for(self, tool: Tool, permissions: Permissions) -> Tool:
-        """Return a tool with the arguments filled in that the caller's agent may not choose.
+        """Return a tool with the arguments filled in that the caller's agent cannot choose.
 
-        A tool of ours works on those documents alone that the agent's profile names, if any, and
-        answers with or without sources as the profile says.
+        A local tool uses only the documents in the agent's profile, if set, and answers with or
+        without sources as the profile says.
         """
         agent = permissions.agent
         if agent is None:
@@ -148,7 +148,7 @@ class ShownTools:
 
 
 def narrowed(component: Component, permissions: Permissions) -> Component:
-    """Return a component with the documents alone that the agent's profile names, if any."""
+    """Return a component limited to the documents in the agent's profile, if set."""
     if _is_narrowed(component.spec, permissions):
         return NarrowedComponent(component, permissions.visibility)
     return component
@@ -161,9 +161,9 @@ def _is_narrowed(spec: ComponentSpec, permissions: Permissions) -> bool:
 
 
 class NarrowedComponent:
-    """One of ours for an agent whose profile names its only documents, or speaks of sources.
+    """A local component for an agent whose profile limits documents or sets sources.
 
-    The caller of ``complete_arguments`` has those documents alone from then on, in a list, too.
+    After ``complete_arguments``, the caller is limited to those documents, also in lists.
     """
 
     __slots__ = ("_component", "_visibility")
@@ -178,7 +178,7 @@ class NarrowedComponent:
         return self._component.spec
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call of a caller that has the profile's documents alone."""
+        """Return the call with a caller limited to the profile's documents."""
         documents = narrow_documents(call.caller.documents, self._visibility.documents)
         caller = replace(call.caller, documents=documents)
         sources = self._visibility.sources if call.sources is None else call.sources
@@ -195,18 +195,18 @@ class NarrowedComponent:
         except DocumentRefused as error:
             is_of_profile = call.caller.documents == self._visibility.documents
             if error.is_unbound and is_of_profile:
-                # neither request nor token names fewer, so the profile decided
+                # request and token do not restrict further, so the profile decided
                 error.reason = "the agent's profile allows only other documents"
                 error.rule = in_profile(call.caller.agent, "documents")
             raise
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Perform the call."""
+        """Execute the call."""
         return await self._component.call(parsed, call)
 
 
 class NarrowedTool(NarrowedComponent):
-    """A tool that is narrowed."""
+    """A limited tool."""
 
     __slots__ = ("_tool",)
 
@@ -221,7 +221,7 @@ class NarrowedTool(NarrowedComponent):
 
 
 def names_document(spec: ToolSpec) -> bool:
-    """Return whether a tool is one of ours whose argument names a document."""
+    """Return whether a tool is a local one with a document argument."""
     return spec.server_id is None and DOCUMENT_ARGUMENT in spec.argument_names
 
 
@@ -242,11 +242,11 @@ def without_document(spec: ToolSpec) -> ToolSpec:
 
 @runtime_checkable
 class Bindable(Protocol):
-    """A tool whose arguments can be bound; those of ``bindings`` are."""
+    """A tool with bindable arguments; ``bindings`` are already bound."""
 
     @property
     def bindings(self) -> Sequence[Binding]:
-        """What is bound already, by its server's entry."""
+        """The bindings of its server's entry."""
         ...
 
     def bound_to(self, bindings: Sequence[Binding]) -> Tool:
@@ -257,7 +257,7 @@ class Bindable(Protocol):
 def _bind(
     profile: AgentProfile, by_name: Mapping[str, Tool]
 ) -> tuple[Mapping[int, Tool], Sequence[str]]:
-    """Return the bound tools by the ``id()`` of the unbound ones, and the names of the refused."""
+    """Return the bound tools by the ``id()`` of the unbound ones, and the refused names."""
     bound: dict[int, Tool] = {}
     refused: list[str] = []
     for name, bindings in profile.bindings.items():
@@ -273,7 +273,7 @@ def _bind(
 
 
 def _bound_to(tool: Tool, bindings: Sequence[Binding]) -> Tool | None:
-    """Return a tool with all bindings applied; None if one of them cannot be."""
+    """Return a tool with all bindings applied; None if one of them cannot be applied."""
     if not isinstance(tool, Bindable):
         return None
     known = {binding.path: binding for binding in tool.bindings}
@@ -291,6 +291,6 @@ def _bound_to(tool: Tool, bindings: Sequence[Binding]) -> Tool | None:
 
 
 def _is_within(one: Path, other: Path) -> bool:
-    """Return whether one of two different paths leads through the other."""
+    """Return whether one of two different paths is a prefix of the other."""
     shorter, longer = sorted((one, other), key=len)
     return one != other and longer[: len(shorter)] == shorter

@@ -1,4 +1,4 @@
-"""Resolves a URI that no server lists through the resource templates that it matches."""
+"""Resolves unlisted URIs through matching resource templates."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,13 +20,13 @@ class TemplateResolver:
     def find(self, uri: str, permissions: Permissions) -> Sequence[Resource]:
         """Return the resource of each server that has a template for ``uri``.
 
-        The first matching template of a server is used; without an agent only the first server.
-        If no server or several match, ``server_id:uri`` is tried as well.
+        The first matching template of a server is used; without an agent, only the first server. If
+        no server or several match, ``server_id:uri`` is tried as well.
         """
         return self._find(self._templates.visible_to(permissions), uri, permissions)
 
     def denied(self, uri: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
-        """Return what denies to the caller a URI that others may read, and its template."""
+        """Return the denial and the template of a URI that other callers may read."""
         others = self._find(self._templates.items, uri, WITHOUT_AGENT)
         if not others:
             return None
@@ -58,8 +58,8 @@ class TemplateResolver:
     ) -> Iterator[Resource]:
         """Yield the resources of ``uri`` read as ``server_id:uri``.
 
-        With ``whole_uris`` the rest must have a scheme, else ``notes://x`` would also be read as
-        ``//x`` of the server ``notes``.
+        With ``whole_uris``, the rest must have a scheme: otherwise ``notes://x`` would also be read
+        as ``//x`` of the server ``notes``.
         """
         for template in templates:
             if template.spec.server_id is None:
@@ -74,9 +74,9 @@ class TemplateResolver:
     def _at(
         self, template: ResourceTemplate, uri: str, permissions: Permissions
     ) -> Resource | None:
-        """Return the resource of a URI that matches a template, None if it is excluded (A-20).
+        """Return the resource of a URI that matches a template; None if it is excluded (A-20).
 
-        A URI of the gateway's own scheme is no server's, also where ``{+uri}`` matches it.
+        URIs with the gateway's own scheme never belong to a server, even if ``{+uri}`` matches.
         """
         server_id = template.spec.server_id
         if server_id is not None and has_own_scheme(uri):

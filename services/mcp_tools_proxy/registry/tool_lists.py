@@ -1,7 +1,7 @@
-"""Lists of tools in the formats of model APIs: each tool is serialized once, lists join the JSON.
+"""Lists of tools in the formats of model APIs, joined from JSON that is serialized once.
 
-A tool is serialized in a format when a caller first requests it in that format. All lists share the
-JSON: agents cost no more memory than their visibility masks and the entity tags of their lists.
+A tool is serialized in a format on the first request. All lists share the JSON, so that agents only
+need memory for visibility masks and entity tags.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ NEEDS_TASK = (
 )
 
 NAMES_PER_TURN = 100
-"""How many names are looked up before the event loop may run other tasks."""
+"""Names looked up per turn of the event loop."""
 
 MAX_UNMATCHED_REPORTED = 100
-"""How many names that resolve to no tool get a warning of their own."""
+"""Unmatched names with an individual warning."""
 
 _NAMINGS = bytes((NAMED_IN_FULL, NAMED_BARE))
 _IN_FULL = bytes.maketrans(_NAMINGS, b"\1\0")
@@ -53,7 +53,7 @@ _BARE = bytes.maketrans(_NAMINGS, b"\0\1")
 
 
 class SerializedTools:
-    """The tools of one registry in one format, each serialized when it is first requested."""
+    """The tools of one registry in one format, each serialized on the first request."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class SerializedTools:
         tool_format: ToolFormat,
         names: Sequence[str] | None = None,
     ) -> None:
-        """``names`` are those of the tools where they differ from the format's own."""
+        """Create the tools; ``names`` replace the format's own names."""
         self.specs = specs
         self.format = tool_format
         self._names = names
         self.json = [b""] * len(specs)
-        """The tools, in the registry's order; empty for a tool that is not serialized yet."""
+        """The tools as JSON, in the registry's order; empty if not serialized yet."""
         self.warnings: dict[int, bytes] = {}
-        """What the format cannot express of a tool, by index: JSON objects joined by commas."""
+        """Format warnings of tools, by index: JSON objects joined by commas."""
         self.etags: dict[bytes, str] = {}
         """The entity tags of whole lists, by visibility mask."""
         self.bodies = ListCache[bytes](1)
-        """The body of the last whole list: its client is likely to request it again."""
+        """The body of the last whole list, because its client will probably request it again."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -86,9 +86,9 @@ class SerializedTools:
         return [spec.model_name for spec in self.specs]
 
     async def serialize(self, mask: bytes) -> None:
-        """Serialize the tools that ``mask`` selects and that are not serialized yet.
+        """Serialize the tools in ``mask`` that are not serialized yet.
 
-        In a thread, because servers decide how large their schemas are.
+        Runs in a thread, because servers determine the size of schemas.
         """
         missing = [i for i in compress(range(len(mask)), mask) if not self.json[i]]
         if not missing:
@@ -114,9 +114,9 @@ class SerializedTools:
 class ToolList:
     """Some tools in one format, in the registry's order: those of ``serialized`` in ``mask``.
 
-    ``more_warnings`` are about requested names that resolve to no tool, and about tools that can
-    only be run as tasks. None for a whole list without any of these: its entity tag is cached.
-    ``not_configured`` are tools that the caller could call if they were configured.
+    ``more_warnings`` are about names without a match and about tools that can only run as tasks;
+    None for a whole list without such warnings, whose entity tag is cached. ``not_configured`` are
+    tools that the caller could call if they were configured.
     """
 
     serialized: SerializedTools
@@ -129,12 +129,12 @@ class ToolList:
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools as the registry describes them."""
+        """The registry's descriptions of the tools."""
         return list(compress(self.serialized.specs, self.mask))
 
     @property
     def names(self) -> Sequence[str]:
-        """The names under which the tools are listed."""
+        """The listed names of the tools."""
         return list(compress(self.serialized.names, self.mask))
 
     @property
@@ -149,13 +149,13 @@ class ToolList:
 
     @property
     def warnings(self) -> Sequence[ToolWarning]:
-        """What the format cannot express of the tools and of the list, and ``more_warnings``."""
+        """The format warnings of tools and list, and ``more_warnings``."""
         warnings: list[ToolWarning] = from_json(b"[%b]" % self._warnings)
         return warnings
 
     @property
     def etag(self) -> str:
-        """The entity tag of ``body``: the same for the same bytes, also after a restart."""
+        """The entity tag of ``body``: equal for equal bytes, also after a restart."""
         if self.more_warnings is not None:
             return etag_of(self.body)
         known = self.serialized.etags.get(self.mask)
@@ -171,7 +171,7 @@ class ToolList:
         return self.serialized.bodies.get(self.mask, self._join)
 
     def _join(self) -> bytes:
-        """Join the JSON of the tools with one copy, which is all that it costs."""
+        """Join the JSON of the tools with a single copy."""
         joined_warnings = self._warnings
         warnings = b',"warnings":[%b]' % joined_warnings if joined_warnings else b""
         begin = b'{"tools":['
@@ -193,7 +193,7 @@ class ToolList:
 
 
 class ListBody(NamedTuple):
-    """The body of a list with its entity tag: ``end`` is what follows the list's last field."""
+    """The body of a list with its entity tag; ``end`` follows the list's last field."""
 
     etag: str
     listed: bytes
@@ -201,14 +201,14 @@ class ListBody(NamedTuple):
 
     @classmethod
     def of(cls, tools: ToolList, more: JsonObject) -> Self:
-        """Return the body of a list with more fields, none of which is in its cache."""
+        """Return the body of a list with more fields, which are not cached."""
         if not more:
             return cls(tools.etag, tools.body)
         end = b"," + to_json(more)[1:]
         return cls(etag_of(tools.etag.encode() + end), tools.body, end)
 
     def join(self) -> bytes:
-        """Return the body, by one copy at most: 5,000 tools may be 50 MB."""
+        """Return the body with at most one copy: 5,000 tools can be 50 MB."""
         if len(self.end) == 1:
             return self.listed
         return b"".join((memoryview(self.listed)[:-1], self.end))
@@ -221,14 +221,14 @@ _NOT_USABLE = (
     Why.LOGIN_REQUIRED,
     Why.NOT_LISTED,
 )
-"""Reasons that a call of a tool which the preset names is SERVER_UNAVAILABLE for."""
+"""Reasons for SERVER_UNAVAILABLE in calls of tools that the preset names."""
 
 MAX_TOOLS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _UnavailableServer:
-    """A server that was never discovered, and the tools of it that a caller may use."""
+    """A server that was never discovered, and its tools that a caller may use."""
 
     server_id: str
     text: str
@@ -236,13 +236,13 @@ class _UnavailableServer:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name by which the tools are called."""
+        """All names of the tools."""
         full = (qualified_name(self.server_id, tool) for tool in self.tools)
         return frozenset((*full, *(alias_of(self.server_id, it) for it in self.tools), *self.tools))
 
 
 class ToolLists:
-    """The lists of one registry's tools, in every format."""
+    """The lists of one registry's tools, in all formats."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class ToolLists:
         offers: Offers = NO_OFFERS,
         specs: Sequence[ToolSpec] | None = None,
     ) -> None:
-        """``specs`` are the tools' in the order of the table where they differ from their own."""
+        """Create the lists; ``specs``, in the order of the table, replace the tools' own."""
         self._table = table
         self._specs = [tool.spec for tool in table.items] if specs is None else specs
         for_models = bytes(spec.is_for_models for spec in self._specs)
@@ -258,7 +258,7 @@ class ToolLists:
         self._offers = offers
         self._serialized = {it: SerializedTools(self._specs, it) for it in ToolFormat}
         self._named: dict[ToolNameStyle, SerializedTools] = {}
-        """MCP's format in the styles that were requested, SERVER is the format's own."""
+        """MCP's format in the requested styles; SERVER is the format's own."""
 
     async def list_for(
         self,
@@ -267,10 +267,10 @@ class ToolLists:
         names: Sequence[str] | None = None,
         style: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> ToolList:
-        """List what the caller may call; ``names`` limits the list to the tools they resolve to.
+        """List the caller's tools; ``names`` limits the list to the tools that they resolve to.
 
-        A name is one that ``execute`` accepts. A value that is no tool's name may be several names
-        separated by commas. ``style`` is that of the names in MCP's format.
+        Names are those that ``execute`` accepts. A value that is not a tool's name can contain
+        several names, separated by commas. ``style`` applies to names in MCP's format.
         """
         is_bare = tool_format is ToolFormat.MCP and style is ToolNameStyle.BARE
         serialized = self._serialized_as(tool_format, style)
@@ -316,9 +316,9 @@ class ToolLists:
         return bytes(map(mul, mask, self._for_models))
 
     def _unavailable(self, permissions: Permissions) -> Sequence["_UnavailableServer"]:
-        """Return the servers of which no tool can be called now, though the preset names some.
+        """Return the preset's servers without a callable tool, except during the first attempt.
 
-        Those that are tried for the first time are none of them: calls wait for these.
+        Calls wait for servers in their first connection attempt.
         """
         without_tools = self._offers.without_tools
         if not without_tools:
@@ -338,7 +338,7 @@ class ToolLists:
         ]
 
     def _only_tasks(self, permissions: Permissions) -> Mapping[str, frozenset[str]]:
-        """Return all names of each task-only tool that the caller may see, by qualified name."""
+        """Return all names of each visible task-only tool, by qualified name."""
         return {
             qualified_name(server_id, name): frozenset(
                 {qualified_name(server_id, name), alias_of(server_id, name), name}
@@ -360,7 +360,7 @@ class ToolLists:
     ) -> tuple[bytes, Mapping[str, int]]:
         """Return the mask of the tools that ``names`` resolve to, and the unmatched names.
 
-        An unmatched name comes with how many tools it matches: none, or several.
+        Each unmatched name has the number of its matches: 0 or several.
         """
         chosen: set[int] = set()
         unmatched: dict[str, int] = {}
@@ -387,7 +387,7 @@ def _named_by_alias(specs: Sequence[ToolSpec]) -> SerializedTools:
 
 
 def _named_both_ways(specs: Sequence[ToolSpec]) -> SerializedTools:
-    """Return each tool twice: named in full, then bare. A list has one of the two."""
+    """Return each tool twice: with its full and its bare name. A list has one of the two."""
     names = [
         name for spec in specs for name in (spec.listed_name, spec.given_name or spec.bare_name)
     ]
@@ -395,7 +395,7 @@ def _named_both_ways(specs: Sequence[ToolSpec]) -> SerializedTools:
 
 
 def _both_ways(naming_mask: bytes) -> bytes:
-    """Return the mask of a list of tools that are there twice, from the naming mask."""
+    """Convert a naming mask to the mask of a list with each tool twice."""
     mask = bytearray(2 * len(naming_mask))
     mask[0::2] = naming_mask.translate(_IN_FULL)
     mask[1::2] = naming_mask.translate(_BARE)
@@ -423,7 +423,7 @@ def _needs_setup(tool: str) -> ToolWarning:
 
 
 def _unmatched_warnings(unmatched: Mapping[str, int]) -> Sequence[ToolWarning]:
-    """Build the warnings for names that match no tool or several; the values are how many."""
+    """Build the warnings for names with no match or several; the values are the numbers."""
     return first_of(
         tuple(unmatched.items()),
         MAX_UNMATCHED_REPORTED,
