@@ -75,7 +75,8 @@ class LockEntry(BaseModel):
     """Format version of this entry if it differs from the file's. Version 1 does not cover `_meta`,
     `icons` and `execution`."""
     definition: dict[str, object] | None = None
-    """The accepted definition, used to show differences."""
+    """The accepted definition, used to show differences: name, title, description, schemas or
+    arguments, annotations, `icons`, `_meta` and `execution`. It must match `sha256`."""
 
 
 class DefinitionsLockFile(BaseModel):
@@ -86,7 +87,7 @@ class DefinitionsLockFile(BaseModel):
     schema_url: str | None = Field(default=None, alias="$schema")
     """URL of this schema, for editors."""
     version: Literal[1, 2]
-    """Format version: 2, or 1 for files in the older format."""
+    """Format version: 2. Files of older releases have 1, which stays valid."""
     items: list[LockEntry]
     """The definitions, sorted by server, kind and name."""
 

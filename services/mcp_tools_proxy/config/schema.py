@@ -62,7 +62,7 @@ class ConfigurationFile(BaseModel):
     default_preset_id: str | None = Field(default=None, examples=["work"])
     """The preset that is active after a start. The gateway updates it when a preset is selected."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
-    """Timeout for one call to any server, in seconds. Default: MCP_PROXY_TOOL_TIMEOUT_S."""
+    """Timeout for one call to any server, in seconds. Default: MCP_PROXY_TOOL_TIMEOUT_S, 60."""
     capabilities_timeout_seconds: Seconds = 30
     """Timeout for each connection attempt and each list request, in seconds."""
     capabilities_refresh_interval_seconds: Number = 300

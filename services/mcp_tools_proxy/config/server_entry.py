@@ -339,18 +339,21 @@ class ServerEntry(BaseModel):
     model_config = ConfigDict(**FILE_MODEL, json_schema_extra=_BETWEEN_KEYS)
 
     enabled: bool = True
-    """Whether to connect to the server. Variables of a disabled server may be unset."""
+    """Whether to connect to the server. A disabled server is still shown; its variables may be
+    unset."""
     disabled: bool = False
     """`true` is the same as `"enabled": false`; some clients use this key."""
     transport: _Transport | None = Field(default=None, examples=["stdio", "streamable-http"])
-    """Transport to the server. `http` detects streamable HTTP or SSE. Default: `stdio` with a
-    `command`, `websocket` with a `ws://` or `wss://` URL, otherwise `http`."""
+    """Transport to the server: `stdio`, `streamable-http`, `sse`, `websocket`, or `http`, which
+    detects streamable HTTP or SSE. Default: `stdio` with a `command`, `websocket` with a `ws://` or
+    `wss://` URL, otherwise `http`."""
     type: _Transport | None = Field(default=None, examples=["http"])
     """Alternative name of `transport`, used by other clients."""
     name: NotBlank | None = Field(default=None, examples=["Company notes"])
     """Display name. Default: the server's id."""
     command: Command | None = Field(default=None, validate_default=True, examples=["npx"])
-    """Program of a stdio server: a path, or a name to find on PATH. Required for stdio."""
+    """Program of a stdio server: a path, or a name to find on PATH. Required for stdio. It runs
+    without a shell."""
     args: list[CallerText] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
     """Arguments of the program. `${VAR}` and `${VAR:-default}` are replaced; write `$${` for a
     literal `${`. `${caller.tenant_id}`, `${caller.user_id}` and `${secret:PATH}` are filled in for
@@ -364,7 +367,8 @@ class ServerEntry(BaseModel):
     and booleans are converted to strings, such as `8080` and `true`. `${VAR}` is replaced in
     values; `${caller.…}` and `${secret:PATH}` are filled in for each session."""
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
-    """Working directory of the program. `${caller.…}` fills one path segment."""
+    """Working directory of the program. Default: the gateway's. `${caller.…}` fills one path
+    segment."""
     sandbox: (
         Annotated[Sandbox, read_into(Annotated[SandboxEntry, AfterValidator(_sandbox_of)])] | None
     ) = Field(
@@ -372,8 +376,9 @@ class ServerEntry(BaseModel):
         default=None,
         examples=[{"network": False, "read": ["/srv/notes"], "write": []}],
     )
-    """Limits for the processes of a stdio server: network, files, memory and cores. If this machine
-    cannot enforce them, the server is not started."""
+    """Limits for the processes of a stdio server on Linux: network, files, memory and cores.
+    Omitted keys restrict nothing. A misspelt key, or one that the kernel cannot apply, makes the
+    entry invalid."""
     url: Filled | None = Field(
         default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
     )
@@ -386,7 +391,7 @@ class ServerEntry(BaseModel):
         examples=[{"Authorization": "Bearer ${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(HEADER_NAME_PATTERN),
     )
-    """HTTP headers of every request to the server. `${VAR}` is replaced in values;
+    """HTTP headers of every request, in addition to those of MCP. `${VAR}` is replaced in values;
     `${caller.tenant_id}`, `${caller.user_id}`, `${caller.agent}`, `${caller.roles}` and
     `${secret:PATH}` are filled in for each call or session."""
     forward: list[CallerPartName] = Field(default=[], examples=[["tenant_id", "user_id"]])
@@ -406,9 +411,10 @@ class ServerEntry(BaseModel):
     auth: AuthEntry | None = Field(
         default=None, examples=[{"type": "oauth", "authorizationServer": "https://login.example"}]
     )
-    """How the gateway gets OAuth tokens for the server."""
+    """How the gateway gets OAuth tokens for the server. An unknown key makes the entry invalid."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
-    """Timeout for one call, in seconds. Default: the file's `requestTimeoutSeconds`."""
+    """Timeout for one call including a reconnect, in seconds; then the call fails with
+    `TOOL_TIMEOUT`. Default: the file's `requestTimeoutSeconds`."""
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])
     """Timeout for each connection attempt and each list request, in seconds. Default: the file's
     `capabilitiesTimeoutSeconds`. On the first start of a stdio server it runs from the first byte
@@ -427,20 +433,22 @@ class ServerEntry(BaseModel):
     """Whether to hide tools and prompts that lack a bound argument. If false, such a tool can
     access everything that the server allows. Requires `bind`."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
-    """Maximum concurrent calls to the server. Default: 100."""
+    """Maximum concurrent calls to the server; further calls fail with `SERVER_BUSY`. Default:
+    100."""
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
     """Maximum concurrent calls of one tenant. Default: three quarters of the server's maximum.
-    Calls without a tenant are counted together."""
+    Calls without a tenant are counted together. With a single tenant, use `maxCallsInFlight`."""
     breaker_failures: Count | None = Field(default=None, examples=[5])
-    """Number of a tenant's consecutive lost or timed-out calls after which its further calls are
-    refused for a while. Default: never. Any answer counts as a success, even a tool's error."""
+    """Circuit breaker: after this many consecutive lost or timed-out calls, calls fail with
+    `SERVER_UNAVAILABLE` until a trial call is answered, even with a tool's error. Each tenant, with
+    `isolation: user` each user, has a separate circuit. Default: never."""
     breaker_pause_seconds: Seconds | None = Field(default=None, examples=[10])
-    """Seconds until a trial call is allowed again. Default: 10. Each failed trial call doubles the
-    pause, up to 300."""
+    """Seconds until a trial call is allowed. Default: 10. Each failed trial call doubles the pause,
+    up to 300."""
     isolation: _Isolation = Isolation.SHARED
     """Who shares a session with the server: all callers (`shared`), the callers of a tenant
     (`tenant`), or the calls of one user of a tenant (`user`). Each session has its own connection
-    or process."""
+    or process. Calls without this tenant or user fail with `IDENTITY_REQUIRED`."""
     max_sessions: Count | None = Field(default=None, examples=[50])
     """Maximum concurrent sessions of tenants or users. Default: 50, or 10 for a stdio server."""
     session_idle_seconds: Seconds | None = Field(default=None, examples=[300])
@@ -451,11 +459,13 @@ class ServerEntry(BaseModel):
     """Tenant and user for whom the gateway connects to discover the server's tools, if the server
     refuses sessions without them."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
-    """Maximum size of a result, in bytes. Default: the gateway's limit, and at least 4 MiB for
+    """Maximum size of a result after its text is cut, in bytes; then the call fails with
+    `RESULT_TOO_LARGE`. So do answers over 16 MiB, and those with more than 2 MiB (or this limit, if
+    higher) of JSON besides texts. Default: MCP_PROXY_MAX_RESULT_BYTES, and at least 4 MiB for
     resources with the scheme `ui://`."""
     max_text_bytes: _TextBytes | None = Field(default=None, examples=[102400])
-    """Maximum text of a tool's result or a prompt, in bytes; longer texts are cut. Default: the
-    gateway's limit. Resources are not cut."""
+    """Maximum text of a tool's result or a prompt, in bytes, at least 4; longer texts are cut.
+    Default: MCP_PROXY_MAX_TEXT_BYTES. Resources are not cut."""
     structured_in_messages: bool = True
     """Whether messages for a model include structured content that their text does not contain. If
     there is no text, they always do."""
