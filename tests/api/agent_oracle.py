@@ -1,4 +1,4 @@
-"""What agents may use by a plain reading of their files; shares no code with the gateway."""
+"""Expected access of agents, computed directly from the files; shares no code with the gateway."""
 
 from tests.support.configuration import Json, make_agent, make_preset
 from tests.support.http_api import (
@@ -20,10 +20,10 @@ OFFERS = [
     }.items()
     for name in names
 ]
-"""All that the servers offer, as (kind, server, name)."""
+"""Everything that the servers offer, as (kind, server, name)."""
 Item = tuple[str, str, str]
 EXCLUDE = {"a-b": ["prompt:plain", "a:greet"]}
-"""What mcp.json excludes; the second names another server, and so nothing."""
+"""Excluded in mcp.json; the second entry names another server and does nothing."""
 PRESETS = [
     EVERYTHING,
     make_preset("reverse", tools=[("a-b", "whoami"), ("a", "whoami")], resources=[]),
@@ -66,7 +66,7 @@ def excludes(entries: list[str], item: Item) -> bool:
 
 
 def may_use(active: Json, agent: Json | None) -> list[Item]:
-    """Return what the files leave to an agent, or without one to anybody."""
+    """Return the items that the files allow an agent, or a caller without an agent."""
     left = [item for item in OFFERS if lets_through(active, item)]
     left = [item for item in left if not excludes(EXCLUDE.get(item[1], []), item)]
     if agent is None:

@@ -1,4 +1,4 @@
-"""A service whose one server is being connected to for as long as a test wants."""
+"""A service whose only server stays in its first connection attempt until the test releases it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,14 +14,14 @@ UNREACHABLE_SERVER: Json = {"transport": "streamable-http", "url": "http://127.0
 
 
 class BlockedService:
-    """A service whose server ``s1`` is held, and what waits for it."""
+    """A service whose server ``s1`` is held, and the calls that wait for it."""
 
     def __init__(self, service: Service, server: BlockedServer) -> None:
         self.service = service
         self.server = server
 
     async def waiting(self, count: int = 1) -> None:
-        """Return once so many calls are in flight."""
+        """Return as soon as this number of calls is in flight."""
 
         async def all_there() -> bool:
             shown = (await self.service.http.get("/metrics")).text
@@ -48,7 +48,7 @@ def code_of(envelope: Envelope) -> str:
 async def held(
     *, preset: Json = WORK, entry: Json | None = None, agents: list[Json] | None = None, **more: Any
 ) -> AsyncIterator[BlockedService]:
-    """Serve by a preset of the server ``s1``, which is held; ``entry`` has more of its keys."""
+    """Serve with a preset of the held server ``s1``; ``entry`` has additional keys."""
     async with running_blocked() as server:
         config = Config(
             servers={"s1": {**server.entry, **(entry or {})}}, presets=[preset], agents=agents

@@ -1,4 +1,4 @@
-"""Fixtures of several modules; a module that needs another service has one of that name."""
+"""Fixtures of several modules; a module can override a fixture under the same name."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import chdir
@@ -16,16 +16,15 @@ from tests.support.service import Service, running
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """Run a module's tests, and the services that they share, in one event loop."""
+    """Run a module's tests and the services that they share in one event loop."""
     return "asyncio"
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return settings of a service that a module's tests share, none of which changes it.
+    """Return settings of a service that a module's tests share without changing it.
 
-    Its folders are absolute, as it outlives the folder of each test.
-    """
+    Its folders are absolute, because it outlives the folder of each test."""
     folder: Path = tmp_path_factory.mktemp("shared")
     with chdir(folder), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_folder, "default_folder", lambda: folder / "cache")

@@ -19,8 +19,6 @@ MARKDOWN = {"Content-Type": "text/markdown; charset=utf-8"}
 
 
 class Operator:
-    """An operator's requests to the service."""
-
     def __init__(self, service: Service, token: str = ADMIN) -> None:
         self.service = service
         self._headers = bearer(token)
@@ -41,7 +39,7 @@ class Operator:
     async def put_json(
         self, text: str = "Text.", query: Any = DOC, *, more: Any = None, **headers: str
     ) -> httpx.Response:
-        """Put a document of one page as JSON, which needs no process as an import does."""
+        """Put a document of one page as JSON, which needs no import process."""
         key = {name: query[name] for name in ("tenant_id", "doc_id")}
         content = json.dumps({**key, "title": "A note", "pages": [text], **(more or {})})
         kind = "application/json"
@@ -50,7 +48,6 @@ class Operator:
         )
 
     async def code(self, **call: Any) -> str:
-        """Return the code of a call to read the document, OK if it is read."""
         user = {"user_id": "bob", "tenant_id": "acme"} | call
         body = {
             "tool_name": "read_doc_metadata",
@@ -68,6 +65,6 @@ async def operated(**settings: Any) -> AsyncIterator[Operator]:
 
 
 def outcome(response: httpx.Response) -> tuple[int, str | None]:
-    """Return the status, and the code of the error if there is one."""
+    """Return the status and the error code, if there is an error."""
     error = response.json().get("error")
     return response.status_code, error and error["code"]

@@ -1,4 +1,4 @@
-"""Requests of up to 1 MiB that are as expensive as they can be, and a service that gets them."""
+"""The most expensive requests of up to 1 MiB, and a service that receives them."""
 
 import hashlib
 import json
@@ -23,14 +23,13 @@ MEBIBYTE = 1_048_576
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 AB = hashlib.shake_128(b"43").digest(900_000).translate(b"ab" * 128).decode()
-"""No two parts of it are the same, which is the worst for an engine that keeps its states."""
+"""No two parts are equal: the worst case for an engine that caches its states."""
 
 PASSWORD = r"(?=.*[A-Z])(?=.*\d).{8,}"
 TWO_COUNTS = "(?:[ab]*a[ab]{300}c|[ab]*b[ab]{299}d)"
 
 
 def text(pattern: str, **more: object) -> Json:
-    """Build the schema of one text."""
     return {"type": "object", "properties": {"text": {"pattern": pattern, **more}}}
 
 
@@ -92,11 +91,10 @@ COSTLY: Mapping[str, tuple[Json, Json]] = {
         {"text": "a" * 900_000},
     ),
 }
-"""Schemas and arguments whose check would take the event loop seconds to minutes."""
+"""Schemas and arguments whose validation would block the event loop for seconds to minutes."""
 
 
 def checking(schema: Json) -> AbstractAsyncContextManager[RawServer]:
-    """Start a server with one tool of that inputSchema."""
     tool = {"name": "checked", "inputSchema": schema}
     return running_raw_in_thread(only=(), extra={"tools": [tool]})
 
@@ -105,14 +103,14 @@ SHORT_CHECKS = (
     *(sys.executable, "-I", "-c"),
     "from mcp_tools_proxy.gateway import check_worker as worker\nworker.CPU_S = 0.3\nworker.main()",
 )
-"""The process that checks arguments, which gives up after less CPU than the 1 s of the program."""
+"""The process that validates arguments; its CPU limit is below the product's 1 s."""
 
 
 @asynccontextmanager
 async def serving(
     schema: Json, *, worker: Sequence[str] = WORKER, **settings: Any
 ) -> AsyncIterator[Service]:
-    """Start the service with one tool of that inputSchema, ``raw:checked``."""
+    """Start the service with one tool of this inputSchema, ``raw:checked``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gateway, "CheckProcesses", partial(CheckProcesses, worker=worker))
         async with (
@@ -123,7 +121,6 @@ async def serving(
 
 
 def config_of(server: RawServer) -> Config:
-    """Serve the tool ``checked`` of this server."""
     preset = make_preset(tools=[("raw", "checked")])
     return Config(
         servers={"raw": server.entry}, presets=[preset], more={"defaultPresetId": preset["id"]}
@@ -131,7 +128,6 @@ def config_of(server: RawServer) -> Config:
 
 
 def call(arguments: bytes, tool_name: str = "raw:checked") -> bytes:
-    """Build an execute request of arguments that are JSON."""
     user = b'{"user_id":"user_1","tenant_id":"tenant_1"}'
     return b'{"tool_name":"%b","user":%b,"arguments":%b}' % (tool_name.encode(), user, arguments)
 
@@ -189,28 +185,27 @@ BODIES: Mapping[str, bytes] = {
     "a-quote": call(one("ﷺ".encode() * 1_900, b"quote"), "verify_quote"),
     "a-long-quote": call(one(LIGATURES, b"quote"), "verify_quote"),
 }
-"""Requests of up to 1 MiB that are as expensive as they can be."""
+"""The most expensive requests of up to 1 MiB."""
 
 
 class Hostile(NamedTuple):
-    """An expensive call, and the inputSchema of ``raw:checked``; the arguments are JSON."""
+    """An expensive call and the inputSchema of ``raw:checked``; the arguments are JSON."""
 
     tool: str
     arguments: bytes
     schema: Json
     is_answered: bool = True
-    """Not if the entry cannot tell that it is a request."""
+    """False if the entry point cannot recognise it as a request."""
 
 
 def parts_of(body: bytes) -> tuple[str, bytes]:
-    """Return tool and arguments of an execute request."""
     tool = body.removeprefix(b'{"tool_name":"').partition(b'"')[0]
     arguments = body.partition(b'"arguments":')[2].removesuffix(b"}")
     return tool.decode(), arguments
 
 
 def message_of(tool: str, arguments: bytes, meta: bytes) -> bytes:
-    """Build a call of MCP of arguments that are JSON; its id is 1."""
+    """Build an MCP call with id 1; the arguments are JSON."""
     params = b'{"name":"%b","arguments":%b,"_meta":%b}' % (tool.encode(), arguments, meta)
     return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
 
@@ -225,4 +220,4 @@ MESSAGES: Mapping[str, Hostile] = {
     },
     "brackets": Hostile("raw:checked", b"[" * 900_000, {"type": "object"}, is_answered=False),
 }
-"""The most expensive ones, for entries that carry messages."""
+"""The most expensive ones, for entry points that receive messages."""

@@ -1,4 +1,4 @@
-"""Batches of a model's calls, for the tests of replies and of their arguments."""
+"""Batches of a model's calls, for the tests of replies and their arguments."""
 
 import pytest
 
@@ -14,19 +14,16 @@ apis = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 
 async def batch(service: Service, calls: object, **top_level: object) -> Envelope:
-    """Run a batch and give its answer, whatever the status."""
     response = await service.http.post(BATCH, json={"calls": calls, "user": USER, **top_level})
     answer: Envelope = response.json()
     return answer
 
 
 def codes(answer: Envelope) -> list[str]:
-    """Return the code of each result, "OK" for one without an error."""
     return [result.get("error", {}).get("code", "OK") for result in answer["results"]]
 
 
 def field(answer: Envelope) -> str:
-    """Return the place that a batch was refused for."""
     assert answer["error"]["code"] == "INVALID_REQUEST", answer
     found: str = answer["error"]["details"]["field"]
     return found

@@ -1,4 +1,4 @@
-"""Servers "one" and "two" of the same tools, prompts and resources."""
+"""Servers "one" and "two" with the same tools, prompts and resources."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from tests.support.service import Service, running
 
 @asynccontextmanager
 async def one_and_two(only_two: Json, *, era: str, **preset: Any) -> AsyncIterator[Service]:
-    """Run the service on both; two has ``only_two`` as well, by list."""
+    """Run the service with both; two also lists ``only_two``."""
     async with (
         running_raw(name="first", era=era) as one,
         running_raw(name="second", era=era, extra=only_two) as two,

@@ -1,10 +1,8 @@
-"""Every answer to what schemathesis makes of the document; test_openapi.py runs it as a program.
+"""Responses to the requests that schemathesis generates; test_openapi.py runs this as a program.
 
-Its pytest plugin is loaded for this module alone: it looks at the whole chain of each failure in
-each test, and once ended a run after 3,087 tests when a time-out struck it there. No test worker
-has to import schemathesis, either. PART chooses a part of the operations and tools: all of them at
-once take longer than one test may.
-"""
+Only this module loads its pytest plugin, which inspects the whole exception chain of each failure
+in every test and once ended a run after 3,087 tests when a timeout interrupted it. PART selects
+some of the operations and tools, because all of them exceed the time limit of one test."""
 
 import os
 import re
@@ -27,16 +25,16 @@ from tests.support.service import EXECUTE, request_of
 
 CALLER = {"user", "user.user_id", "user.tenant_id", "tenant_id"}
 LIMITED_BY_SETTINGS = {"calls"}
-"""A batch takes ``max_batch_calls``, which the document does not know."""
+"""A batch is limited by ``max_batch_calls``, which is not in the document."""
 IDS = re.compile(r"calls\.\d+\.(call_)?id")
-"""No two calls of a model's reply have the same id, which a schema cannot say."""
+"""The calls of a model's reply have unique ids, which a schema cannot express."""
 
 BEYOND_A_SCHEMA = {"cursor", "body", "X-User-Roles", "X-Documents"}
-"""What has to be what an answer gave; a body with either of two fields, or a file; what is decoded
-between commas, where nothing may be missing."""
+"""Cursors from earlier responses; bodies with one of two fields, or a file; comma-separated lists
+without empty elements."""
 
 NAMED_TWICE = {"Idempotency-Key"}
-"""The body may have another one."""
+"""The body can have a different one."""
 
 
 PART, PARTS = (int(it) for it in os.environ.get("PART", "0/1").split("/"))  # noqa: TID251 - of test_openapi.py
@@ -53,7 +51,7 @@ def is_in_part(operation: str) -> bool:
 
 
 def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
-    """Return the checks of what the document cannot say: who calls, limits, contradictions."""
+    """Return the checks that the document cannot express: authentication, limits, conflicts."""
     checks: list[Any] = []
     if response.status_code == 422:
         field = response.json()["error"]["details"]["field"]
@@ -61,13 +59,14 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
             field
         ):
             checks.append(positive_data_acceptance)
-    if response.status_code in (403, 422):  # refused before a token is looked for, or with any
+    if response.status_code in (403, 422):  # refused before the token is checked, or with any token
         checks.append(missing_required_header)
     query = case.query or {}
     if isinstance(query.get("names"), str) or [] in query.values():
-        checks.append(negative_data_rejection)  # a text is sent like a list of one, [] not at all
+        # a string is sent as a list of one item; [] is omitted
+        checks.append(negative_data_rejection)
     if not all(str(value).isascii() for value in (case.headers or {}).values()):
-        checks.append(negative_data_rejection)  # it may be UTF-8 by chance
+        checks.append(negative_data_rejection)  # may be UTF-8 by chance
     return checks
 
 
@@ -96,7 +95,7 @@ NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query"
 @pytest.mark.parametrize("tool_name", TOOLS)
 @quietly
 @given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
-def test_every_tools_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
+def test_every_tool_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
     case = schema[EXECUTE]["POST"].Case(body=cast("Any", request_of(tool_name, arguments)))
     response = case.call()
     code = response.json().get("error", {}).get("code")

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the whole service, as schemathesis reads it."""
+"""The OpenAPI document of the whole service, loaded by schemathesis."""
 
 import os
 
@@ -18,13 +18,13 @@ app = create_app(
     Settings.model_validate(
         {"_env_file": None, "require_agent": False, "allowed_hosts": "testserver", **UNLIMITED}
     )
-)  # agents.json is never read without the lifespan, and until it is an agent is required
+)  # without the lifespan agents.json is never read, so an agent would be required
 for document in seed_documents():
     app.state.gateway.repository.hold(document)
 
 
 async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve the application; schemathesis would start and stop it around each call."""
+    """Serve the application; schemathesis would start and stop it for each call."""
     if scope["type"] != "lifespan":
         await app(scope, receive, send)
         return
@@ -36,7 +36,7 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan, timeout=BOUND_S)
 schema.config.phases.coverage.enabled = "BOUNDARIES" in os.environ  # noqa: TID251 - of test_openapi.py
 quietly = settings(
-    # with BOUNDARIES beside some hundred cases, the same in each run
+    # with BOUNDARIES in addition to a few hundred cases, the same in each run
     max_examples=min(12, settings().max_examples),
     suppress_health_check=[
         HealthCheck.too_slow,

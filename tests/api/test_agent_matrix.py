@@ -1,8 +1,6 @@
-"""Agents × presets × kinds × entries × spellings: listed is usable, and both are what a plain
-reading of the files gives.
+"""Agents × presets × kinds × entry points × spellings: exactly the listed items are usable.
 
-The oracle below knows the files and the offers only; it shares no code with the gateway.
-"""
+The oracle below computes both from the files and the offers and shares no code with the gateway."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -34,7 +32,7 @@ from tests.support.service import Service
 
 
 class Spelt(NamedTuple):
-    """A way to use an item; ``target`` is what its server should get."""
+    """A way to use an item; ``target`` is the request that its server should receive."""
 
     entry: str
     name: str
@@ -43,7 +41,6 @@ class Spelt(NamedTuple):
 
 
 def spellings(item: Item) -> Iterator[Spelt]:
-    """Yield every way to use an item."""
     kind, server, name = item
     target = ITEM_7 if kind == "template" else name
     for entry in (
@@ -56,7 +53,6 @@ def spellings(item: Item) -> Iterator[Spelt]:
 
 
 def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -> str:
-    """Return what using ``item`` under this spelling has to give."""
     kind, server, name = item
     owners = [s for k, s, n in usable if (k, n) == (kind, name)]
     if kind == "template" and agent and ITEM_7 in agent.get("exclude_components", []):
@@ -69,7 +65,7 @@ def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -
 
 
 def first_of_each(usable: list[Item], active: Json) -> list[Item]:
-    """Leave a caller without an agent the first server of each name in scope order (P-13)."""
+    """Keep the first server of each name in scope order, for callers without an agent (P-13)."""
     keys = ("tools", "prompts", "resources")
     scope = [it["serverId"] for key in keys for it in active.get(key) or ()]
     first: dict[tuple[str, str], Item] = {}
@@ -79,7 +75,7 @@ def first_of_each(usable: list[Item], active: Json) -> list[Item]:
 
 
 def names_of(usable: list[Item]) -> dict[str, set[str]]:
-    """Return the names that each list has to show: with the server where the bare one is shared."""
+    """Return the names that each list should show: qualified if the bare name is shared."""
     names: dict[str, set[str]] = {field: set() for field in Listed._fields}
     bare = [(kind, name) for kind, _, name in usable]
     for kind, server, name in usable:
@@ -92,7 +88,6 @@ def names_of(usable: list[Item]) -> dict[str, set[str]]:
 
 
 async def happens(service: Service, spelt: Spelt, agent: str | None) -> str:
-    """Use something, and say what was reached, or how it was refused."""
     envelope = await use(service, spelt.entry, spelt.name, agent)
     if envelope["status"] == "ok":
         return await reached(service, spelt.entry, spelt.name, agent)
@@ -103,7 +98,7 @@ async def happens(service: Service, spelt: Spelt, agent: str | None) -> str:
 
 @pytest.mark.requirement("A-10", "A-13", "A-14")
 @pytest.mark.parametrize("active", PRESETS, ids=lambda preset: preset["id"])
-async def test_what_is_listed_is_what_can_be_used_and_what_the_files_leave(active: Json) -> None:
+async def test_exactly_the_listed_items_can_be_used_and_both_match_the_files(active: Json) -> None:
     presets = [active, *(preset for preset in PRESETS if preset is not active)]
     async with two_servers(*AGENTS, exclude=EXCLUDE, presets=presets, require_agent=False) as two:
         for agent in (None, *AGENTS):
@@ -126,6 +121,6 @@ async def test_what_is_listed_is_what_can_be_used_and_what_the_files_leave(activ
             )
 
 
-def test_the_oracle_leaves_everything_to_whom_nothing_is_forbidden() -> None:
+def test_the_oracle_allows_everything_when_nothing_is_excluded() -> None:
     assert {item[1] for item in may_use(EVERYTHING, make_agent())} == {"a", "a-b"}
     assert len(may_use(EVERYTHING, make_agent())) == sum(map(len, ALL_OF_BOTH)) - 1

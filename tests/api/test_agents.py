@@ -1,4 +1,4 @@
-"""What each agent sees and may use by its client_ids and exclude_components."""
+"""Access of each agent according to its client_ids and exclude_components."""
 
 import pytest
 
@@ -53,7 +53,7 @@ AGENTS: tuple[tuple[Json, Listed], ...] = (
 
 
 @pytest.mark.requirement("A-03", "A-04", "A-17", "A-19")
-async def test_client_ids_are_the_servers_that_an_agent_sees() -> None:
+async def test_an_agent_sees_only_the_servers_in_its_client_ids() -> None:
     async with two_servers(*(agent for agent, _ in AGENTS)) as two:
         for agent, expected in AGENTS:
             assert await listed(two.service, agent["name"]) == expected, agent
@@ -61,14 +61,14 @@ async def test_client_ids_are_the_servers_that_an_agent_sees() -> None:
 
 @pytest.mark.requirement("A-09", "A-11")
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_what_is_on_another_server_is_denied_and_nothing_reaches_it(entry: str) -> None:
+async def test_an_item_on_another_server_is_denied_and_not_requested(entry: str) -> None:
     async with two_servers(make_agent(client_ids=["a-b"])) as two:
         answer = await code(two.service, entry, ALPHA[entry], "reader")
         assert (answer, two.uses) == (DENIED[entry], 0)
 
 
 @pytest.mark.requirement("A-04")
-async def test_an_agent_of_no_server_keeps_the_document_tools() -> None:
+async def test_an_agent_without_servers_keeps_the_document_tools() -> None:
     async with two_servers(make_agent(client_ids=[])) as two:
         assert await two.service.code(DOCUMENT_TOOL, DOC_1, agent="reader") == "OK"
 
@@ -94,11 +94,11 @@ EXCLUDED: tuple[tuple[list[str], list[str]], ...] = (
     (["a-b:alpha", "tool:a-b:alpha"], []),
     (["Alpha", "alpha1", "alpha ", "a", "a:"], []),
 )
-"""What an agent excludes, and what it does not see for it."""
+"""Excluded items, and the items that are hidden as a result."""
 
 
 @pytest.mark.requirement("A-05", "A-06", "A-15", "A-18")
-async def test_an_agent_sees_all_but_what_it_excludes() -> None:
+async def test_an_agent_sees_everything_except_excluded_items() -> None:
     agents = [make_agent(f"r{n}", exclude=excluded) for n, (excluded, _) in enumerate(EXCLUDED)]
     async with two_servers(*agents) as two:
         for agent, (excluded, less) in zip(agents, EXCLUDED, strict=True):
@@ -109,7 +109,7 @@ async def test_an_agent_sees_all_but_what_it_excludes() -> None:
 
 @pytest.mark.requirement("A-05", "A-11")
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_what_is_excluded_is_denied_and_nothing_reaches_its_server(entry: str) -> None:
+async def test_an_excluded_item_is_denied_and_not_requested(entry: str) -> None:
     async with two_servers(make_agent(exclude=["alpha", "raw://alpha"])) as two:
         answer = await code(two.service, entry, ALPHA[entry], "reader")
         assert (answer, two.uses) == (DENIED[entry], 0)
@@ -117,7 +117,7 @@ async def test_what_is_excluded_is_denied_and_nothing_reaches_its_server(entry: 
 
 @pytest.mark.requirement("A-05")
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_what_is_not_excluded_is_used(entry: str) -> None:
+async def test_an_item_that_is_not_excluded_can_be_used(entry: str) -> None:
     async with two_servers(make_agent(exclude=["beta", "raw://beta"])) as two:
         answer = await reached(two.service, entry, ALPHA[entry], "reader")
         assert answer == ("raw://alpha of a" if entry == "resource" else "alpha of a")
@@ -128,7 +128,7 @@ async def test_what_is_not_excluded_is_used(entry: str) -> None:
     ("excluded", "denied"),
     [("tool:alpha", "execute"), ("prompt:alpha", "prompt"), ("resource:raw://alpha", "resource")],
 )
-async def test_a_kind_in_front_denies_that_kind_alone(excluded: str, denied: str) -> None:
+async def test_a_kind_prefix_excludes_only_that_kind(excluded: str, denied: str) -> None:
     async with two_servers(make_agent(exclude=[excluded])) as two:
         answers = {e: await code(two.service, e, ALPHA[e], "reader") for e in DENIED}
         kind = DENIED[denied]
@@ -137,7 +137,7 @@ async def test_a_kind_in_front_denies_that_kind_alone(excluded: str, denied: str
 
 @pytest.mark.requirement("A-16")
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_of_two_agents_only_the_one_that_excludes_loses(entry: str) -> None:
+async def test_of_two_agents_only_the_excluding_one_is_restricted(entry: str) -> None:
     one, other = make_agent("one", exclude=["alpha", "raw://alpha"]), make_agent("other")
     async with two_servers(one, other) as two:
         codes = [await code(two.service, entry, ALPHA[entry], who) for who in ("one", "other")]
@@ -145,7 +145,7 @@ async def test_of_two_agents_only_the_one_that_excludes_loses(entry: str) -> Non
 
 
 @pytest.mark.requirement("A-16")
-async def test_of_two_agents_the_one_that_excludes_nothing_sees_all() -> None:
+async def test_of_two_agents_the_one_without_excludes_sees_everything() -> None:
     one, other = make_agent("one", exclude=["alpha"]), make_agent("other")
     async with two_servers(one, other) as two:
         assert "a:alpha" not in (await listed(two.service, "one")).tools
@@ -162,7 +162,7 @@ async def test_a_document_tool_is_excluded_by_name(spelt: str) -> None:
         assert answer == "TOOL_NOT_ALLOWED"
 
 
-async def test_of_a_batch_each_call_is_checked_for_the_agent() -> None:
+async def test_each_call_of_a_batch_is_checked_for_the_agent() -> None:
     async with two_servers(make_agent(exclude=["alpha"])) as two:
         calls = [{"tool_name": name} for name in ("a:alpha", "beta", "a__alpha", "whoami")]
         body = {"calls": calls, "user": USER, "agent": "reader"}

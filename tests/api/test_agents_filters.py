@@ -1,4 +1,4 @@
-"""What narrows an agent besides its own lists: a server's exclude, presets, and all together."""
+"""Filters in addition to an agent's own lists: the server's exclude, presets, and all combined."""
 
 import pytest
 
@@ -30,7 +30,9 @@ from tests.support.service import TOOLS
 @pytest.mark.parametrize(
     "excluded", [["alpha", "raw://alpha"], ["a:alpha", "resource:raw://alpha"]]
 )
-async def test_what_a_server_excludes_nobody_sees(excluded: list[str], agent: str | None) -> None:
+async def test_items_that_a_server_excludes_are_hidden_from_all_agents(
+    excluded: list[str], agent: str | None
+) -> None:
     async with two_servers(
         make_agent(client_ids=["a"]), exclude={"a": excluded}, require_agent=False
     ) as two:
@@ -42,7 +44,9 @@ async def test_what_a_server_excludes_nobody_sees(excluded: list[str], agent: st
 @pytest.mark.requirement("A-01")
 @pytest.mark.parametrize("agent", [None, "reader"])
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_what_a_server_excludes_is_to_nobody_known(entry: str, agent: str | None) -> None:
+async def test_items_that_a_server_excludes_are_refused_like_unknown_ones(
+    entry: str, agent: str | None
+) -> None:
     excluded = {"a": ["alpha", "raw://alpha"]}
     async with two_servers(make_agent(), exclude=excluded, require_agent=False) as two:
         service = two.service
@@ -53,7 +57,7 @@ async def test_what_a_server_excludes_is_to_nobody_known(entry: str, agent: str 
 
 
 @pytest.mark.requirement("A-01", "A-19")
-async def test_a_servers_exclude_concerns_that_server_alone() -> None:
+async def test_a_servers_exclude_applies_only_to_that_server() -> None:
     async with two_servers(make_agent(), exclude={"a": ["whoami", "greet", TEXT]}) as two:
         seen = await listed(two.service, "reader")
         assert seen.tools == ["a:alpha", "a-b:whoami", "a-b:beta"]
@@ -77,7 +81,7 @@ async def test_an_agents_preset_narrows_the_active_one() -> None:
 
 
 @pytest.mark.requirement("A-14")
-async def test_an_agents_preset_gives_nothing_that_the_active_one_has_not() -> None:
+async def test_an_agents_preset_does_not_add_to_the_active_preset() -> None:
     active = make_preset("active", tools=[("a-b", "beta")], prompts=[], resources=[])
     agent = make_agent(preset=EVERYTHING["id"])
     async with two_servers(agent, presets=[active, EVERYTHING]) as two:
@@ -96,14 +100,14 @@ async def test_an_agents_preset_gives_nothing_that_the_active_one_has_not() -> N
 
 @pytest.mark.requirement("A-14")
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_what_the_agents_preset_leaves_out_is_denied(entry: str) -> None:
+async def test_items_missing_from_the_agents_preset_are_denied(entry: str) -> None:
     of_the_other = make_preset("narrow", tools=[("a-b", "beta")])
     async with two_servers(make_agent(preset="narrow"), presets=[EVERYTHING, of_the_other]) as two:
         answer = await code(two.service, entry, ALPHA[entry], "reader")
         assert (answer, two.uses) == (DENIED[entry], 0)
 
 
-async def test_the_document_tools_are_no_presets_business() -> None:
+async def test_presets_do_not_filter_the_document_tools() -> None:
     nothing = make_preset("nothing", prompts=[], resources=[])
     async with two_servers(make_agent(preset="nothing"), presets=[EVERYTHING, nothing]) as two:
         answer = await two.service.code(DOCUMENT_TOOL, DOC_1, agent="reader")
@@ -114,7 +118,7 @@ async def test_the_document_tools_are_no_presets_business() -> None:
 
 
 @pytest.mark.requirement("A-14")
-async def test_all_filters_together_leave_what_each_of_them_leaves() -> None:
+async def test_all_filters_are_combined() -> None:
     agent = make_agent(client_ids=["a"], exclude=["prompt:greet", "a-b:alpha"], preset="narrow")
     narrow = make_preset("narrow", tools=[("a", "alpha"), ("a-b", "beta")])
     async with two_servers(agent, exclude={"a": [ITEM]}, presets=[EVERYTHING, narrow]) as two:
@@ -124,7 +128,7 @@ async def test_all_filters_together_leave_what_each_of_them_leaves() -> None:
 
 
 @pytest.mark.requirement("A-12", "A-13")
-async def test_the_model_is_shown_what_the_agent_may_run() -> None:
+async def test_the_listed_tools_of_an_agent_are_the_ones_it_may_call() -> None:
     agent = make_agent(client_ids=["a"], exclude=["whoami", DOCUMENT_TOOL])
     async with two_servers(agent) as two:
         shown = await two.service.result("list_available_tools", {"format": "mcp"}, agent="reader")

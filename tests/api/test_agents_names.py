@@ -1,4 +1,4 @@
-"""Names that several servers have: narrowed to the agent first, then one, none or ambiguous."""
+"""Names shared by several servers: filtered by agent first, then unique, unknown or ambiguous."""
 
 import pytest
 
@@ -27,7 +27,7 @@ SHARED = [
     ("resource", TEXT),
     ("resource", ITEM_7),
 ]
-"""What both servers have, by its bare name."""
+"""Items of both servers, by bare name."""
 
 PRESET_OF_A_B = make_preset("narrow", tools=[("a-b", "whoami")])
 NOT_OF_A = ["a:whoami", "prompt:a:greet", f"a:{TEXT}", "resource:a:raw://item/{id}"]
@@ -44,7 +44,7 @@ NOT_OF_A = ["a:whoami", "prompt:a:greet", f"a:{TEXT}", "resource:a:raw://item/{i
     ],
     ids=["client_ids", "exclude", "preset"],
 )
-async def test_a_bare_name_is_the_one_that_is_left_to_the_agent(
+async def test_a_bare_name_resolves_among_the_servers_of_the_agent(
     agent: Json, entry_and_name: tuple[str, str]
 ) -> None:
     entry, name = entry_and_name
@@ -54,7 +54,7 @@ async def test_a_bare_name_is_the_one_that_is_left_to_the_agent(
 
 @pytest.mark.requirement("A-10")
 @pytest.mark.parametrize(("entry", "name"), SHARED)
-async def test_a_bare_name_of_several_is_ambiguous_and_nothing_is_asked(
+async def test_a_shared_bare_name_is_ambiguous_and_no_server_is_called(
     entry: str, name: str
 ) -> None:
     async with two_servers(make_agent()) as two:
@@ -70,10 +70,10 @@ async def test_a_bare_name_of_several_is_ambiguous_and_nothing_is_asked(
 
 @pytest.mark.requirement("A-10", "A-19")
 @pytest.mark.parametrize("agent", ["reader", None])
-async def test_a_bare_name_stays_ambiguous_while_one_of_its_servers_cannot_be_had(
+async def test_a_bare_name_stays_ambiguous_while_one_of_its_servers_is_unavailable(
     agent: str | None,
 ) -> None:
-    """Else the other server would receive what is meant for the one that is away."""
+    """Otherwise the other server would receive a call meant for the unavailable one."""
     preset = make_preset(tools=[("a", "whoami"), ("a", "alpha"), ("bank", "whoami")])
     async with running_raw(name="a", **offer("alpha")) as a:
         config = Config(
@@ -92,7 +92,7 @@ async def test_a_bare_name_stays_ambiguous_while_one_of_its_servers_cannot_be_ha
 
 @pytest.mark.requirement("A-10", "F-06")
 @pytest.mark.parametrize(("entry", "name"), SHARED)
-async def test_each_candidate_resolves_and_its_server_is_asked_by_the_bare_name(
+async def test_each_candidate_resolves_and_its_server_receives_the_bare_name(
     entry: str, name: str
 ) -> None:
     async with two_servers(make_agent()) as two:
@@ -105,7 +105,7 @@ async def test_each_candidate_resolves_and_its_server_is_asked_by_the_bare_name(
 
 
 @pytest.mark.requirement("A-10")
-async def test_a_list_shows_the_name_with_its_server_where_the_bare_one_is_ambiguous() -> None:
+async def test_a_list_shows_the_qualified_name_if_the_bare_one_is_ambiguous() -> None:
     async with two_servers(make_agent(exclude=["a:plain"])) as two:
         assert (await listed(two.service, "reader")).prompts == [
             "a:greet",
@@ -117,7 +117,7 @@ async def test_a_list_shows_the_name_with_its_server_where_the_bare_one_is_ambig
 
 
 @pytest.mark.requirement("P-13")
-async def test_without_an_agent_the_first_server_has_the_name() -> None:
+async def test_without_an_agent_the_first_server_owns_the_name() -> None:
     async with two_servers(require_agent=False) as two:
         answers = [await reached(two.service, entry, name) for entry, name in SHARED[2:]]
         assert answers == [f"{name} of a" for _, name in SHARED[2:]]
@@ -125,13 +125,13 @@ async def test_without_an_agent_the_first_server_has_the_name() -> None:
 
 
 @pytest.mark.parametrize("entry", ["execute", "batch"])
-async def test_without_an_agent_a_tool_goes_by_a_bare_name_that_is_its_alone(entry: str) -> None:
+async def test_without_an_agent_a_unique_bare_name_can_be_used(entry: str) -> None:
     async with two_servers(make_agent(), require_agent=False) as two:
         assert await reached(two.service, entry, "alpha") == "alpha of a"
         assert await code(two.service, entry, "whoami") == "AMBIGUOUS_NAME"
 
 
-async def test_a_bare_name_is_of_its_own_kind() -> None:
+async def test_bare_names_of_different_kinds_do_not_collide() -> None:
     async with two_servers(make_agent(client_ids=["a"])) as two:
         codes = [
             await code(two.service, entry, name, "reader")
@@ -140,7 +140,7 @@ async def test_a_bare_name_is_of_its_own_kind() -> None:
         assert codes == [UNKNOWN["execute"], UNKNOWN["prompt"], UNKNOWN["resource"]]
 
 
-# Servers and names that hold each other's names (A-19)
+# Names of servers and tools that contain each other (A-19)
 
 ODD_NAMES = ["b:whoami", "-b:whoami", "b__whoami", "-b", "whoami-", "who", ":", "ümlaut", "x" * 300]
 ODD = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ODD_NAMES]} | {
@@ -152,7 +152,7 @@ ODD_PRESET = make_preset(
 
 
 @pytest.mark.requirement("A-19")
-async def test_an_agent_of_one_server_reaches_its_names_and_none_of_the_other() -> None:
+async def test_an_agent_of_one_server_reaches_only_the_names_of_that_server() -> None:
     agents = [make_agent(server, client_ids=[server]) for server in ("a", "a-b")]
     async with two_servers(*agents, presets=[ODD_PRESET], more=ODD) as two:
         for agent in ("a", "a-b"):
@@ -171,7 +171,7 @@ async def test_an_agent_of_one_server_reaches_its_names_and_none_of_the_other() 
 
 
 @pytest.mark.requirement("A-19", "A-10")
-async def test_every_name_that_is_listed_leads_to_its_own_server() -> None:
+async def test_every_listed_name_resolves_to_its_own_server() -> None:
     async with two_servers(make_agent(), presets=[ODD_PRESET], more=ODD) as two:
         seen = await listed(two.service, "reader")
         tools = [await reached(two.service, "execute", name, "reader") for name in seen.tools]
@@ -185,7 +185,7 @@ async def test_every_name_that_is_listed_leads_to_its_own_server() -> None:
 
 
 IMPOSTORS = ["a-b:beta", "a-b__beta"]
-"""Names that server a gives tools of its own: they are what server a-b's tool is called."""
+"""Tools of server a that have the qualified name of server a-b's tool."""
 
 IMPOSTOR_PRESET = make_preset(
     "impostors", tools=[("a-b", "beta"), *(("a", name) for name in IMPOSTORS)]
@@ -194,7 +194,9 @@ IMPOSTOR_PRESET = make_preset(
 
 @pytest.mark.requirement("A-19", "A-16")
 @pytest.mark.parametrize("name", IMPOSTORS)
-async def test_a_name_of_one_component_never_leads_to_another_that_is_called_so(name: str) -> None:
+async def test_a_qualified_name_never_resolves_to_another_servers_tool_with_that_name(
+    name: str,
+) -> None:
     tools = [{"name": it, "inputSchema": {"type": "object"}} for it in IMPOSTORS]
     agents = [make_agent("both"), make_agent("denied", exclude=["a-b:beta", "tool:beta"])]
     agents += [make_agent("other", client_ids=["a"])]

@@ -1,4 +1,4 @@
-"""What an agent is told that may not use something: alike for all kinds, and nothing hidden."""
+"""Refusals for agents: identical for all kinds, and revealing nothing hidden."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ WAYS = {
     "exclude_components": make_agent(exclude=[*NOT_OF_A_B, "a-b:raw://item/{id}"]),
     "preset": make_agent(preset="only_a"),
 }
-"""The ways in which a profile can take all of server a-b from an agent, by what refuses."""
+"""The ways in which a profile can hide all items of server a-b."""
 
 BETA = {"execute": "a-b:beta", "batch": "a-b:beta", "prompt": "beta", "resource": "raw://beta"}
 NOWHERE = {kind: name.replace("beta", "omega") for kind, name in BETA.items()}
@@ -57,17 +57,17 @@ WRONG_NAMES = [
     "raw://tex",
     "raw://items/",
 ]
-"""Names near those that are hidden, and near those that are not."""
+"""Names similar to hidden ones, and names similar to visible ones."""
 
 
 def error_without(envelope: Mapping[str, Any], name_used: str) -> str:
-    """Return all that an answer says beyond the name that the caller used."""
+    """Return the answer without the name that the caller sent."""
     return json.dumps(envelope["error"]).replace(name_used, "")
 
 
 @pytest.mark.requirement("A-09", "A-11")
 @pytest.mark.parametrize("way", WAYS)
-async def test_no_answer_tells_of_what_is_hidden(way: str) -> None:
+async def test_no_answer_reveals_hidden_items(way: str) -> None:
     async with two_servers(WAYS[way], presets=[EVERYTHING, ONLY_A]) as two:
         for entry in ENTRIES:
             for name in (*WRONG_NAMES, BETA[entry], NOWHERE[entry]):
@@ -83,7 +83,7 @@ async def test_no_answer_tells_of_what_is_hidden(way: str) -> None:
 
 @pytest.mark.requirement("A-09")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_refusal_is_in_the_same_words_for_every_kind(way: str) -> None:
+async def test_a_refusal_has_the_same_words_for_every_kind(way: str) -> None:
     async with two_servers(WAYS[way], presets=[EVERYTHING, ONLY_A]) as two:
         for entry in ENTRIES:
             error = (await use(two.service, entry, BETA[entry], "reader"))["error"]
@@ -97,7 +97,7 @@ async def test_a_refusal_is_in_the_same_words_for_every_kind(way: str) -> None:
 
 @pytest.mark.parametrize("entry", ["execute", "batch"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_hidden_tool_with_its_server_in_front_is_refused_as_one_that_is_nowhere(
+async def test_a_hidden_tool_with_its_qualified_name_is_refused_like_an_unknown_one(
     way: str, entry: str
 ) -> None:
     async with two_servers(WAYS[way], presets=[EVERYTHING, ONLY_A]) as two:
@@ -117,7 +117,7 @@ async def test_a_hidden_tool_with_its_server_in_front_is_refused_as_one_that_is_
         ("resource", "raw://alphas", "raw://alpha"),
     ],
 )
-async def test_a_name_is_suggested_to_who_may_use_it_and_to_nobody_else(
+async def test_a_name_is_suggested_only_to_callers_that_may_use_it(
     entry: str, name: str, meant: str
 ) -> None:
     agents = [make_agent("may"), make_agent("not", exclude=["alpha", "raw://alpha"])]
@@ -129,7 +129,7 @@ async def test_a_name_is_suggested_to_who_may_use_it_and_to_nobody_else(
         assert suggested == {"may": True, "not": False}
 
 
-# The log tells the reason
+# The log has the reason
 
 
 @pytest.mark.requirement("F-22", "A-09")
@@ -151,11 +151,10 @@ async def test_a_denial_is_logged_with_the_reason(way: str) -> None:
             ), entry
 
 
-# Who names no agent, or one that is not there
+# Unknown and missing agents
 
 
 async def answers_of(service: Service, agent: str | None) -> dict[str, str]:
-    """Ask every route, and give each answer's code."""
     query = {} if agent is None else {"agent": agent}
     lists = {route: await service.get(route, **query) for route in (TOOLS, PROMPTS, RESOURCES)}
     uses = {entry: await use(service, entry, ALPHA[entry], agent) for entry in ENTRIES}
@@ -170,7 +169,7 @@ async def local(service: Service, **top_level: Any) -> str:
 
 
 @pytest.mark.parametrize("required", [None, True, False])
-async def test_an_agent_without_a_profile_gets_nothing_anywhere(required: bool | None) -> None:
+async def test_an_agent_without_a_profile_is_refused_on_every_route(required: bool | None) -> None:
     async with two_servers(make_agent(), require_agent=required) as two:
         for agent in ("nobody", "Reader", "reader ", "a", "*", "null"):
             answers = await answers_of(two.service, agent)
@@ -189,7 +188,7 @@ async def test_an_agent_without_a_profile_gets_nothing_anywhere(required: bool |
         ([], False, "OK"),
     ],
 )
-async def test_an_agent_is_required_where_there_are_profiles_unless_the_setting_says_otherwise(
+async def test_an_agent_is_required_if_profiles_exist_unless_the_setting_disables_it(
     agents: list[Json], required: bool | None, expected: str
 ) -> None:
     async with two_servers(*agents, require_agent=required) as two:
@@ -205,14 +204,14 @@ async def test_each_call_of_a_batch_without_an_agent_is_refused() -> None:
         assert [it["error"]["code"] for it in results] == ["AGENT_REQUIRED"] * 2
 
 
-async def test_who_is_no_agent_is_told_of_no_profile() -> None:
+async def test_the_error_for_an_unknown_agent_names_no_profile() -> None:
     async with two_servers(make_agent("secret-agent"), require_agent=True) as two:
         answers = [await use(two.service, "execute", "a:alpha", it) for it in (None, "secret")]
         assert "secret-agent" not in json.dumps(answers)
 
 
 @pytest.mark.parametrize("agent", [None, ""])
-async def test_an_agent_that_is_said_to_be_none_is_not_named(agent: str | None) -> None:
+async def test_an_empty_agent_is_refused(agent: str | None) -> None:
     async with two_servers(make_agent()) as two:
         body = {"tool_name": "a:alpha", "user": USER, "agent": agent}
         answer = (await two.service.http.post(EXECUTE, json=body)).json()["error"]["code"]

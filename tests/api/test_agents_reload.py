@@ -1,4 +1,4 @@
-"""Agents follow their files while the service runs; a mistake never widens one."""
+"""Agents follow their files at runtime; a mistake never widens access."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,7 +32,6 @@ CLOSED = make_agent(client_ids=[])
 
 
 def narrow(tool: str = "alpha") -> Json:
-    """Build a preset that lets one tool of server a through."""
     return make_preset("narrow", tools=[("a", tool)], prompts=[], resources=[])
 
 
@@ -46,8 +45,6 @@ def sees(service: Service, expected: Listed) -> Callable[[], Awaitable[bool]]:
 
 
 def has_left_lists(service: Service, word: str) -> Callable[[], Awaitable[bool]]:
-    """Return a condition for ``eventually``: no list of the agent has this word."""
-
     async def condition() -> bool:
         return word not in str(await listed(service, "reader"))
 
@@ -55,8 +52,6 @@ def has_left_lists(service: Service, word: str) -> Callable[[], Awaitable[bool]]
 
 
 def answers(service: Service, expected: str, **top_level: str) -> Callable[[], Awaitable[bool]]:
-    """Return a condition for ``eventually``: a document tool answers so."""
-
     async def condition() -> bool:
         return await service.code(DOCUMENT_TOOL, DOC_1, **top_level) == expected
 
@@ -64,7 +59,7 @@ def answers(service: Service, expected: str, **top_level: str) -> Callable[[], A
 
 
 async def degraded(service: Service, file: Path) -> None:
-    """Wait until the service is degraded for a problem of a file."""
+    """Wait until a problem of a file degrades the service."""
 
     async def is_degraded() -> bool:
         report = await service.get(READY)
@@ -76,7 +71,7 @@ async def degraded(service: Service, file: Path) -> None:
     await eventually(is_degraded)
 
 
-async def test_an_edited_profile_is_in_force_at_every_entry() -> None:
+async def test_an_edited_profile_applies_on_every_route() -> None:
     async with two_servers(WIDE) as two:
         write_json(AGENTS, {"agents": [make_agent(exclude=["alpha", "raw://alpha"])]})
         await eventually(has_left_lists(two.service, "alpha"))
@@ -84,14 +79,14 @@ async def test_an_edited_profile_is_in_force_at_every_entry() -> None:
         assert (codes, two.uses) == (DENIED, 0)
 
 
-async def test_a_profile_that_is_taken_away_is_no_agent_any_more() -> None:
+async def test_an_agent_whose_profile_was_removed_is_unknown() -> None:
     async with two_servers(make_agent("other"), WIDE) as two:
         write_json(AGENTS, {"agents": [make_agent("other")]})
         await eventually(answers(two.service, "AGENT_NOT_FOUND", agent="reader"))
         assert await two.service.code(DOCUMENT_TOOL, DOC_1, agent="other") == "OK"
 
 
-async def test_the_first_profile_closes_the_door_to_callers_without_an_agent() -> None:
+async def test_the_first_profile_refuses_callers_without_an_agent() -> None:
     async with two_servers() as two:
         before = await two.service.code(DOCUMENT_TOOL, DOC_1)
         write_json(AGENTS, {"agents": [WIDE]})
@@ -111,7 +106,7 @@ async def test_the_first_profile_closes_the_door_to_callers_without_an_agent() -
         '{"agents": [{"name": "reader", "exclude": ["alpha"]}]}',
     ],
 )
-async def test_a_bad_file_leaves_every_agent_as_it_was(content: str) -> None:
+async def test_an_invalid_file_leaves_every_agent_unchanged(content: str) -> None:
     async with two_servers(CLOSED) as two:
         AGENTS.write_text(content)
         await degraded(two.service, AGENTS)
@@ -119,7 +114,7 @@ async def test_a_bad_file_leaves_every_agent_as_it_was(content: str) -> None:
         assert await two.service.code(DOCUMENT_TOOL, DOC_1) == "AGENT_REQUIRED"
 
 
-async def test_a_file_that_is_gone_leaves_every_agent_as_it_was() -> None:
+async def test_a_deleted_file_leaves_every_agent_unchanged() -> None:
     async with two_servers(CLOSED) as two:
         AGENTS.unlink()
         await degraded(two.service, AGENTS)
@@ -128,7 +123,7 @@ async def test_a_file_that_is_gone_leaves_every_agent_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"agents": [{"name": 1}]}', ""])
-async def test_a_file_that_is_bad_at_the_start_shuts_everybody_out_until_it_is_mended(
+async def test_a_file_that_is_invalid_at_the_start_refuses_every_agent_until_it_is_fixed(
     content: str,
 ) -> None:
     CONFIG_DIR.mkdir()
@@ -148,13 +143,13 @@ async def test_a_file_that_is_bad_at_the_start_shuts_everybody_out_until_it_is_m
 
 
 def conversations(two: Two) -> list[int]:
-    """Count what opens or lists in a session, for both servers."""
+    """Count the requests that open or list in a session, for both servers."""
     methods = ("initialize", "server/discover", "tools/list", "subscriptions/listen")
     return [it.script.requests[method] for it in (two.a, two.a_b) for method in methods]
 
 
 @pytest.mark.requirement("A-01")
-async def test_an_edit_of_a_servers_exclude_is_in_force_on_the_same_session() -> None:
+async def test_an_edit_of_a_servers_exclude_applies_without_a_new_session() -> None:
     async with two_servers(WIDE) as two:
         before = conversations(two)
         config_of(two.a, two.a_b, WIDE, exclude={"a": ["alpha", "raw://alpha"]}).write(CONFIG_DIR)
@@ -167,7 +162,7 @@ async def test_an_edit_of_a_servers_exclude_is_in_force_on_the_same_session() ->
 # Presets
 
 
-async def test_an_edit_of_an_agents_preset_is_in_force() -> None:
+async def test_an_edit_of_an_agents_preset_applies() -> None:
     async with two_servers(make_agent(preset="narrow"), presets=[EVERYTHING, narrow()]) as two:
         before = await listed(two.service, "reader")
         write_json(NARROW, narrow("whoami"))
@@ -176,7 +171,7 @@ async def test_an_edit_of_an_agents_preset_is_in_force() -> None:
 
 
 @pytest.mark.parametrize("how", ["broken", "gone"])
-async def test_an_agents_preset_that_goes_bad_stays_as_it_was(how: str) -> None:
+async def test_an_agents_preset_that_becomes_invalid_stays_unchanged(how: str) -> None:
     async with two_servers(make_agent(preset="narrow"), presets=[EVERYTHING, narrow()]) as two:
         if how == "broken":
             NARROW.write_text("{")
@@ -187,7 +182,7 @@ async def test_an_agents_preset_that_goes_bad_stays_as_it_was(how: str) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"id": "another", "name": "x", "tools": []}'])
-async def test_an_agent_whose_preset_never_was_good_sees_nothing_of_any_server(
+async def test_an_agent_whose_preset_never_was_valid_sees_no_server_items(
     content: str | None,
 ) -> None:
     CONFIG_DIR.mkdir()
@@ -202,7 +197,7 @@ async def test_an_agent_whose_preset_never_was_good_sees_nothing_of_any_server(
         await eventually(sees(two.service, Listed(["a:alpha"], [], [], [])))
 
 
-async def test_a_switch_of_the_active_preset_narrows_every_agent_at_once() -> None:
+async def test_a_switch_of_the_active_preset_narrows_every_agent_immediately() -> None:
     other = make_preset("other", tools=[("a-b", "beta")], prompts=[], resources=[])
     agents = [WIDE, make_agent("narrowed", preset="narrow")]
     async with two_servers(*agents, presets=[EVERYTHING, narrow(), other]) as two:
@@ -211,11 +206,11 @@ async def test_a_switch_of_the_active_preset_narrows_every_agent_at_once() -> No
         assert await listed(two.service, "narrowed") == NOTHING
 
 
-# Names that mean nothing
+# Unknown names
 
 
 @pytest.mark.requirement("A-15")
-async def test_names_that_match_nothing_are_warnings() -> None:
+async def test_names_without_a_match_are_warnings() -> None:
     agent = make_agent(client_ids=["a", "a_b"], exclude=["alphaa"])
     with capture_logs() as lines:
         async with two_servers(agent, exclude={"a": ["whoamy"]}) as two:

@@ -1,4 +1,4 @@
-"""URIs that are excluded cannot be read through a template either, however they are spelt."""
+"""Excluded URIs cannot be read through a template in any spelling."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.http_api import ITEM, TEXT, code, listed, reached, two_server
 
 SECRET = "raw://item/Secret"
 ANY = ["raw:{+any}", "RAW:{+any}", "raw:{+any}{?x,y}"]
-"""Templates that stand for every spelling below."""
+"""Templates that match every spelling below."""
 MORE = {"resourceTemplates": [{"uriTemplate": uri, "name": uri} for uri in ANY]}
 
 SPELLINGS = [
@@ -49,14 +49,14 @@ EXCLUDES = [SECRET, f"a:{SECRET}", f"resource:{SECRET}", f"resource:a:{SECRET}"]
 
 @pytest.mark.requirement("A-20", "A-11")
 @pytest.mark.parametrize("excluded", EXCLUDES)
-async def test_an_excluded_uri_is_denied_however_it_is_spelt(excluded: str) -> None:
+async def test_an_excluded_uri_is_denied_in_every_spelling(excluded: str) -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=[excluded]), more=MORE) as two:
         answers = {uri: await code(two.service, "resource", uri, "reader") for uri in SPELLINGS}
         assert answers == dict.fromkeys(SPELLINGS, "RESOURCE_NOT_ALLOWED")
         assert two.uses == 0
 
 
-async def test_what_is_not_excluded_is_asked_for_in_each_spelling() -> None:
+async def test_a_uri_that_is_not_excluded_is_requested_in_each_spelling() -> None:
     async with two_servers(make_agent(client_ids=["a"]), more=MORE) as two:
         for count, uri in enumerate(SPELLINGS, 1):
             await use(two.service, "resource", uri, "reader")
@@ -65,7 +65,7 @@ async def test_what_is_not_excluded_is_asked_for_in_each_spelling() -> None:
 
 @pytest.mark.requirement("A-20")
 @pytest.mark.parametrize("excluded", EXCLUDES)
-async def test_an_excluded_uri_is_denied_with_its_server_in_front_or_in_a_crooked_way(
+async def test_an_excluded_uri_is_denied_with_its_server_prefix_or_malformed(
     excluded: str,
 ) -> None:
     spellings = (*(f"a:{uri}" for uri in SPELLINGS), *CROOKED)
@@ -75,7 +75,7 @@ async def test_an_excluded_uri_is_denied_with_its_server_in_front_or_in_a_crooke
 
 
 @pytest.mark.requirement("A-20")
-async def test_an_excluded_uri_that_nobody_offers_is_denied_as_excluded() -> None:
+async def test_an_excluded_uri_that_no_server_lists_is_denied_as_excluded() -> None:
     async with two_servers(make_agent(exclude=["nowhere://x"])) as two:
         assert await code(two.service, "resource", "nowhere://x", "reader") == (
             "RESOURCE_NOT_ALLOWED"
@@ -92,7 +92,9 @@ async def test_an_excluded_resource_is_not_read_through_a_template(uri: str) -> 
 
 @pytest.mark.requirement("A-01", "A-20")
 @pytest.mark.parametrize("agent", [None, "reader"])
-async def test_what_a_server_excludes_nobody_reads_through_its_template(agent: str | None) -> None:
+async def test_a_uri_that_a_server_excludes_is_not_read_through_its_template(
+    agent: str | None,
+) -> None:
     agents = make_agent(client_ids=["a"])
     exclude = {"a": [SECRET, TEXT], "a-b": [TEXT, ITEM, *ANY]}
     spellings = (*SPELLINGS, TEXT, "raw://TEXT", *CROOKED, *(f"a:{uri}" for uri in SPELLINGS))
@@ -103,7 +105,7 @@ async def test_what_a_server_excludes_nobody_reads_through_its_template(agent: s
 
 @pytest.mark.requirement("A-20")
 @pytest.mark.parametrize("uri", ["raw://item/Secrets", "raw://item/7", "raw://item/x/Secret"])
-async def test_a_uri_that_is_not_excluded_is_read(uri: str) -> None:
+async def test_a_uri_that_is_not_excluded_can_be_read(uri: str) -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=[SECRET]), more=MORE) as two:
         assert await reached(two.service, "resource", uri, "reader") == f"{uri} of a"
 
@@ -120,14 +122,14 @@ async def test_a_uri_that_is_not_excluded_is_read(uri: str) -> None:
         ("raw://item/x;v=1", "raw://item/x;v=1?y"),
     ],
 )
-async def test_it_does_not_matter_how_the_exclude_is_spelt(excluded: str, uri: str) -> None:
+async def test_the_spelling_of_the_exclude_does_not_matter(excluded: str, uri: str) -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=[excluded]), more=MORE) as two:
         answer = await code(two.service, "resource", uri, "reader")
         assert (answer, two.uses) == ("RESOURCE_NOT_ALLOWED", 0)
 
 
 @pytest.mark.requirement("A-05", "A-18")
-async def test_an_excluded_template_stands_for_nothing() -> None:
+async def test_an_excluded_template_matches_no_uri() -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=[ITEM])) as two:
         answer = await code(two.service, "resource", "raw://item/7", "reader")
         assert ((await listed(two.service, "reader")).templates, answer, two.uses) == (
@@ -138,6 +140,6 @@ async def test_an_excluded_template_stands_for_nothing() -> None:
 
 
 @pytest.mark.requirement("A-16")
-async def test_an_exclude_that_names_a_server_leaves_the_others_uri() -> None:
+async def test_an_exclude_for_one_server_keeps_the_uri_of_other_servers() -> None:
     async with two_servers(make_agent(exclude=[f"a:{SECRET}"]), more=MORE) as two:
         assert await reached(two.service, "resource", SECRET, "reader") == f"{SECRET} of a-b"

@@ -1,4 +1,4 @@
-"""Arguments whose names model APIs refuse are offered under other names, and arrive as declared."""
+"""Argument names that model APIs refuse get aliases; servers receive the declared names."""
 
 import json
 from collections.abc import AsyncIterator
@@ -67,7 +67,6 @@ async def offered(
 
 
 async def received(served: Served, arguments: Json, **more: Any) -> Any:
-    """Call the tool; return what its server received, or the code of the error."""
     envelope = await served.service.execute("s:query", arguments, **more)
     if envelope["status"] == "error":
         return envelope["error"]["code"]
@@ -75,7 +74,6 @@ async def received(served: Served, arguments: Json, **more: Any) -> Any:
 
 
 def schema_in(tool: Json) -> Json:
-    """Return the input schema of a tool in any format."""
     tool = tool.get("function", tool)
     schema: Json = tool.get("parameters") or tool.get("input_schema") or tool["inputSchema"]
     return schema
@@ -87,7 +85,7 @@ async def schemas(served: Served, **query: str) -> list[Json]:
 
 
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
-async def test_a_model_s_format_has_accepted_names_and_its_arguments_arrive_as_declared(
+async def test_model_formats_have_accepted_names_and_servers_receive_declared_ones(
     tool_format: str,
 ) -> None:
     async with offered(QUERY) as (served, _):
@@ -101,7 +99,7 @@ async def test_a_model_s_format_has_accepted_names_and_its_arguments_arrive_as_d
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_plain_schemas_over_mcp_have_accepted_names_and_others_the_server_s(
+async def test_plain_schemas_over_mcp_have_accepted_names_and_full_schemas_declared_ones(
     mode: str,
 ) -> None:
     async with offered(QUERY, tool_name_style=None) as (served, _):
@@ -126,14 +124,16 @@ async def test_plain_schemas_over_mcp_have_accepted_names_and_others_the_server_
         ({"filter_2": "a", "rows": []}, {"$filter": "a", "rows": []}),
     ],
 )
-async def test_the_server_s_own_names_decide(arguments: Json, expected: object) -> None:
-    """A declared property keeps its name, and an alias beside its name is one argument too many."""
+async def test_declared_names_take_precedence_over_aliases(
+    arguments: Json, expected: object
+) -> None:
+    """An alias of an argument that is also given by name is one argument too many."""
     async with offered(QUERY) as (served, server):
         assert await received(served, arguments) == expected
         assert server.script.calls["query"] == (expected != "INVALID_ARGUMENTS")
 
 
-async def test_what_is_bound_is_hidden_and_changes_no_other_alias() -> None:
+async def test_bound_arguments_are_hidden_and_change_no_other_alias() -> None:
     async with offered(QUERY, bind={"filter": 7, "filter[x].a b": "x"}) as (served, _):
         (schema,) = await schemas(served, format="openai", names="s:query")
         assert set(schema["properties"]) == {"filter_2", "filter_x", "rows", "free"}
@@ -144,7 +144,7 @@ async def test_what_is_bound_is_hidden_and_changes_no_other_alias() -> None:
         )
 
 
-async def test_records_and_idempotency_have_the_server_s_names() -> None:
+async def test_records_and_idempotency_use_the_declared_names() -> None:
     async with offered(QUERY, admin_token=ADMIN) as (served, server):
         first = await received(served, {"filter_2": "f"}, idempotency_key="k")
         again = await received(served, {"$filter": "f"}, idempotency_key="k")
@@ -184,7 +184,7 @@ CALLABLE: dict[str, Json] = {
 }
 
 
-async def test_a_tool_that_no_arguments_satisfy_is_not_listed_and_the_others_are() -> None:
+async def test_a_tool_whose_arguments_cannot_be_satisfied_is_the_only_one_not_listed() -> None:
     schemas = {**UNCALLABLE, **CALLABLE}
     tools = [
         {"name": f"t{i}", "inputSchema": {"type": "object", **schema}}

@@ -1,4 +1,4 @@
-"""What a request says of its caller where that is believed: body, query, headers."""
+"""Unverified caller identity in body, query and headers."""
 
 from collections.abc import AsyncIterator
 
@@ -66,7 +66,7 @@ async def test_body_and_headers_complete_each_other(
         ({"X-Agent-Id": "reader"}, {"user": USER, "agent": "blind"}),
     ],
 )
-async def test_body_and_headers_that_differ_are_forbidden(
+async def test_different_values_in_body_and_headers_are_forbidden(
     service: Service, headers: dict[str, str], fields: dict[str, object]
 ) -> None:
     assert outcome_of(await read(service, headers, **fields)) == (403, "FORBIDDEN", None)
@@ -82,7 +82,7 @@ async def test_body_and_headers_that_differ_are_forbidden(
         ({}, {"user": {"tenant_id": "acme"}}, "user.user_id"),
     ],
 )
-async def test_what_nobody_says_is_named(
+async def test_the_error_names_a_missing_identity_field(
     service: Service, headers: dict[str, str], fields: dict[str, object], field: str
 ) -> None:
     assert outcome_of(await read(service, headers, **fields)) == (422, "INVALID_REQUEST", field)
@@ -98,20 +98,20 @@ async def test_what_nobody_says_is_named(
         ([(b"Authorization", b"Bearer a"), (b"Authorization", b"Bearer b")], "Authorization"),
     ],
 )
-async def test_a_header_that_is_no_identifier_is_named(
+async def test_the_error_names_a_header_that_is_not_an_identifier(
     service: Service, headers: list[tuple[bytes, bytes]], field: str
 ) -> None:
     assert outcome_of(await read(service, headers, user=USER)) == (422, "INVALID_REQUEST", field)
 
 
-async def test_a_tenant_in_any_script_may_be_named_by_a_header() -> None:
+async def test_a_tenant_in_any_script_can_be_sent_in_a_header() -> None:
     async with running(make_document(tenant_id="ООО")) as service:
         raw = [(b"X-Tenant-Id", "ООО".encode()), (b"X-User-Id", b"u")]
         assert (await read(service, raw)).json()["result"]["tenant_id"] == "ООО"
 
 
 @pytest.mark.parametrize("by", ["query", "header"])
-async def test_a_list_is_for_the_agent_that_either_names(service: Service, by: str) -> None:
+async def test_the_list_is_for_the_agent_in_header_or_query(service: Service, by: str) -> None:
     listed = {}
     for agent in ("reader", "blind"):
         query = {"agent": agent} if by == "query" else {}
@@ -125,13 +125,13 @@ async def test_a_list_is_for_the_agent_that_either_names(service: Service, by: s
     ("header", "parameter"),
     [("X-Tenant-Id", "tenant_id"), ("X-User-Id", "user_id"), ("X-Agent-Id", "agent")],
 )
-async def test_a_query_and_a_header_that_differ_are_forbidden(
+async def test_different_values_in_query_and_header_are_forbidden(
     service: Service, header: str, parameter: str
 ) -> None:
     response = await service.http.get(TOOLS, params={parameter: "a"}, headers={header: "b"})
     assert outcome_of(response) == (403, "FORBIDDEN", None)
 
 
-async def test_a_token_means_nothing_where_none_is_asked_for(service: Service) -> None:
+async def test_a_token_is_ignored_without_authentication(service: Service) -> None:
     response = await read(service, {"Authorization": "Bearer whatever"}, user=USER)
     assert outcome_of(response) == (200, "OK", None)

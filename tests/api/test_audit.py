@@ -1,4 +1,4 @@
-"""Every attempt leaves one record, and operators with the right ``audit`` find it."""
+"""Every attempt leaves one record; operators with the right ``audit`` can read them."""
 
 import asyncio
 import json
@@ -27,17 +27,15 @@ READ: dict[str, object] = {
 }
 KEY = "k" * 32
 NOT_RECORDED = ("service", "settings", "documents", "preset", "agents", "config", "server", "audit")
-"""The beginnings of events that are no records."""
 
 Lines = list[Any]
 
 
 def records(lines: Lines) -> list[dict[str, Any]]:
-    """Return the log lines that are records of attempts."""
     return [it for it in lines if it["event"].partition(".")[0] not in NOT_RECORDED]
 
 
-async def test_a_call_is_one_line_that_says_who_what_why_and_on_which_state(
+async def test_a_call_is_one_line_with_caller_tool_decision_and_configuration_state(
     service: Service,
 ) -> None:
     with capture_logs() as lines:
@@ -126,7 +124,7 @@ async def test_a_list_has_a_record(service: Service, path: str) -> None:
         ("POST", EXECUTE, "INVALID_REQUEST"),
     ],
 )
-async def test_what_is_refused_before_it_is_a_call_has_a_record(
+async def test_a_request_that_is_refused_before_it_is_a_call_has_a_record(
     service: Service, method: str, path: str, code: str
 ) -> None:
     with capture_logs() as lines:
@@ -141,13 +139,13 @@ async def test_what_is_refused_before_it_is_a_call_has_a_record(
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics", "/openapi.json"])
-async def test_probes_have_none(service: Service, path: str) -> None:
+async def test_probes_leave_no_record(service: Service, path: str) -> None:
     with capture_logs() as lines:
         await service.http.get(path)
     assert records(lines) == []
 
 
-async def test_operators_find_records_the_newest_first() -> None:
+async def test_operators_find_the_newest_records_first() -> None:
     async with running(admin_token=ADMIN) as service:
         for number in range(5):
             await service.http.post(EXECUTE, json={**READ, "trace_id": f"t-{number}"})
@@ -168,19 +166,19 @@ async def test_operators_find_records_the_newest_first() -> None:
         assert (last["payload"]["right"], last["payload"]["route"]) == ("audit", f"GET {AUDIT}")
 
 
-async def test_who_has_not_the_right_sees_none(service: Service) -> None:
+async def test_records_need_the_right_audit(service: Service) -> None:
     answer = await service.http.get(AUDIT)
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
 
 
-async def test_a_malformed_query_is_refused_naming_the_field() -> None:
+async def test_the_error_for_a_malformed_query_names_the_field() -> None:
     async with running(admin_token=ADMIN) as service:
         for query, field in (
             ({"since": "yesterday"}, "since"),
             ({"since": "2026-11-25T10:00"}, "since"),
             ({"cursor": "x"}, "cursor"),
             ({"limit": "100000"}, "limit"),
-            ({"tenant": "tenant_1"}, "tenant"),  # misspelt, it would show all tenants' records
+            ({"tenant": "tenant_1"}, "tenant"),  # with this typo it would show all tenants' records
         ):
             answer = await service.http.get(AUDIT, params=query, headers=bearer(ADMIN))
             assert answer.json()["error"]["details"] == {"field": field}
@@ -193,9 +191,7 @@ def key_file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_file_has_the_records_and_the_route_reads_them(
-    tmp_path: Path, key_file: Path
-) -> None:
+async def test_records_in_a_file_can_be_read_by_the_route(tmp_path: Path, key_file: Path) -> None:
     path = tmp_path / "audit" / "{host}.jsonl"
     async with running(audit=f"file:{path}", audit_key_file=key_file, admin_token=ADMIN) as service:
         for _ in range(3):
@@ -211,10 +207,10 @@ async def test_a_file_has_the_records_and_the_route_reads_them(
         check = ready.json()["checks"]["audit"]
         assert (check["status"], check["lost"], check["failure"]) == ("ok", 0, None)
     result = verify(file.path, KEY.encode())
-    assert (result.problems, result.records) == ([], 5)  # opened, three calls, one look at them
+    assert (result.problems, result.records) == ([], 5)  # open, three calls, one query
 
 
-async def test_a_required_record_that_has_no_place_refuses_the_call(
+async def test_a_call_is_refused_if_its_required_record_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_file.MAX_QUEUED", 0)
@@ -225,7 +221,7 @@ async def test_a_required_record_that_has_no_place_refuses_the_call(
         assert answer.json()["error"]["retryable"] is True
 
 
-async def test_of_a_token_the_record_has_its_id(tmp_path: Path) -> None:
+async def test_the_record_has_the_id_of_the_token(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("")
     with capture_logs() as lines:
@@ -239,7 +235,9 @@ async def test_of_a_token_the_record_has_its_id(tmp_path: Path) -> None:
     assert found["tool.call"]["token_id"] == entry.id
 
 
-async def test_rules_of_profiles_and_presets_are_named_with_their_place(tmp_path: Path) -> None:
+async def test_rules_of_profiles_and_presets_are_named_with_file_and_position(
+    tmp_path: Path,
+) -> None:
     async with running(
         config=Config(agents=[make_agent("r", exclude=["x", "read_doc_pages"])])
     ) as service:
@@ -268,7 +266,7 @@ async def test_rules_of_profiles_and_presets_are_named_with_their_place(tmp_path
         (True, {"file": "settings", "path": "MCP_PROXY_REQUIRE_AGENT"}),
     ],
 )
-async def test_an_agent_is_required_by_the_setting_or_else_by_the_profiles(
+async def test_the_record_says_whether_the_setting_or_the_profiles_require_an_agent(
     setting: bool | None, rule: dict[str, str]
 ) -> None:
     config = Config(agents=[make_agent("r")])
@@ -280,7 +278,7 @@ async def test_an_agent_is_required_by_the_setting_or_else_by_the_profiles(
 
 
 @pytest.mark.parametrize("tool", ["s1:sleep", "s1:no such tool"])
-async def test_a_refused_tool_has_its_server(tool: str) -> None:
+async def test_the_record_of_a_refused_tool_names_its_server(tool: str) -> None:
     async with (
         running_raw() as raw,
         running(

@@ -1,4 +1,4 @@
-"""Who calls, in each mode, at each route (contract §1, order of checks)."""
+"""Authentication in each mode on each route (contract §1, order of checks)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -49,7 +49,7 @@ CONFIG = Config(
 
 @pytest.fixture(params=MODES)
 async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, MakeToken]]:
-    """A service that wants tokens, and how one is made."""
+    """A service that requires tokens, and a function that creates one."""
     settings, mint = MODES[request.param]
     async with started(**settings()) as service:
         yield service, mint
@@ -57,7 +57,7 @@ async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service
 
 @asynccontextmanager
 async def started(**settings: Any) -> AsyncIterator[Service]:
-    """Start with a document of the same id for each of two tenants."""
+    """Start with a document of the same id in two tenants."""
     documents = [make_document(tenant_id=f"tenant_{n}", title=f"Of {n}") for n in (1, 2)]
     async with running(*documents, config=CONFIG, require_agent=False, **settings) as service:
         yield service
@@ -69,9 +69,9 @@ async def send(
     headers: dict[str, str] | None = None,
     **fields: object,
 ) -> httpx.Response:
-    """Send a request; ``fields`` go into the body, or the query."""
+    """Send a request; ``fields`` go into the body or the query."""
     if service.gateway.tokens is not None:
-        await service.gateway.tokens.load()  # what was just put into the file
+        await service.gateway.tokens.load()  # just written to the file
     if path in POSTED:
         return await service.http.post(path, json={**POSTED[path], **fields}, headers=headers)
     return await service.http.get(
@@ -88,7 +88,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, code_of(response)
 
 
-async def test_without_a_token_no_route_says_anything(
+async def test_every_route_refuses_a_request_without_a_token(
     proving: tuple[Service, MakeToken],
 ) -> None:
     for method, path in ROUTES:
@@ -99,7 +99,7 @@ async def test_without_a_token_no_route_says_anything(
         ), path
 
 
-async def test_a_token_that_is_not_good_is_said_to_be_so(
+async def test_an_invalid_token_is_refused_as_invalid(
     proving: tuple[Service, MakeToken],
 ) -> None:
     token = proving[1]()[:-6] + "AAAAAA"
@@ -113,12 +113,12 @@ async def test_a_token_that_is_not_good_is_said_to_be_so(
         ) == ((401, "UNAUTHENTICATED"), 'Bearer error="invalid_token"', False), path
 
 
-async def test_what_probes_ask_needs_no_token(proving: tuple[Service, MakeToken]) -> None:
+async def test_probes_need_no_token(proving: tuple[Service, MakeToken]) -> None:
     for path in OPEN:
         assert (await send(proving[0], path)).status_code == 200, path
 
 
-async def test_a_good_token_is_shown_the_lists(proving: tuple[Service, MakeToken]) -> None:
+async def test_a_valid_token_can_read_the_lists(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     headers = bearer(mint())
     for path in LISTED + SHOWN:
@@ -136,7 +136,7 @@ async def test_a_token_reads_its_own_tenants_document(
 
 
 @pytest.mark.parametrize("where", ["body", "header"])
-async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
+async def test_a_tenant_other_than_the_tokens_is_forbidden_on_every_route(
     proving: tuple[Service, MakeToken], where: str
 ) -> None:
     service, mint = proving
@@ -154,7 +154,7 @@ async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
         assert found == ((403, "FORBIDDEN"), False), path
 
 
-async def test_an_agent_that_the_token_is_not_for_is_forbidden_on_every_route(
+async def test_an_agent_outside_the_token_is_forbidden_on_every_route(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
@@ -164,7 +164,9 @@ async def test_an_agent_that_the_token_is_not_for_is_forbidden_on_every_route(
         assert refusal(refused) == (403, "FORBIDDEN"), path
 
 
-async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, MakeToken]) -> None:
+async def test_the_only_agent_of_a_token_applies_to_every_call(
+    proving: tuple[Service, MakeToken],
+) -> None:
     service, mint = proving
     codes = [
         code_of(await send(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
@@ -174,7 +176,9 @@ async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, 
     assert codes == ["OK", "TOOL_NOT_ALLOWED"] * 2
 
 
-async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, MakeToken]) -> None:
+async def test_the_only_agent_of_a_token_narrows_its_lists(
+    proving: tuple[Service, MakeToken],
+) -> None:
     service, mint = proving
     tools = {
         agent: [
@@ -186,7 +190,7 @@ async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, Make
     assert set(tools["reader"]) - set(tools["blind"]) == {"read_doc_metadata"}
 
 
-async def test_a_token_for_several_agents_needs_one_to_be_named(
+async def test_a_token_for_several_agents_needs_an_agent_in_the_request(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
@@ -196,7 +200,7 @@ async def test_a_token_for_several_agents_needs_one_to_be_named(
     assert codes == ["AGENT_REQUIRED", "OK"]
 
 
-async def test_a_token_without_a_user_needs_one_to_be_named(
+async def test_a_token_without_a_user_needs_a_user_in_the_request(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
@@ -210,7 +214,7 @@ async def test_a_token_without_a_user_needs_one_to_be_named(
     )
 
 
-async def test_another_user_than_the_tokens_is_forbidden(
+async def test_a_user_other_than_the_tokens_is_forbidden(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
@@ -218,13 +222,15 @@ async def test_another_user_than_the_tokens_is_forbidden(
     assert refusal(response) == (403, "FORBIDDEN")
 
 
-async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeToken]) -> None:
+async def test_roles_in_the_body_do_not_extend_the_token(
+    proving: tuple[Service, MakeToken],
+) -> None:
     service, mint = proving
     response = await send(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
     assert refusal(response) == (403, "FORBIDDEN")
 
 
-async def test_roles_of_the_body_are_among_those_of_the_token(
+async def test_the_body_can_select_among_the_roles_of_the_token(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
@@ -236,7 +242,7 @@ async def test_roles_of_the_body_are_among_those_of_the_token(
     assert [refusal(it) for it in answers] == [(200, "OK"), (200, "OK"), (403, "FORBIDDEN")]
 
 
-async def test_a_token_that_asserts_users_takes_them_from_the_body_and_no_other_tenant() -> None:
+async def test_a_token_that_asserts_users_takes_them_from_the_body_but_no_other_tenant() -> None:
     async with started(**token_settings()) as service:
         headers = bearer(file_token(asserts_users=True))
         user = {**USER, "roles": ["any"]}
@@ -256,7 +262,7 @@ async def test_a_token_is_checked_before_a_malformed_body(
     assert [refusal(it) for it in answers] == [(401, "UNAUTHENTICATED"), (422, "INVALID_REQUEST")]
 
 
-async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken]) -> None:
+async def test_an_operator_token_cannot_run_tools(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     headers = bearer(mint(tenant=None, admin=True))
     answers = [await send(service, headers=headers, user=user) for user in (None, USER)]
@@ -269,7 +275,7 @@ SWITCHES: tuple[tuple[dict[str, Any], int], ...] = (
     ({"may": [OperatorRight.PRESETS]}, 200),
     ({"admin": True}, 200),
 )
-"""Rights of a token, and the status of a switch of the preset with it."""
+"""Rights of a token, and the status of a preset switch with it."""
 
 
 async def test_only_an_operator_switches_presets(proving: tuple[Service, MakeToken]) -> None:
@@ -281,7 +287,7 @@ async def test_only_an_operator_switches_presets(proving: tuple[Service, MakeTok
         assert response.status_code == status, rights
 
 
-async def test_on_loopback_as_well_switching_presets_needs_an_operator(
+async def test_switching_presets_needs_an_operator_on_loopback_too(
     proving: tuple[Service, MakeToken],
 ) -> None:
     response = await proving[0].http.put(ACTIVE, json={"preset_id": "work"})
@@ -289,7 +295,7 @@ async def test_on_loopback_as_well_switching_presets_needs_an_operator(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_admin_token_is_an_operators_in_every_mode(mode: str) -> None:
+async def test_the_admin_token_is_an_operator_in_every_mode(mode: str) -> None:
     settings, _ = MODES[mode]
     async with started(**settings(), admin_token="correct-horse-battery") as service:
         headers = bearer("correct-horse-battery")
@@ -300,7 +306,7 @@ async def test_the_admin_token_is_an_operators_in_every_mode(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_readiness_tells_how_the_tokens_are(mode: str) -> None:
+async def test_readiness_reports_the_state_of_the_tokens(mode: str) -> None:
     settings, mint = MODES[mode]
     made = settings()
     mint()
@@ -318,7 +324,7 @@ async def test_readiness_tells_how_the_tokens_are(mode: str) -> None:
         )
 
 
-async def test_a_refused_caller_leaves_a_log_line_and_is_counted() -> None:
+async def test_a_refused_caller_is_logged_and_counted() -> None:
     async with started(**token_settings()) as service:
         await send(service, user=USER)
         await send(service, TOOLS)

@@ -1,5 +1,3 @@
-"""POST /internal/mcp/execute/batch."""
-
 from collections.abc import AsyncIterator
 
 import pytest
@@ -31,23 +29,23 @@ async def test_results_come_in_request_order(service: Service) -> None:
     assert codes == ["OK", "TOOL_NOT_FOUND", "INVALID_ARGUMENTS", "TOOL_NOT_ALLOWED"]
 
 
-async def test_every_envelope_has_the_batchs_trace_id(service: Service) -> None:
+async def test_every_envelope_has_the_trace_id_of_the_batch(service: Service) -> None:
     answer = await batch(service, [METADATA, METADATA], trace_id="t-1")
     assert [answer["trace_id"], *(r["trace_id"] for r in answer["results"])] == ["t-1"] * 3
 
 
-async def test_arguments_may_be_left_out(service: Service) -> None:
+async def test_arguments_are_optional(service: Service) -> None:
     answer = await batch(service, [{"tool_name": "list_available_tools"}])
     assert answer["results"][0]["status"] == "ok"
 
 
-async def test_each_call_is_charged_on_its_own() -> None:
+async def test_each_call_is_charged_separately() -> None:
     async with running(rate_limit_calls=3) as service:
         answer = await batch(service, [METADATA] * 5)
         assert [result["status"] for result in answer["results"]].count("ok") == 3
 
 
-async def test_an_error_inside_stays_http_200(service: Service) -> None:
+async def test_an_error_in_a_result_stays_http_200(service: Service) -> None:
     window = {"doc_id": "doc_1", "anchor_chunk_id": "c"}
     calls = [{"tool_name": "read_chunk_window", "arguments": window}]
     response = await service.http.post(BATCH, json={"calls": calls, "user": USER})
@@ -69,20 +67,20 @@ async def test_an_error_inside_stays_http_200(service: Service) -> None:
         ([METADATA, METADATA | {"agent": "a"}], "calls.1.agent"),
     ],
 )
-async def test_a_malformed_batch_is_refused_whole(
+async def test_a_malformed_batch_is_refused_as_a_whole(
     service: Service, calls: object, field: str
 ) -> None:
     response = await service.http.post(BATCH, json={"calls": calls, "user": USER})
     assert (response.status_code, response.json()["error"]["details"]["field"]) == (422, field)
 
 
-async def test_the_largest_batch_is_a_setting() -> None:
+async def test_the_maximum_batch_size_is_a_setting() -> None:
     async with running(max_batch_calls=2) as service:
         answer = await batch(service, [METADATA] * 3)
         assert answer["error"]["code"] == "INVALID_REQUEST"
 
 
-async def test_32_calls_are_taken(service: Service) -> None:
+async def test_32_calls_are_accepted(service: Service) -> None:
     answer = await batch(service, [METADATA] * 32)
     assert len(answer["results"]) == 32
 

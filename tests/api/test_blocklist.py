@@ -1,4 +1,4 @@
-"""CONTENT_BLOCKED through the API: off by default, and who is told what (T-06)."""
+"""CONTENT_BLOCKED through the API: off by default; errors name the argument only (T-06)."""
 
 from collections.abc import AsyncIterator, Mapping
 
@@ -36,7 +36,6 @@ async def service() -> AsyncIterator[Service]:
 async def refused(
     service: Service, tool: str, arguments: Mapping[str, object]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the error that the caller gets, and the call's log line."""
     with capture_logs() as lines:
         envelope = await service.execute(tool, arguments)
     (line,) = [line for line in lines if line.get("code") == "CONTENT_BLOCKED"]
@@ -50,7 +49,7 @@ async def test_by_default_nothing_is_blocked(query: str) -> None:
         assert await service.code("doc_local_search", arguments) == "OK"
 
 
-async def test_the_caller_is_told_which_argument_and_not_which_keyword(service: Service) -> None:
+async def test_the_caller_reads_the_argument_but_not_the_keyword(service: Service) -> None:
     arguments = {"doc_id": "doc_1", "query": "please EXFILTRATE it"}
     error, line = await refused(service, "doc_local_search", arguments)
     assert (error["details"], '"query"' in str(error["message"])) == ({"argument": "query"}, True)
@@ -62,21 +61,21 @@ async def test_the_caller_is_told_which_argument_and_not_which_keyword(service: 
     )
 
 
-async def test_a_nested_argument_is_named_by_its_path(service: Service) -> None:
+async def test_the_error_has_the_path_of_a_nested_argument(service: Service) -> None:
     arguments = {"filter": {"words": ["fine", "to exfiltrate"]}}
     error, line = await refused(service, "s1:find", arguments)
     assert error["details"] == {"argument": "filter.words[1]"}
     assert (line["argument"], line["keyword"]) == ("filter.words[1]", "exfiltrate")
 
 
-async def test_a_key_that_is_not_declared_is_in_neither_message_nor_log(service: Service) -> None:
+async def test_an_undeclared_key_appears_in_neither_message_nor_log(service: Service) -> None:
     arguments = {"filter": {"alice@example.com": "exfiltrate"}}
     error, line = await refused(service, "s1:find", arguments)
     assert error["details"] == {"argument": "filter"}
     assert "alice" not in str(error) + str(line)
 
 
-async def test_without_a_declared_argument_none_is_named(service: Service) -> None:
+async def test_the_error_names_no_undeclared_argument(service: Service) -> None:
     error, line = await refused(service, "s1:find", {"alice": "exfiltrate"})
     assert ("details" in error, "argument" in line) == (False, False)
     assert "alice" not in str(error) + str(line)

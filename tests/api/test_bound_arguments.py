@@ -1,4 +1,4 @@
-"""Arguments that are bound: hidden in lists, filled in for calls, and not the callers' choice."""
+"""Bound arguments: hidden in lists, filled in for calls, and not selectable by callers."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -81,7 +81,7 @@ async def bound_server(
             yield Bound(served, server)
 
 
-async def test_lists_show_no_bound_argument_and_calls_have_it() -> None:
+async def test_lists_hide_bound_arguments_and_calls_include_them() -> None:
     async with bound_server() as bound:
         schemas = await bound.tools()
         assert schemas["s:find"]["properties"].keys() == SHOWN
@@ -112,7 +112,9 @@ async def test_lists_show_no_bound_argument_and_calls_have_it() -> None:
         ({"filter": "user_1"}, "INVALID_ARGUMENTS"),
     ],
 )
-async def test_only_an_equal_value_is_taken(arguments: Json, code: str | None) -> None:
+async def test_a_bound_argument_accepts_only_the_equal_value(
+    arguments: Json, code: str | None
+) -> None:
     async with bound_server() as bound:
         found = await bound.find(arguments, tenant_id="acme")
         assert found.get("code") == code
@@ -121,7 +123,7 @@ async def test_only_an_equal_value_is_taken(arguments: Json, code: str | None) -
             assert "acme" not in found["message"]
 
 
-async def test_a_caller_without_the_part_is_refused_before_anything_is_sent() -> None:
+async def test_a_caller_without_the_bound_field_is_refused_before_anything_is_sent() -> None:
     async with bound_server(bind={"tenant": "${caller.agent}"}) as bound:
         found = await bound.find()
         assert found["code"] == "IDENTITY_REQUIRED"
@@ -129,14 +131,14 @@ async def test_a_caller_without_the_part_is_refused_before_anything_is_sent() ->
         assert not bound.server.script.calls
 
 
-async def test_the_schema_checks_the_whole_and_no_message_has_a_bound_value() -> None:
+async def test_the_schema_checks_all_arguments_and_no_message_has_a_bound_value() -> None:
     async with bound_server() as bound:
         found = await bound.find(tenant_id="a-tenant-of-over-20-letters")
         assert found["code"] == "INVALID_ARGUMENTS"
         assert "a-tenant" not in found["message"]
 
 
-async def test_no_record_and_no_log_line_has_a_bound_argument() -> None:
+async def test_no_record_or_log_line_has_a_bound_argument() -> None:
     async with bound_server(bind={"tenant": "bound-secret"}) as bound:
         with capture_logs() as lines:
             await bound.find()
@@ -146,7 +148,7 @@ async def test_no_record_and_no_log_line_has_a_bound_argument() -> None:
         assert not any("tenant" in it["arguments"] for it in lines if "arguments" in it)
 
 
-async def test_what_cannot_be_bound_is_hidden_and_said() -> None:
+async def test_a_tool_that_cannot_be_bound_is_hidden_and_reported() -> None:
     async with bound_server() as bound:
         assert (await bound.tools()).keys() == {"s:find", "s:find_all"}
         code = await bound.service.execute("s:unclear", {"text": "x"})
@@ -155,7 +157,7 @@ async def test_what_cannot_be_bound_is_hidden_and_said() -> None:
         assert "outside properties" in warning.message
 
 
-async def test_with_bind_required_no_tool_is_a_way_around() -> None:
+async def test_bind_required_hides_tools_without_the_bound_argument() -> None:
     async with bound_server(bind={"tenant": "t"}, bindRequired=True) as bound:
         assert (await bound.tools()).keys() == {"s:find"}
         found = await bound.service.execute("s:find_all", {"text": "x"})
@@ -170,13 +172,13 @@ async def test_with_bind_required_no_tool_is_a_way_around() -> None:
         await eventually(is_hidden)
 
 
-async def test_a_path_that_nothing_has_is_a_warning() -> None:
+async def test_a_path_without_a_match_is_a_warning() -> None:
     async with bound_server(bind={"ten_ant": "t"}) as bound:
         [warning] = bound.service.gateway.publisher.warnings
         assert warning.path == "$.mcpServers.s.bind.ten_ant"
 
 
-async def test_arguments_of_prompts_are_bound_as_well() -> None:
+async def test_arguments_of_prompts_are_bound_too() -> None:
     async with bound_server(bind={"name": "${caller.tenant_id}"}) as bound:
         prompts = (await bound.service.get(PROMPTS))["prompts"]
         [shown] = [it["arguments"] for it in prompts if it["name"] == "summary"]
@@ -199,7 +201,7 @@ async def test_arguments_of_prompts_are_bound_as_well() -> None:
 
 
 @pytest.mark.parametrize("agent_value", ["DOCS", ["DOCS"], True])
-async def test_a_profile_binds_constants_for_its_agent_alone(agent_value: object) -> None:
+async def test_a_profile_binds_constants_for_its_agent_only(agent_value: object) -> None:
     agents = [
         {**make_agent("writer"), "bind": {"s:find": {"project": agent_value}}},
         make_agent("reader"),
@@ -229,7 +231,7 @@ async def test_a_tool_that_a_profile_cannot_bind_is_hidden_from_its_agent(values
         )
 
 
-async def test_a_header_that_repeats_a_bound_argument_is_sent_and_not_asked_of_callers() -> None:
+async def test_a_header_with_a_bound_argument_is_sent_but_not_required_of_callers() -> None:
     tenant = {**TEXT, "x-mcp-header": "Tenant"}
     schema = {"type": "object", "properties": {"tenant": tenant}, "required": ["tenant"]}
     offer: Json = {"tools": [{"name": "headers", "inputSchema": schema}]}
@@ -240,7 +242,7 @@ async def test_a_header_that_repeats_a_bound_argument_is_sent_and_not_asked_of_c
         assert got["result"]["structuredContent"]["mcp-param-tenant"] == "acme"
 
 
-async def test_a_change_of_what_is_bound_keeps_the_session() -> None:
+async def test_a_changed_bind_keeps_the_session() -> None:
     async with bound_server(bind={"tenant": "one"}) as bound:
         opened = bound.server.script.requests["server/discover"]
         entry = {**bound.server.entry, "bind": {"tenant": "two"}}
@@ -271,7 +273,7 @@ async def test_a_change_of_what_is_bound_keeps_the_session() -> None:
         {"bind_required": True},
     ],
 )
-async def test_a_bind_that_cannot_be_makes_the_entry_invalid(entry: Json) -> None:
+async def test_an_invalid_bind_makes_the_entry_invalid(entry: Json) -> None:
     async with bound_server(**{"bind": {}, **entry}) as bound:
         assert not await bound.tools()
         [status] = (await bound.service.get("/internal/mcp/servers"))["servers"]
@@ -288,7 +290,7 @@ async def test_a_bind_that_cannot_be_makes_the_entry_invalid(entry: Json) -> Non
         {"binds": {"s:find": {"a": 1}}},
     ],
 )
-async def test_a_profile_that_binds_what_cannot_be_is_refused(profile: Json) -> None:
+async def test_a_profile_with_an_invalid_bind_is_refused(profile: Json) -> None:
     async with bound_server({**make_agent(), **profile}) as bound:
         assert (await bound.find(agent="reader"))["code"] == "AGENT_NOT_FOUND"
         assert any(
@@ -300,7 +302,7 @@ async def test_a_profile_that_binds_what_cannot_be_is_refused(profile: Json) -> 
     ("file", "key"),
     [("mcp.json", "isolation"), ("mcp.json", "bind"), ("agents.json", "documents")],
 )
-async def test_what_narrows_an_entry_is_refused_at_the_root(file: str, key: str) -> None:
+async def test_keys_of_an_entry_are_refused_at_the_root_of_the_file(file: str, key: str) -> None:
     async with bound_server(make_agent()) as bound:
         path = CONFIG_DIR / file
         write_json(path, {**json.loads(path.read_text(encoding="utf-8")), key: "tenant"})

@@ -1,4 +1,4 @@
-"""Documents that are bound: each place that names documents only narrows what may be read."""
+"""Bound documents: each place that names documents only narrows access."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -47,8 +47,6 @@ CALLS: dict[str, dict[str, object]] = {
 
 
 class Request(NamedTuple):
-    """What a request to the gateway has besides its call."""
-
     body: Json
     headers: Mapping[str, str] = {}
 
@@ -79,7 +77,7 @@ def in_jwt(documents: Sequence[str]) -> Request:
 
 
 class Source(NamedTuple):
-    """A place that names documents, and the settings under which it does."""
+    """A place that names documents, and the settings that enable it."""
 
     request_of: Callable[[Sequence[str]], Request]
     settings_of: Callable[[], dict[str, Any]] = dict
@@ -138,7 +136,7 @@ async def code(
 
 @sources
 @pytest.mark.parametrize("hide", [False, True])
-async def test_a_document_outside_is_refused_whether_or_not_it_exists(
+async def test_a_document_outside_the_binding_is_refused_whether_or_not_it_exists(
     source: Source, *, hide: bool
 ) -> None:
     request = source.request_of(BOUND)
@@ -157,7 +155,7 @@ async def test_a_document_outside_is_refused_whether_or_not_it_exists(
 
 
 @pytest.mark.parametrize("hide", [False, True])
-async def test_a_refusal_is_that_of_another_tenant_s_document(*, hide: bool) -> None:
+async def test_a_refusal_equals_that_for_another_tenants_document(*, hide: bool) -> None:
     async with serving(hide_foreign_documents=hide) as service:
         foreign = await call(service, Request({}), doc_id="theirs")
         outside = await call(service, in_body(BOUND), doc_id="theirs")
@@ -165,7 +163,7 @@ async def test_a_refusal_is_that_of_another_tenant_s_document(*, hide: bool) -> 
 
 
 @sources
-async def test_where_one_document_is_left_it_is_filled_in(source: Source) -> None:
+async def test_a_single_remaining_document_is_filled_in(source: Source) -> None:
     request = source.request_of(["handbook"])
     async with serving(**source.settings_of()) as service:
         for tool in CALLS:
@@ -180,7 +178,7 @@ async def test_where_one_document_is_left_it_is_filled_in(source: Source) -> Non
 
 
 @sources
-async def test_where_several_are_left_the_call_names_one(source: Source) -> None:
+async def test_with_several_remaining_documents_the_call_has_to_name_one(source: Source) -> None:
     request = source.request_of(BOUND)
     async with serving(**source.settings_of()) as service:
         assert await code(service, request) == "INVALID_ARGUMENTS"
@@ -188,7 +186,9 @@ async def test_where_several_are_left_the_call_names_one(source: Source) -> None
 
 @sources
 @pytest.mark.parametrize("hide", [False, True])
-async def test_where_none_is_left_every_document_is_denied(source: Source, *, hide: bool) -> None:
+async def test_without_remaining_documents_every_document_is_denied(
+    source: Source, *, hide: bool
+) -> None:
     request = source.request_of([])
     async with serving(**source.settings_of(), hide_foreign_documents=hide) as service:
         codes = {await code(service, request, doc_id=it) for it in ("handbook", *OUTSIDE.values())}
@@ -197,7 +197,7 @@ async def test_where_none_is_left_every_document_is_denied(source: Source, *, hi
 
 
 @sources
-async def test_lists_leave_the_one_document_out(source: Source) -> None:
+async def test_lists_hide_doc_id_if_only_one_document_remains(source: Source) -> None:
     for documents, shown in ((["handbook"], False), (BOUND, True), ([], True)):
         request = source.request_of(documents)
         async with serving(**source.settings_of()) as service:
@@ -212,11 +212,11 @@ async def test_lists_leave_the_one_document_out(source: Source) -> None:
 
 
 def query_of(request: Request) -> Any:
-    """Return the query that says what a body says."""
+    """Return the query that corresponds to a body."""
     return httpx.QueryParams({k: v for k, v in request.body.items() if v != []})
 
 
-async def test_all_sources_together_intersect() -> None:
+async def test_all_sources_are_intersected() -> None:
     Config(agents=[make_agent(documents=["a", "b", "c", "d"])]).write(CONFIG_DIR)
     token = file_token(tenant="acme", documents=("b", "c", "d", "e"))
     held = [make_document(tenant_id="acme", doc_id=it) for it in "abcdef"]
@@ -240,7 +240,7 @@ async def test_all_sources_together_intersect() -> None:
         min_size=1,
     )
 )
-def test_each_set_only_narrows_whatever_the_order(sets: list[frozenset[str] | None]) -> None:
+def test_each_set_only_narrows_in_any_order(sets: list[frozenset[str] | None]) -> None:
     def left(order: Sequence[frozenset[str] | None]) -> set[str]:
         found: frozenset[str] | None = None
         for one in order:
@@ -251,7 +251,7 @@ def test_each_set_only_narrows_whatever_the_order(sets: list[frozenset[str] | No
     assert left(sets) == left(sets[::-1])
 
 
-async def test_a_body_with_a_wrong_list_is_refused() -> None:
+async def test_a_body_with_an_invalid_list_is_refused() -> None:
     wrong: tuple[object, ...] = ("x", [1], [""], ["a\n"], ["x" * 257], ["x"] * 1001, {})
     async with serving() as service:
         for documents in wrong:
@@ -260,14 +260,14 @@ async def test_a_body_with_a_wrong_list_is_refused() -> None:
             assert envelope["error"]["details"]["field"].startswith("documents"), documents
 
 
-async def test_a_header_with_a_wrong_list_is_refused() -> None:
+async def test_a_header_with_an_invalid_list_is_refused() -> None:
     async with serving() as service:
         for header in ("a,,b", ",", "%00", "%ff", "x" * 257, ",".join("a" * 1001)):
             envelope = await call(service, Request({}, {"X-Documents": header}), doc_id="handbook")
             assert envelope["error"]["details"] == {"field": "X-Documents"}, header
 
 
-async def test_an_empty_header_names_no_document() -> None:
+async def test_an_empty_header_denies_every_document() -> None:
     async with serving() as service:
         request = Request({}, {"X-Documents": ""})
         assert await code(service, request, doc_id="handbook") == "ACCESS_DENIED"
@@ -283,7 +283,7 @@ async def test_all_calls_of_a_batch_are_bound() -> None:
 
 @pytest.mark.parametrize("request_of", [in_body, in_profile])
 @pytest.mark.parametrize("documents", [BOUND, ["handbook"], []])
-async def test_explaining_a_call_agrees_with_making_it(
+async def test_explain_agrees_with_the_call(
     request_of: Callable[[Sequence[str]], Request], documents: Sequence[str]
 ) -> None:
     request = request_of(documents)
@@ -295,7 +295,7 @@ async def test_explaining_a_call_agrees_with_making_it(
             assert explained["decision"] == ("pass" if made == "OK" else made)
 
 
-async def test_refused_calls_charge_the_tenant_and_not_the_document() -> None:
+async def test_refused_calls_charge_the_tenant_but_not_the_document() -> None:
     async with serving(unlimited=False, rate_limit_calls=2) as service:
         refused = [await code(service, in_body(["handbook"]), doc_id="payroll") for _ in range(5)]
         others = [await code(service, Request({}), doc_id="payroll") for _ in range(3)]
@@ -304,7 +304,7 @@ async def test_refused_calls_charge_the_tenant_and_not_the_document() -> None:
     assert others == filled_in == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_an_outcome_of_a_key_is_not_for_a_caller_that_may_not_read_the_document() -> None:
+async def test_a_stored_outcome_is_refused_without_access_to_the_document() -> None:
     async with serving() as service:
 
         async def under_key(documents: Sequence[str], **more: Any) -> str:
@@ -319,7 +319,7 @@ async def test_an_outcome_of_a_key_is_not_for_a_caller_that_may_not_read_the_doc
 
 
 @pytest.mark.parametrize("doc_id", [..., None, "handbook"])
-async def test_a_record_names_the_document_as_if_it_had_been_given(doc_id: object) -> None:
+async def test_the_record_names_a_filled_in_document(doc_id: object) -> None:
     async with serving() as service:
         with capture_logs() as logs:
             await call(service, in_body(["handbook"]), doc_id=doc_id)
@@ -327,7 +327,7 @@ async def test_a_record_names_the_document_as_if_it_had_been_given(doc_id: objec
     assert (record["doc_id"], record["arguments"]) == ("handbook", ["doc_id"])
 
 
-async def test_a_profile_that_changes_binds_the_next_call() -> None:
+async def test_a_changed_profile_binds_the_next_call() -> None:
     request = in_profile(["handbook"])
     async with serving() as service:
         assert await code(service, request, doc_id="payroll") == "ACCESS_DENIED"
@@ -340,7 +340,7 @@ async def test_a_profile_that_changes_binds_the_next_call() -> None:
         assert await code(service, request, doc_id="handbook") == "ACCESS_DENIED"
 
 
-async def test_a_retrieval_service_is_not_asked_for_a_document_outside() -> None:
+async def test_retrieval_is_not_called_for_a_document_outside_the_binding() -> None:
     received: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -362,7 +362,7 @@ async def test_a_retrieval_service_is_not_asked_for_a_document_outside() -> None
 
 
 @pytest.mark.parametrize("claim", ["x\n", [1], {}, None, ["x"] * 1001])
-async def test_a_token_with_a_wrong_claim_is_refused(claim: object) -> None:
+async def test_a_token_with_an_invalid_claim_is_refused(claim: object) -> None:
     token = signed_token(tenant="acme", user="ann", documents=claim)
     async with serving(**jwt_settings(), jwt_documents_claim="documents") as service:
         envelope = await call(service, Request({}, bearer(token)), doc_id="handbook")
@@ -370,7 +370,7 @@ async def test_a_token_with_a_wrong_claim_is_refused(claim: object) -> None:
     assert "documents" in envelope["error"]["message"]
 
 
-async def test_a_claim_may_be_one_document_and_may_be_absent() -> None:
+async def test_a_claim_can_be_one_document_or_absent() -> None:
     async with serving(**jwt_settings(), jwt_documents_claim="documents") as service:
         one = Request({}, bearer(signed_token(tenant="acme", user="ann", documents="handbook")))
         assert await code(service, one) == "OK"
@@ -379,7 +379,7 @@ async def test_a_claim_may_be_one_document_and_may_be_absent() -> None:
         assert await code(service, free, doc_id="payroll") == "OK"
 
 
-async def test_no_claim_binds_unless_a_setting_names_it() -> None:
+async def test_no_claim_binds_without_the_setting() -> None:
     token = signed_token(tenant="acme", user="ann", documents=["handbook"])
     async with serving(**jwt_settings()) as service:
         assert await code(service, Request({}, bearer(token)), doc_id="payroll") == "OK"

@@ -1,4 +1,4 @@
-"""No refusal and no log line shows a value that is bound, nor refuses it as if it were chosen."""
+"""Bound values appear in no refusal or log line, and are not treated as chosen by the caller."""
 
 import json
 from collections.abc import AsyncIterator
@@ -50,14 +50,14 @@ async def find(service: Service, arguments: Json | None = None, **more: Any) -> 
         ({}, {"agent": "writer"}),
     ],
 )
-async def test_a_blocked_word_in_what_is_filled_in_blocks_no_call(bind: Json, more: Json) -> None:
+async def test_a_blocked_word_in_a_bound_value_blocks_no_call(bind: Json, more: Json) -> None:
     async with serving(bind, **BLOCKED) as service:
         envelope = await find(service, {"text": "x"}, **more)
         assert envelope["status"] == "ok"
         assert "leak" in str(envelope["result"])
 
 
-async def test_a_blocked_word_beside_what_is_filled_in_blocks_the_call() -> None:
+async def test_a_blocked_word_next_to_a_bound_value_blocks_the_call() -> None:
     async with serving({"filter.by": "a leak", "note": "a leak"}, **BLOCKED) as service:
         for arguments in ({"text": "leak"}, {"filter": {"on": "leak"}}, {"filter": {"x": "leak"}}):
             envelope = await find(service, arguments)
@@ -65,7 +65,7 @@ async def test_a_blocked_word_beside_what_is_filled_in_blocks_the_call() -> None
             assert "by" not in str(envelope["error"]["details"])
 
 
-async def test_an_equal_value_is_taken_though_it_has_a_blocked_word() -> None:
+async def test_an_equal_value_is_accepted_although_it_contains_a_blocked_word() -> None:
     async with serving({"note": "a leak"}, **BLOCKED) as service:
         assert (await find(service, {"note": "a leak"}))["status"] == "ok"
 
@@ -81,7 +81,7 @@ async def test_an_equal_value_is_taken_though_it_has_a_blocked_word() -> None:
         (["hush-hush"], {"type": "array", "items": {"type": "integer"}}),
     ],
 )
-async def test_a_bound_value_that_does_not_fit_the_schema_is_in_no_refusal_and_no_log(
+async def test_a_bound_value_that_violates_the_schema_appears_in_no_refusal_or_log(
     value: object, property_schema: Json
 ) -> None:
     async with serving({"key": value}, {"key": property_schema, "text": TEXT}) as service:

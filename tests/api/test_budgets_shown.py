@@ -1,4 +1,4 @@
-"""What callers see of their budgets: in envelopes, in headers, and at /internal/mcp/limits."""
+"""Budgets that callers see: in envelopes, in headers, and at /internal/mcp/limits."""
 
 import httpx
 import pytest
@@ -23,7 +23,6 @@ async def sent(service: Service, **more: str) -> httpx.Response:
 
 
 async def shown(service: Service, **query: str) -> dict[str, int]:
-    """Return what is left of each budget, by its name and unit."""
     answer = await service.get(LIMITS, **query)
     return {f"{it['name']} {it['unit']}": it["remaining"] for it in answer["limits"]}
 
@@ -32,7 +31,7 @@ def rate_limit(response: httpx.Response) -> tuple[str | None, str | None]:
     return response.headers.get("RateLimit"), response.headers.get("RateLimit-Policy")
 
 
-async def test_an_answer_shows_the_budget_with_the_smallest_share_left() -> None:
+async def test_an_answer_shows_the_budget_with_the_smallest_remaining_share() -> None:
     async with running(rate_limit_calls=10, rate_limit_tenant_calls=600) as service:
         response = await sent(service)
         assert (response.json()["budget"], *rate_limit(response)) == (
@@ -42,7 +41,7 @@ async def test_an_answer_shows_the_budget_with_the_smallest_share_left() -> None
         )
 
 
-async def test_tokens_are_shown_less_those_of_the_answer_itself() -> None:
+async def test_remaining_tokens_are_shown_after_charging_the_answer_itself() -> None:
     async with running(rate_limit_tenant_tokens=1000) as service:
         response = await sent(service)
         left = response.json()["budget"]["remaining_tokens"]
@@ -53,7 +52,7 @@ async def test_tokens_are_shown_less_those_of_the_answer_itself() -> None:
         )
 
 
-async def test_a_rule_of_calls_and_tokens_is_two_policies() -> None:
+async def test_a_rule_for_calls_and_tokens_is_two_policies() -> None:
     rule = make_rule("both", calls=10, tokens=100_000, window_s=5)
     async with running(config=Config(limits=[rule])) as service:
         response = await sent(service)
@@ -68,7 +67,7 @@ async def test_without_budgets_nothing_is_shown() -> None:
         assert ("budget" in response.json(), *rate_limit(response)) == (False, None, None)
 
 
-async def test_a_refusal_shows_the_budget_that_refuses_and_its_headers() -> None:
+async def test_a_refusal_shows_the_exhausted_budget_and_its_headers() -> None:
     async with running(config=Config(limits=[RULE])) as service:
         answers = [await sent(service) for _ in range(4)]
         last = answers[-1]
@@ -79,7 +78,7 @@ async def test_a_refusal_shows_the_budget_that_refuses_and_its_headers() -> None
         assert int(last.headers["Retry-After"]) == reset_s
 
 
-async def test_a_call_that_fails_after_its_admission_shows_its_budget() -> None:
+async def test_a_call_that_fails_after_admission_shows_its_budget() -> None:
     async with running(rate_limit_calls=10) as service:
         arguments = {"doc_id": "doc_1", "section_id": "none"}
         envelope = await service.execute("read_doc_section", arguments)
@@ -89,20 +88,20 @@ async def test_a_call_that_fails_after_its_admission_shows_its_budget() -> None:
         )
 
 
-async def test_a_call_for_a_document_that_is_not_there_shows_the_tenants_budget() -> None:
+async def test_a_call_for_a_missing_document_shows_the_tenants_budget() -> None:
     async with running(rate_limit_calls=10, rate_limit_tenant_calls=600) as service:
         envelope = await service.execute("read_doc_metadata", {"doc_id": "none"})
         assert envelope["budget"]["name"] == "tenant_calls"
 
 
-async def test_a_call_that_is_refused_before_admission_shows_none() -> None:
+async def test_a_call_that_is_refused_before_admission_shows_no_budget() -> None:
     async with running(rate_limit_calls=10) as service:
         for tool in ("none", "read_doc_metadata"):
             response = await service.http.post(EXECUTE, json=request_of(tool))
             assert ("budget" in response.json(), *rate_limit(response)) == (False, None, None)
 
 
-async def test_a_replayed_answer_shows_none() -> None:
+async def test_a_replayed_answer_shows_no_budget() -> None:
     async with running(rate_limit_calls=10) as service:
         first, second = [await sent(service, idempotency_key="k" * 16) for _ in range(2)]
         assert "budget" in first.json()
@@ -110,7 +109,7 @@ async def test_a_replayed_answer_shows_none() -> None:
         assert ("budget" in second.json(), *rate_limit(second)) == (False, None, None)
 
 
-async def test_each_envelope_of_a_batch_shows_its_own_and_the_batch_has_no_headers() -> None:
+async def test_batch_envelopes_show_their_own_budgets_and_the_response_has_no_headers() -> None:
     async with running(make_document(doc_id="other"), rate_limit_calls=2) as service:
         calls = [
             {"tool_name": "read_doc_metadata", "arguments": {"doc_id": doc_id}}
@@ -127,7 +126,7 @@ async def test_each_envelope_of_a_batch_shows_its_own_and_the_batch_has_no_heade
         )
 
 
-async def test_limits_shows_each_budget_that_applies_and_charges_nothing() -> None:
+async def test_limits_shows_each_applicable_budget_and_charges_nothing() -> None:
     rules = [
         RULE,
         make_rule("tool", {"tool": "read_doc_metadata"}, tokens=500, window_s=30),
@@ -163,12 +162,12 @@ async def test_limits_shows_each_budget_that_applies_and_charges_nothing() -> No
         ({"tenant_id": "a", "tool": "none"}, "TOOL_NOT_FOUND"),
     ],
 )
-async def test_what_cannot_be_shown_is_refused(query: dict[str, str], code: str) -> None:
+async def test_an_invalid_limits_request_is_refused(query: dict[str, str], code: str) -> None:
     async with running(rate_limit_calls=1) as service:
         assert (await service.get(LIMITS, **query))["error"]["code"] == code
 
 
-async def test_a_parameter_that_is_given_twice_is_refused() -> None:
+async def test_a_duplicate_parameter_is_refused() -> None:
     async with running(rate_limit_calls=1) as service:
         response = await service.http.get(f"{LIMITS}?tenant_id=a&tenant_id=b")
         assert (response.status_code, response.json()["error"]["details"]) == (

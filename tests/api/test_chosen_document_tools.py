@@ -1,4 +1,4 @@
-"""Which document tools there are: by the setting, and for one agent by its profile."""
+"""Available document tools: by the setting, and for one agent by its profile."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def written(choice: object) -> Any:
 
 
 @pytest.mark.parametrize(("choice", "tools"), CHOICES[:4])
-async def test_the_setting_chooses_the_tools_that_exist(
+async def test_the_setting_selects_the_available_tools(
     choice: object, tools: Sequence[str]
 ) -> None:
     async with running(document_tools=written(choice)) as service:
@@ -52,7 +52,7 @@ async def test_the_setting_chooses_the_tools_that_exist(
 
 
 @pytest.mark.parametrize(("choice", "tools"), CHOICES)
-async def test_a_profile_chooses_the_tools_of_its_agent(
+async def test_a_profile_selects_the_tools_of_its_agent(
     choice: object, tools: Sequence[str]
 ) -> None:
     agent: Json = {"name": "reader", "document_tools": choice}
@@ -78,7 +78,7 @@ async def test_a_profile_narrows_the_setting_and_never_widens_it() -> None:
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
-async def test_lists_over_mcp_have_the_chosen_tools_and_no_documents_as_resources(era: str) -> None:
+async def test_lists_over_mcp_have_the_selected_tools_and_no_document_resources(era: str) -> None:
     async with serving(document_tools=SOME) as served:
         client = await raw_client(served, era)
         tools = (await client.request("tools/list"))["result"]["tools"]
@@ -87,7 +87,7 @@ async def test_lists_over_mcp_have_the_chosen_tools_and_no_documents_as_resource
     assert shown["resourceTemplates"] == []
 
 
-async def test_explain_names_the_rule_by_which_a_tool_is_turned_off() -> None:
+async def test_explain_names_the_rule_that_disables_a_tool() -> None:
     agent: Json = {"name": "reader", "document_tools": "none"}
     user = {"user_id": "u", "tenant_id": "tenant_1"}
     rules = []
@@ -109,7 +109,7 @@ async def test_explain_names_the_rule_by_which_a_tool_is_turned_off() -> None:
 
 
 @pytest.mark.parametrize("choice", ["read_doc_page", ["read_doc_page"], ["all"], 1, {}])
-async def test_an_unknown_choice_refuses_agents_json(choice: object) -> None:
+async def test_an_unknown_selection_makes_agents_json_invalid(choice: object) -> None:
     agent: Json = {"name": "reader", "document_tools": choice}
     async with running(config=Config(agents=[agent])) as service:
         code = await service.code("list_documents", agent="reader")
@@ -117,13 +117,13 @@ async def test_an_unknown_choice_refuses_agents_json(choice: object) -> None:
 
 
 @pytest.mark.parametrize("choice", ["", "read_doc_page", "read_doc_pages,none", "[1]"])
-def test_an_unknown_choice_stops_the_start(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_selection_stops_the_start(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_DOCUMENT_TOOLS", choice)
     with pytest.raises(SettingsError, match=r"^MCP_PROXY_DOCUMENT_TOOLS: [^;\n]+(; [^\n]+)?$"):
         load_settings()
 
 
 @pytest.mark.parametrize("key", ["documentTools", "document_tool"])
-async def test_a_misspelt_key_refuses_agents_json(key: str) -> None:
+async def test_a_misspelt_key_makes_agents_json_invalid(key: str) -> None:
     async with running(config=Config(agents=[{"name": "reader", key: "none"}])) as service:
         assert await service.code("list_documents", agent="reader") == "AGENT_NOT_FOUND"

@@ -1,4 +1,4 @@
-"""Web pages of allowed origins may ask and read the answers; no other page may."""
+"""Web pages of allowed origins can send requests and read the answers; others cannot."""
 
 import pytest
 
@@ -12,13 +12,13 @@ PREFLIGHT = {
 
 
 @pytest.mark.parametrize("path", ["/mcp", TOOLS])
-async def test_a_page_of_an_allowed_origin_may_ask(path: str) -> None:
+async def test_a_page_of_an_allowed_origin_can_send_requests(path: str) -> None:
     async with running(allowed_origins=PAGE) as service:
         response = await service.http.options(path, headers={"Origin": PAGE, **PREFLIGHT})
     assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, PAGE)
 
 
-async def test_a_page_of_an_allowed_origin_may_read_the_answer_and_its_session() -> None:
+async def test_a_page_of_an_allowed_origin_can_read_the_answer_and_its_session() -> None:
     async with running(allowed_origins=PAGE) as service:
         response = await service.http.get(TOOLS, headers={"Origin": PAGE})
     answered = response.headers
@@ -28,7 +28,7 @@ async def test_a_page_of_an_allowed_origin_may_read_the_answer_and_its_session()
 
 
 @pytest.mark.parametrize("allowed", ["", PAGE])
-async def test_another_page_may_not_even_ask(allowed: str) -> None:
+async def test_preflights_of_other_pages_are_refused(allowed: str) -> None:
     async with running(allowed_origins=allowed) as service:
         headers = {"Origin": "https://evil.example.com", **PREFLIGHT}
         response = await service.http.options("/mcp", headers=headers)

@@ -1,4 +1,4 @@
-"""Dashboard and alerts name only what a running gateway shows, and are what Grafana loads."""
+"""Dashboard and alerts use only existing metrics, and Grafana can load them."""
 
 import json
 import re
@@ -31,11 +31,11 @@ RECORDED = {rule["record"] for rule in RULES if "record" in rule}
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 PRESET = make_preset(tools=[("s1", "echo")])
 OF_PROMETHEUS = frozenset({"job", "instance"})
-"""Labels that the scrape adds to every series; ``up`` is its own."""
+"""Labels that the scrape adds to every series; ``up`` comes from the scrape too."""
 
 
 def queries() -> Iterator[tuple[Query, frozenset[str]]]:
-    """Yield each query of the dashboard and the rules, and the labels that its legend shows."""
+    """Yield each query of dashboard and rules with the labels in its legend."""
     for panel in PANELS:
         for target in panel["targets"]:
             yield parse_query(target["expr"]), labels_of_legend(target["legendFormat"])
@@ -72,7 +72,7 @@ async def busy_service() -> AsyncIterator[Service]:
         ) as service,
     ):
         await service.result("s1:echo", {"text": "x"}, idempotency_key="once")
-        # ends the session, and has something for a guard
+        # ends the session and triggers a guard
         await service.result("s1:echo", {"text": "x\u200b"}, tenant_id="tenant_2")
         anchor = {"doc_id": "doc_1", "anchor_chunk_id": "c1", "radius": 1}
         assert await service.code("read_chunk_window", anchor) == "RETRIEVAL_UNAVAILABLE"
@@ -89,7 +89,6 @@ async def busy_service() -> AsyncIterator[Service]:
 
 
 async def series_of(service: Service) -> dict[str, set[str]]:
-    """Return the labels of each series, by its name."""
     text = (await service.http.get("/metrics")).text
     shown: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
@@ -99,11 +98,11 @@ async def series_of(service: Service) -> dict[str, set[str]]:
 
 
 def labels_of_recorded() -> dict[str, set[str]]:
-    """Return the labels of each series that a rule records: those that its name begins with."""
+    """Return the labels of the series that a rule records: those in its name."""
     return {name: {*name.split(":")[0].split("_")} for name in RECORDED}
 
 
-async def test_every_metric_and_label_of_dashboard_and_rules_exists() -> None:
+async def test_every_metric_and_label_in_dashboard_and_rules_exists() -> None:
     async with busy_service() as service:
         shown = await series_of(service)
     known = shown | labels_of_recorded() | {"up": {*OF_PROMETHEUS}}
@@ -120,7 +119,7 @@ async def test_every_metric_and_label_of_dashboard_and_rules_exists() -> None:
         assert (query.grouped | legend) <= of_metrics, query
 
 
-def test_every_metric_of_ours_is_on_the_dashboard() -> None:
+def test_every_gateway_metric_is_on_the_dashboard() -> None:
     ours = re.findall(r"^# TYPE (mcp_proxy_\w+)", Metrics().exposition().decode(), re.MULTILINE)
     on_it = {
         name
@@ -132,7 +131,7 @@ def test_every_metric_of_ours_is_on_the_dashboard() -> None:
     assert {*ours} - {name.removesuffix("_bucket") for name in on_it} == set()
 
 
-def test_every_panel_asks_the_chosen_data_source_for_the_chosen_replicas() -> None:
+def test_every_panel_queries_the_selected_data_source_and_replicas() -> None:
     chosen = 'job=~"$job", instance=~"$instance"'
     targets = [it for panel in PANELS for it in panel["targets"]]
     assert [it["expr"] for it in targets if chosen not in it["expr"]] == []
@@ -156,7 +155,7 @@ def test_grafana_can_load_the_dashboard() -> None:
     assert [panel["title"] for panel in DASHBOARD["panels"] if not panel["title"]] == []
 
 
-def test_no_panel_covers_another() -> None:
+def test_panels_do_not_overlap() -> None:
     places = [(panel["title"], panel["gridPos"]) for panel in DASHBOARD["panels"]]
     assert [title for title, at in places if at["x"] + at["w"] > 24 or at["h"] < 1] == []
 
@@ -172,7 +171,7 @@ def test_no_panel_covers_another() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_what_happened_and_where_to_read_on(alert: Mapping[str, Any]) -> None:
+def test_an_alert_has_a_summary_and_a_link_to_the_documentation(alert: Mapping[str, Any]) -> None:
     texts, name = alert["annotations"], alert["alert"]
     page, _, anchor = texts["runbook"].partition("#")
     assert (alert["labels"]["severity"] in {"critical", "warning"}, anchor) == (True, name)
@@ -181,7 +180,7 @@ def test_an_alert_says_what_happened_and_where_to_read_on(alert: Mapping[str, An
     assert row in (ROOT / page).read_text()
 
 
-def test_every_alert_is_tested_to_fire_and_to_stay_quiet() -> None:
+def test_every_alert_has_tests_for_firing_and_for_staying_silent() -> None:
     tests = yaml.safe_load((ROOT / "deploy/prometheus/tests.yaml").read_text())["tests"]
     shown = Counter(
         (case["alertname"], bool(case["exp_alerts"]))

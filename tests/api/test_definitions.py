@@ -42,7 +42,7 @@ async def test_without_a_lock_everything_is_quarantined(server: RawServer) -> No
         assert all(it["quarantined"] for it in found["items"])
 
 
-async def test_a_changed_tool_is_quarantined_and_the_others_stay(server: RawServer) -> None:
+async def test_a_changed_tool_is_quarantined_and_others_stay_available(server: RawServer) -> None:
     async with serving(server) as service:
         await accept_all(service)
         assert await service.listed() == ["s1:echo", "s1:whoami"]
@@ -67,7 +67,7 @@ async def test_a_changed_tool_is_quarantined_and_the_others_stay(server: RawServ
         assert 'mcp_proxy_definitions_quarantined{server="s1"} 1.0' in metrics
 
 
-async def test_the_difference_is_shown_word_by_word(server: RawServer) -> None:
+async def test_the_exact_difference_is_shown(server: RawServer) -> None:
     change(server, "Find notes.")
     async with serving(server) as service:
         await accept_all(service)
@@ -91,7 +91,7 @@ async def test_the_difference_is_shown_word_by_word(server: RawServer) -> None:
         ]
 
 
-async def test_what_an_operator_accepts_is_served_and_written(server: RawServer) -> None:
+async def test_accepted_definitions_are_served_and_written_to_the_lock(server: RawServer) -> None:
     async with serving(server) as service:
         await accept_all(service)
         change(server)
@@ -113,7 +113,7 @@ async def test_what_an_operator_accepts_is_served_and_written(server: RawServer)
         assert await service.listed() == ["s1:echo", "s1:whoami"]
 
 
-async def test_the_file_is_followed(server: RawServer) -> None:
+async def test_the_lock_file_is_followed(server: RawServer) -> None:
     async with serving(server) as service:
         await accept_all(service)
         lock = json.loads(LOCK.read_text(encoding="utf-8"))
@@ -126,7 +126,7 @@ async def test_the_file_is_followed(server: RawServer) -> None:
         await eventually(followed)
 
 
-async def test_prompts_and_resources_are_quarantined_alike(server: RawServer) -> None:
+async def test_prompts_and_resources_are_quarantined_too(server: RawServer) -> None:
     user = {"user_id": "u", "tenant_id": "t"}
     async with serving(server) as service:
         prompt = await service.http.post(
@@ -142,12 +142,14 @@ async def test_prompts_and_resources_are_quarantined_alike(server: RawServer) ->
         assert [it["name"] for it in prompts["prompts"]] == ["greet"]
 
 
-async def test_an_agent_gets_the_code_of_hidden_items(server: RawServer) -> None:
+async def test_an_agent_gets_the_code_of_hidden_items_for_a_quarantined_tool(
+    server: RawServer,
+) -> None:
     async with serving(server, agents=[make_agent("reader")]) as service:
         assert await service.code("s1:echo", {"text": "a"}, agent="reader") == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_rename_evades_nothing(server: RawServer) -> None:
+async def test_a_renamed_tool_stays_quarantined(server: RawServer) -> None:
     async with serving(server) as service:
         await accept_all(service)
         tools = server.script.tools
@@ -163,7 +165,7 @@ async def test_a_rename_evades_nothing(server: RawServer) -> None:
         assert await service.code("s1:echo2", {"text": "a"}) == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_warning_changes_nothing_for_callers(server: RawServer) -> None:
+async def test_a_warning_does_not_affect_callers(server: RawServer) -> None:
     async with serving(server, mode="") as service:
         assert (await shown(service))["mode"] == "open"
         echo = server.script.tools["echo"]
@@ -181,7 +183,7 @@ async def test_a_warning_changes_nothing_for_callers(server: RawServer) -> None:
         assert "definitions" not in (await service.get(READY))["checks"]
 
 
-async def test_a_folder_that_cannot_be_written_is_said(
+async def test_an_unwritable_folder_is_reported(
     server: RawServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(server) as service:
@@ -193,7 +195,7 @@ async def test_a_folder_that_cannot_be_written_is_said(
         assert await service.listed() == []
 
 
-async def test_an_unknown_key_of_the_lock_opens_nothing(server: RawServer) -> None:
+async def test_an_unknown_key_of_the_lock_allows_nothing(server: RawServer) -> None:
     CONFIG_DIR.mkdir(exist_ok=True)
     LOCK.write_text('{"version": 1, "items": [], "item_s": []}', encoding="utf-8")
     async with serving(server) as service:
@@ -206,14 +208,14 @@ async def test_an_unknown_key_of_the_lock_opens_nothing(server: RawServer) -> No
         assert outcome(await accept(service, found)) == (409, "CONFIG_READ_ONLY")
 
 
-async def test_what_no_server_offers_cannot_be_accepted(server: RawServer) -> None:
+async def test_an_item_that_no_server_offers_cannot_be_accepted(server: RawServer) -> None:
     async with serving(server) as service:
         found = {"server_id": "s1", "kind": "prompt", "name": "no such", "sha256": "0" * 64}
         assert outcome(await accept(service, found)) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_it_needs_the_right(server: RawServer, method: str) -> None:
+async def test_accepting_needs_the_right(server: RawServer, method: str) -> None:
     tokens = {
         file_token(tenant=None, may=[OperatorRight.DEFINITIONS]): 200 if method == "GET" else 422,
         file_token(tenant=None, may={*OperatorRight} - {OperatorRight.DEFINITIONS}): 403,
@@ -225,7 +227,7 @@ async def test_it_needs_the_right(server: RawServer, method: str) -> None:
             assert answer.status_code == status
 
 
-async def test_instructions_are_reported_when_they_change(server: RawServer) -> None:
+async def test_changed_instructions_are_reported(server: RawServer) -> None:
     more = server.script.options.more
     more["server/discover"] = more["initialize"] = {"instructions": "Be kind."}
     async with serving(server) as service:
@@ -239,7 +241,7 @@ async def test_instructions_are_reported_when_they_change(server: RawServer) -> 
         assert (await service.get(READY))["checks"]["definitions"]["quarantined"] == 1
 
 
-async def test_what_changes_again_and_again_stays_quarantined_and_is_unstable(
+async def test_a_definition_that_keeps_changing_stays_quarantined_and_is_unstable(
     server: RawServer,
 ) -> None:
     change(server, "Started at port 1.")
@@ -267,6 +269,6 @@ async def test_what_changes_again_and_again_stays_quarantined_and_is_unstable(
             assert [it["text"] for it in varying["words"]] == ["Started at port ", "2.", "3."]
             assert await service.listed() == ["s1:whoami"]
             assert (await accept(service, found)).status_code == 200
-            await unstable_after(4, expected=False)  # a change after it was accepted is the first
+            await unstable_after(4, expected=False)  # the first change after accepting it
     (line,) = [it for it in logs if it["event"] == "definition.unstable"]
     assert line["difference"] == ["description: [-2.-]{+3.+}"]

@@ -1,4 +1,4 @@
-"""A caller that goes away, in process: at any stage its call ends and nothing is left."""
+"""Callers that disconnect, in process: their calls end at every stage and leave nothing behind."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ BATCH_OF_THREE = {"calls": [WINDOW] * 3, "user": WINDOW["user"]}
 
 
 class Hanging:
-    """A Retrieval Service that never answers; counts calls that came and that were cancelled."""
+    """A Retrieval Service that never answers and counts its calls."""
 
     def __init__(self) -> None:
         self.came = 0
@@ -46,7 +46,7 @@ class Hanging:
     [(EXECUTE, WINDOW, 1), (BATCH, BATCH_OF_THREE, 3)],
     ids=["execute", "batch"],
 )
-async def test_a_call_whose_caller_leaves_is_cancelled(
+async def test_a_call_is_cancelled_when_its_caller_disconnects(
     path: str, content: dict[str, object], count: int
 ) -> None:
     retrieval = Hanging()
@@ -61,14 +61,14 @@ async def test_a_call_whose_caller_leaves_is_cancelled(
     async with running(
         retrieval_transport=httpx.MockTransport(retrieval),
         retrieval_window_url="http://retrieval/window",
-        retrieval_timeout=2 * BOUND_S,  # nothing else cancels the calls
+        retrieval_timeout=2 * BOUND_S,  # the only cause of a cancelled call
     ) as service:
         async with asyncio.timeout(BOUND_S):
             await post_to_app(service, path, receive)
         assert (retrieval.cancelled, service.gateway.lifecycle.in_flight) == (count, 0)
 
 
-async def test_a_caller_that_leaves_within_its_body_runs_nothing() -> None:
+async def test_a_caller_that_disconnects_during_its_body_runs_nothing() -> None:
     messages: list[Message] = [
         {"type": "http.disconnect"},
         {"type": "http.request", "body": b'{"tool_name"', "more_body": True},
@@ -82,7 +82,7 @@ async def test_a_caller_that_leaves_within_its_body_runs_nothing() -> None:
         assert "mcp_proxy_calls_total{" not in (await service.http.get("/metrics")).text
 
 
-async def test_an_endless_body_is_answered_once_enough_of_it_was_discarded() -> None:
+async def test_an_endless_body_is_answered_after_discarding_a_bounded_part() -> None:
     read = 0
 
     async def receive() -> Message:
@@ -95,7 +95,7 @@ async def test_an_endless_body_is_answered_once_enough_of_it_was_discarded() -> 
         assert (sent[0]["status"], read <= 70 * 1024 * 1024) == (413, True)
 
 
-async def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer() -> None:
+async def test_the_rest_of_an_oversized_body_is_read_before_the_answer() -> None:
     parts = [b" " * 1024 * 1024] * 3
 
     async def receive() -> Message:

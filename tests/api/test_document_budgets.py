@@ -1,4 +1,4 @@
-"""Which budgets a call for a document draws on that is not there, or not for this caller (§1)."""
+"""Budgets charged for a document that is missing or not accessible to the caller (§1)."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,6 @@ WINDOW = {"anchor_chunk_id": "c"}
 
 @pytest.fixture(params=["memory", "redis"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Settings of where budgets are counted."""
     if request.param == "memory":
         yield {}
         return
@@ -39,12 +38,11 @@ async def codes(service: Service, count: int, doc_id: str) -> list[str]:
 
 
 async def budget_named(service: Service, doc_id: str) -> str:
-    """Name the budget that refuses a call for the document."""
     envelope = await service.execute("read_doc_metadata", {"doc_id": doc_id})
     return str(envelope["error"]["details"]["budget"])
 
 
-async def test_polling_for_an_import_leaves_the_documents_budget(
+async def test_polling_for_an_import_does_not_charge_the_documents_budget(
     storage: dict[str, Any],
 ) -> None:
     async with running(rate_limit_calls=2, rate_limit_tokens=1, **storage) as service:
@@ -55,7 +53,7 @@ async def test_polling_for_an_import_leaves_the_documents_budget(
 
 @pytest.mark.parametrize("hide", [False, True])
 @pytest.mark.parametrize("doc_id", ["foreign", "nobody's"])
-async def test_a_document_that_is_not_there_charges_the_tenant_alone(
+async def test_a_missing_document_charges_only_the_tenant(
     storage: dict[str, Any], doc_id: str, *, hide: bool
 ) -> None:
     expected = "DOCUMENT_NOT_FOUND" if hide or doc_id != "foreign" else "ACCESS_DENIED"
@@ -71,20 +69,20 @@ async def test_a_document_that_is_not_there_charges_the_tenant_alone(
         assert await budget_named(service, doc_id) == "tenant_calls"
 
 
-async def test_the_tenants_budgets_come_before_the_document(storage: dict[str, Any]) -> None:
+async def test_the_tenants_budgets_are_checked_before_the_document(storage: dict[str, Any]) -> None:
     async with running(FOREIGN, rate_limit_tenant_calls=1, **storage) as service:
         await service.execute("list_available_tools")
         for doc_id in ("foreign", "nobody's", "doc_1"):
             assert await codes(service, 1, doc_id) == ["RATE_LIMIT_EXCEEDED"]
 
 
-async def test_the_tenants_budgets_come_before_the_documents_own() -> None:
+async def test_the_tenants_budgets_are_checked_before_the_documents_budget() -> None:
     async with running(rate_limit_calls=1, rate_limit_tenant_tokens=1) as service:
         await codes(service, 1, "doc_1")
         assert await budget_named(service, "doc_1") == "tenant_tokens"
 
 
-async def test_a_call_refused_by_its_documents_budget_leaves_the_tenants(
+async def test_a_call_refused_by_the_documents_budget_does_not_charge_the_tenant(
     storage: dict[str, Any],
 ) -> None:
     async with running(rate_limit_calls=1, rate_limit_tenant_calls=3, **storage) as service:
@@ -95,7 +93,7 @@ async def test_a_call_refused_by_its_documents_budget_leaves_the_tenants(
         )
 
 
-async def test_a_section_that_is_not_there_is_charged_to_the_document() -> None:
+async def test_a_missing_section_is_charged_to_the_document() -> None:
     arguments = {"doc_id": "doc_1", "section_id": "none"}
     async with running(rate_limit_calls=1) as service:
         seen = [await service.code("read_doc_section", arguments) for _ in range(2)]
@@ -106,7 +104,7 @@ async def test_a_section_that_is_not_there_is_charged_to_the_document() -> None:
     ("tool", "arguments"),
     list(document_calls()),
 )
-async def test_every_document_tool_looks_before_the_documents_budget(
+async def test_every_document_tool_checks_the_document_before_its_budget(
     tool: str, arguments: Mapping[str, object]
 ) -> None:
     async with running(rate_limit_calls=1) as service:
@@ -115,7 +113,7 @@ async def test_every_document_tool_looks_before_the_documents_budget(
 
 
 @pytest.mark.requirement("T-04")
-async def test_where_retrieval_decides_the_documents_budget_is_charged() -> None:
+async def test_if_retrieval_decides_the_documents_budget_is_charged() -> None:
     async with running(
         rate_limit_calls=1,
         mock_mode=False,

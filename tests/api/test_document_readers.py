@@ -1,4 +1,5 @@
-"""Documents for some users of a tenant only: over each entry, by each way to say who asks."""
+"""Documents restricted to readers of a tenant: on each entry point, with each way to identify the
+caller."""
 
 import json
 from collections.abc import AsyncIterator
@@ -56,14 +57,14 @@ def code(envelope: Envelope) -> str:
 
 
 @pytest.mark.parametrize("tool", CALLS)
-async def test_every_tool_is_for_readers_only(service: Service, tool: str) -> None:
+async def test_every_tool_is_limited_to_readers(service: Service, tool: str) -> None:
     assert code(await called(service, tool)) == "ACCESS_DENIED"
     assert code(await called(service, tool, user_id="ann")) in ("OK", "SECTION_NOT_FOUND")
     assert code(await called(service, tool, roles=["x", "audit"])) in ("OK", "SECTION_NOT_FOUND")
     assert code(await called(service, tool, doc_id="handbook")) in ("OK", "SECTION_NOT_FOUND")
 
 
-async def test_a_refusal_is_that_of_another_tenant_s_document(service: Service) -> None:
+async def test_a_refusal_equals_that_for_another_tenants_document(service: Service) -> None:
     own, foreign = await called(service), await called(service, tenant_id="other", user_id="ann")
     assert own["error"] == foreign["error"]
     assert "alaries" not in json.dumps(own)
@@ -73,29 +74,29 @@ async def test_a_refusal_is_that_of_another_tenant_s_document(service: Service) 
     "header",
     ["audit", "x, audit", "gr%C3%B6%C3%9Fe%2C 1%25", "x,gr%c3%b6%c3%9fe%2c%201%25"],
 )
-async def test_roles_are_said_in_a_header(service: Service, header: str) -> None:
+async def test_roles_can_be_sent_in_a_header(service: Service, header: str) -> None:
     headers = {"X-User-Roles": header}
     assert code(await called(service, headers=headers)) == "OK"
     assert code(await called(service, headers={"X-User-Roles": "x"})) == "ACCESS_DENIED"
 
 
-async def test_roles_of_body_and_header_may_be_in_another_order(service: Service) -> None:
+async def test_roles_of_body_and_header_can_be_in_different_order(service: Service) -> None:
     headers = {"X-User-Roles": "x,audit"}
     assert code(await called(service, headers=headers, roles=["audit", "x", "x"])) == "OK"
     assert code(await called(service, headers=headers, roles=["audit"])) == "FORBIDDEN"
 
 
 @pytest.mark.parametrize("header", ["a,,b", ",", "%00", "%ff", "x" * 257])
-async def test_roles_that_are_none_are_refused(service: Service, header: str) -> None:
+async def test_malformed_roles_are_refused(service: Service, header: str) -> None:
     envelope = await called(service, headers={"X-User-Roles": header})
     assert envelope["error"]["details"] == {"field": "X-User-Roles"}
 
 
-async def test_an_empty_header_names_no_role(service: Service) -> None:
+async def test_an_empty_header_has_no_roles(service: Service) -> None:
     assert code(await called(service, headers={"X-User-Roles": ""})) == "ACCESS_DENIED"
 
 
-async def test_lists_take_roles_in_the_query(service: Service) -> None:
+async def test_lists_accept_roles_in_the_query(service: Service) -> None:
     query: Any = [("roles", "audit"), ("roles", "x"), ("tenant_id", "acme")]
     assert (await service.http.get(TOOLS, params=query)).status_code == 200
     contradiction = await service.http.get(TOOLS, params=query, headers={"X-User-Roles": "other"})
@@ -103,7 +104,7 @@ async def test_lists_take_roles_in_the_query(service: Service) -> None:
 
 
 @pytest.mark.parametrize("has_caller", [False, True])
-async def test_retrieval_is_asked_only_where_the_caller_may_read_or_is_told_who_asks(
+async def test_retrieval_is_called_only_for_a_reader_or_receives_the_caller(
     *, has_caller: bool
 ) -> None:
     received: list[dict[str, Any]] = []
@@ -139,7 +140,7 @@ async def test_retrieval_is_asked_only_where_the_caller_may_read_or_is_told_who_
     assert callers == ([("bob", ["audit"]), *[("bob", [])] * 3] if has_caller else [])
 
 
-async def test_a_refused_reader_is_charged_to_the_tenant_and_not_to_the_document() -> None:
+async def test_a_refused_reader_is_charged_to_the_tenant_but_not_to_the_document() -> None:
     async with running(PAYROLL, unlimited=False, rate_limit_calls=2) as service:
         refused = [code(await called(service)) for _ in range(5)]
         allowed = [code(await called(service, user_id="ann")) for _ in range(3)]
@@ -147,7 +148,7 @@ async def test_a_refused_reader_is_charged_to_the_tenant_and_not_to_the_document
     assert allowed == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_a_reader_no_longer_gets_no_outcome_of_a_key(service: Service) -> None:
+async def test_a_removed_reader_gets_no_stored_outcome(service: Service) -> None:
     body = {
         "tool_name": "read_doc_metadata",
         "arguments": {"doc_id": "payroll"},

@@ -1,4 +1,4 @@
-"""Documents as resources: by the rules of the tools, whatever servers and presets say."""
+"""Documents as resources: the rules of the tools apply, independent of servers and presets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,7 +51,6 @@ async def text(service: Service, uri: str, **more: Any) -> str:
 
 
 async def completed(service: Service, value: str, **caller: Any) -> object:
-    """Return the ids that are offered, or the code of an error."""
     outcome = await service.gateway.executor.complete(
         Call(
             name=LOCAL_TEMPLATES[1],
@@ -70,7 +69,7 @@ async def completed(service: Service, value: str, **caller: Any) -> object:
 
 @asynccontextmanager
 async def with_server(*agents: Json, **settings: Any) -> AsyncIterator[Service]:
-    """Serve the documents, and a server that would have their scheme."""
+    """Serve the documents, and a server that offers the same scheme."""
     async with running_raw(extra=EVIL) as server:
         config = Config(
             servers={"s1": server.entry},
@@ -81,7 +80,7 @@ async def with_server(*agents: Json, **settings: Any) -> AsyncIterator[Service]:
             yield service
 
 
-async def test_documents_are_read_by_their_ids_and_pages() -> None:
+async def test_documents_can_be_read_by_id_and_page() -> None:
     async with running(*DOCUMENTS, max_pages_per_call=2) as service:
         assert await text(service, "doc://handbook/pages/2-3") == "two\n\nthree"
         assert await text(service, "doc://handbook/pages/3-9") == "PAGE_SPAN_TOO_LARGE"
@@ -94,7 +93,7 @@ async def test_documents_are_read_by_their_ids_and_pages() -> None:
 
 
 @pytest.mark.parametrize("hide", [False, True])
-async def test_what_the_tools_refuse_is_refused(*, hide: bool) -> None:
+async def test_resources_are_refused_like_tools(*, hide: bool) -> None:
     denied = "DOCUMENT_NOT_FOUND" if hide else "ACCESS_DENIED"
     async with running(*DOCUMENTS, hide_foreign_documents=hide) as service:
         assert await text(service, "doc://hidden") == denied
@@ -104,7 +103,7 @@ async def test_what_the_tools_refuse_is_refused(*, hide: bool) -> None:
         assert await text(service, "doc://hidden", roles=("audit",)) == "Text of the only page."
 
 
-async def test_completion_offers_what_the_caller_may_read() -> None:
+async def test_completion_offers_only_readable_documents() -> None:
     async with running(*DOCUMENTS) as service:
         assert await completed(service, "h") == ["handbook"]
         assert await completed(service, "", roles=("audit",)) == [ODD, "handbook", "hidden"]
@@ -113,7 +112,7 @@ async def test_completion_offers_what_the_caller_may_read() -> None:
         assert await completed(service, "", tenant_id=NO_TENANT) == "RESOURCE_NOT_ALLOWED"
 
 
-async def test_a_profiles_documents_are_all_that_an_agent_reads_and_completes() -> None:
+async def test_an_agent_reads_and_completes_only_the_documents_of_its_profile() -> None:
     Config(agents=[make_agent(documents=["hidden"])]).write(CONFIG_DIR)
     async with running(*DOCUMENTS) as service:
         assert await text(service, "doc://handbook", agent="reader") == "ACCESS_DENIED"
@@ -121,7 +120,7 @@ async def test_a_profiles_documents_are_all_that_an_agent_reads_and_completes() 
         assert await completed(service, "h", agent="reader", roles=("audit",)) == ["hidden"]
 
 
-async def test_no_preset_governs_the_templates_and_profiles_exclude_them() -> None:
+async def test_presets_do_not_affect_the_templates_but_profiles_can_exclude_them() -> None:
     agents = (
         make_agent("all"),
         make_agent("pages", exclude=[LOCAL_TEMPLATES[0]]),
@@ -144,7 +143,7 @@ async def test_no_preset_governs_the_templates_and_profiles_exclude_them() -> No
         assert problems == []
 
 
-async def test_the_scheme_is_the_gateways_whatever_a_server_offers() -> None:
+async def test_servers_cannot_override_the_document_scheme() -> None:
     with capture_logs() as lines:
         async with with_server() as service:
             listed = await service.get(RESOURCES)
@@ -183,7 +182,7 @@ async def test_reading_is_charged_to_the_tenant_and_the_document() -> None:
         assert last["error"]["details"]["budget"] == "tenant_calls"
 
 
-async def test_a_record_has_the_template_the_document_and_its_version() -> None:
+async def test_a_record_has_template_document_and_version() -> None:
     async with running(*DOCUMENTS) as service:
         with capture_logs() as lines:
             await read(service, "doc://handbook/pages/1-1")

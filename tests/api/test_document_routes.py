@@ -1,4 +1,4 @@
-"""The routes that look after documents, over the folder and over PostgreSQL."""
+"""The routes that manage documents, with the folder and with PostgreSQL."""
 
 import asyncio
 import base64
@@ -51,7 +51,7 @@ def write(name: str, content: str) -> None:
     Path(name).write_text(content)
 
 
-async def test_a_note_is_put_read_and_removed(operator: Operator) -> None:
+async def test_a_note_can_be_put_read_and_removed(operator: Operator) -> None:
     with capture_logs() as lines:
         put = await operator.put_note(query={**DOC, "title": "Mine", "tag": ["x", "y"]})
         assert put.status_code == 201
@@ -81,7 +81,7 @@ async def until_code(operator: Operator, wanted: str, **call: Any) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_pdf_is_imported_whatever_its_type_says_of_it(operator: Operator) -> None:
+async def test_a_pdf_is_imported_with_any_content_type(operator: Operator) -> None:
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     pdf.add_page()
@@ -95,7 +95,7 @@ async def test_a_pdf_is_imported_whatever_its_type_says_of_it(operator: Operator
         assert (put.status_code, put.json().get("pages")) == (201, 1)
 
 
-async def test_what_was_read_can_be_put_again(operator: Operator) -> None:
+async def test_a_downloaded_document_can_be_uploaded_again(operator: Operator) -> None:
     await operator.put_json()
     read = await operator.send("GET", CONTENT)
     content = json.dumps(read.json() | {"title": "Other", "readers": {"users": ["ann"]}})
@@ -107,7 +107,7 @@ async def test_what_was_read_can_be_put_again(operator: Operator) -> None:
     assert put.json()["readers"] == {"users": ["ann"], "roles": []}
 
 
-async def test_a_change_needs_the_version_that_is_there(operator: Operator) -> None:
+async def test_a_change_needs_the_current_version(operator: Operator) -> None:
     assert outcome(await operator.send("PUT", CONTENT, DOC, NOTE, **MARKDOWN)) == (
         428,
         "VERSION_REQUIRED",
@@ -131,7 +131,7 @@ async def test_a_change_needs_the_version_that_is_there(operator: Operator) -> N
     )
 
 
-async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
+async def test_rights_have_their_own_tag_and_survive_a_new_version(
     operator: Operator,
 ) -> None:
     await operator.put_json()
@@ -148,7 +148,7 @@ async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
     replaced = await operator.put_note(b"# Two", If_Match="*")
     assert replaced.json()["readers"] == {"users": [], "roles": ["it"]}
     read = await operator.send("GET", CONTENT)
-    assert "readers" not in read.json()  # put again later, they would undo a change of rights
+    assert "readers" not in read.json()  # putting it back later would undo a change of rights
     for_all = json.dumps({"all_users": True})
     opened = await operator.send("PUT", RIGHTS, DOC, for_all, If_Match="*")
     assert "readers" not in opened.json()
@@ -166,7 +166,7 @@ UNCLEAR_RIGHTS: tuple[dict[str, Any], ...] = (
 )
 
 
-async def test_rights_that_are_not_said_clearly_are_refused(in_folder: Operator) -> None:
+async def test_ambiguous_rights_are_refused(in_folder: Operator) -> None:
     await in_folder.put_json()
     for body in UNCLEAR_RIGHTS:
         refused = await in_folder.send("PUT", RIGHTS, DOC, json.dumps(body), If_Match="*")
@@ -174,7 +174,7 @@ async def test_rights_that_are_not_said_clearly_are_refused(in_folder: Operator)
         assert "readers" not in (await in_folder.send("GET", RIGHTS)).json(), body
 
 
-async def test_a_list_comes_in_pages(operator: Operator) -> None:
+async def test_a_list_has_pages(operator: Operator) -> None:
     writer = operator.service.gateway.documents.writer
     for number in range(105):
         await writer.put(
@@ -190,7 +190,7 @@ async def test_a_list_comes_in_pages(operator: Operator) -> None:
     assert "next_cursor" not in second
 
 
-async def test_the_operator_of_all_tenants_is_told_of_broken_files(in_folder: Operator) -> None:
+async def test_the_operator_of_all_tenants_sees_broken_files(in_folder: Operator) -> None:
     await in_folder.put_json()
     write("documents/acme/bad.json", "{")
     await in_folder.service.gateway.documents.connect()
@@ -208,7 +208,7 @@ async def test_the_operator_of_all_tenants_is_told_of_broken_files(in_folder: Op
         ([*DOC.items(), ("tenant_id", "globex")], "tenant_id"),
     ],
 )
-async def test_a_document_is_named_once_and_whole(
+async def test_an_invalid_document_query_is_refused(
     in_folder: Operator, query: Any, field: str
 ) -> None:
     refused = await in_folder.send("GET", CONTENT, query)
@@ -216,14 +216,14 @@ async def test_a_document_is_named_once_and_whole(
     assert refused.json()["error"]["details"]["field"] == field
 
 
-async def test_a_cursor_that_no_answer_gave_is_refused(in_folder: Operator) -> None:
+async def test_an_invented_cursor_is_refused(in_folder: Operator) -> None:
     deep = base64.urlsafe_b64encode(b"[" * 3_000).decode()
     for cursor in ("x", "eyJhIjoxfQ==", "\x00", deep):
         refused = await in_folder.send("GET", LIST, {"tenant_id": "acme", "cursor": cursor})
         assert outcome(refused) == (422, "INVALID_REQUEST")
 
 
-async def test_the_right_ends_at_the_tenant_of_the_token() -> None:
+async def test_the_right_is_limited_to_the_tenant_of_the_token() -> None:
     async with running(**token_settings()) as service:
         mine = file_token(tenant="acme", may=[OperatorRight.DOCUMENTS])
         all_tenants = file_token(tenant=None, may=[OperatorRight.DOCUMENTS])
@@ -249,21 +249,21 @@ async def test_the_right_ends_at_the_tenant_of_the_token() -> None:
         assert "documents" in refused.json()["error"]["message"]
 
 
-async def test_nobody_has_the_right_without_a_token() -> None:
+async def test_no_right_is_granted_without_a_token() -> None:
     async with running() as service:
         for method, path in (("GET", LIST), ("GET", CONTENT), ("DELETE", CONTENT)):
             refused = await service.http.request(method, path, params=DOC)
             assert outcome(refused) == (403, "FORBIDDEN")
 
 
-async def test_a_folder_that_cannot_be_written_is_told(in_folder: Operator) -> None:
+async def test_an_unwritable_folder_is_reported(in_folder: Operator) -> None:
     write("documents", "a file in the way")
     refused = await in_folder.put_json()
     assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
     assert str(Path.cwd()) not in refused.text
 
 
-async def test_a_database_that_is_away_is_503() -> None:
+async def test_an_unreachable_database_is_503() -> None:
     url = "postgresql://gateway:secret@127.0.0.1:1/documents"
     async with operated(documents_url=url) as operator:
         for refused in (
@@ -275,7 +275,7 @@ async def test_a_database_that_is_away_is_503() -> None:
             assert "secret" not in refused.text
 
 
-async def test_one_document_is_listed_with_its_older_versions(operator: Operator) -> None:
+async def test_a_single_document_is_listed_with_its_older_versions(operator: Operator) -> None:
     first = (await operator.put_json()).json()["version"]
     changed = await operator.put_json("Another", **{"If-Match": f'"{first}"'})
     await operator.put_json(query={**DOC, "doc_id": "b"})

@@ -1,4 +1,4 @@
-"""Documents that are uploaded: what is refused, and that nothing is left of it."""
+"""Document uploads: refusals, and cleanup after them."""
 
 import asyncio
 import errno
@@ -37,7 +37,7 @@ async def in_folder() -> AsyncIterator[Operator]:
 
 @pytest.fixture
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder of this test's own."""
+    """A temporary folder for this test."""
     folder = tmp_path / "spool"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -71,7 +71,7 @@ def files_in(folder: Path) -> list[Path]:
         ),
     ],
 )
-async def test_a_body_that_is_no_document_is_refused_and_nothing_is_left(
+async def test_an_invalid_document_body_is_refused_and_leaves_no_file(
     in_folder: Operator, content: Any, kind: str, field: str
 ) -> None:
     refused = await in_folder.send("PUT", CONTENT, DOC, content, Content_Type=kind, **NEW)
@@ -97,7 +97,7 @@ async def test_a_body_of_an_unknown_type_is_refused(
         ("text/csv", b"name;days\nAnn;20\n", "| name | days |\n| --- | --- |\n| Ann | 20 |"),
     ],
 )
-async def test_the_content_type_chooses_the_importer(
+async def test_the_content_type_selects_the_importer(
     in_folder: Operator, kind: str, content: bytes, page: str
 ) -> None:
     put = await in_folder.send("PUT", CONTENT, DOC, content, **({"Content-Type": kind} | NEW))
@@ -113,12 +113,12 @@ async def test_an_upload_over_the_limit_is_refused_and_leaves_no_file(spool: Pat
     assert files_in(spool) == []
 
 
-async def test_an_upload_may_be_larger_than_other_requests() -> None:
+async def test_an_upload_can_be_larger_than_other_requests() -> None:
     async with operated(max_request_bytes=1_000) as operator:
         assert (await operator.put_note(b"word " * 10_000)).status_code == 201
 
 
-async def test_two_imports_of_one_tenant_do_not_run_at_once(in_folder: Operator) -> None:
+async def test_imports_of_one_tenant_run_one_at_a_time(in_folder: Operator) -> None:
     async with asyncio.TaskGroup() as group:
         puts = [
             group.create_task(in_folder.put_note(query={**DOC, "doc_id": f"d{n}"}))
@@ -134,7 +134,7 @@ async def test_two_imports_of_one_tenant_do_not_run_at_once(in_folder: Operator)
     assert busy.headers["Retry-After"] == "5"
 
 
-async def test_an_upload_that_is_cut_off_leaves_nothing(in_folder: Operator, spool: Path) -> None:
+async def test_an_interrupted_upload_leaves_no_file(in_folder: Operator, spool: Path) -> None:
     messages = iter([{"type": "http.request", "body": NOTE, "more_body": True}])
 
     async def receive() -> dict[str, Any]:
@@ -155,7 +155,7 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(in_folder: Operator, spo
         "client": ("127.0.0.1", 1),
     }
     await in_folder.service.app(scope, receive, send)
-    assert sent[0]["status"] == 499  # which nobody reads
+    assert sent[0]["status"] == 499  # unread
     assert files_in(spool) == []
     cut = {"tenant_id": "acme", "doc_id": "cut"}
     assert outcome(await in_folder.send("GET", CONTENT, cut)) == (404, "NOT_FOUND")
@@ -183,7 +183,7 @@ async def test_an_import_whose_process_cannot_be_started_is_503(
 
 
 @pytest.mark.parametrize("bound", ["MAX_UPLOADS", "MAX_UPLOADS_OF_TENANT"])
-async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
+async def test_parallel_uploads_are_limited_by_the_disk_space(
     in_folder: Operator, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     monkeypatch.setattr(f"mcp_tools_proxy.http.api.document_upload.{bound}", 1)
@@ -191,7 +191,7 @@ async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
 
     async def slow_body() -> AsyncIterator[bytes]:
         yield b" "
-        is_taken.set()  # for more is asked for
+        is_taken.set()  # asks for more
         await may_end.wait()
         yield json.dumps({**DOC, "title": "t", "pages": ["x"]}).encode()
 
@@ -205,7 +205,7 @@ async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
     assert first.result().status_code == 201
 
 
-async def test_a_text_that_is_much_larger_as_json_is_imported() -> None:
+async def test_a_text_that_grows_as_json_is_imported() -> None:
     async with operated(max_document_bytes=1_000_000) as operator:
         assert (await operator.put_note(b"1\t2\t3\t" * 150_000)).status_code == 201
 
@@ -220,7 +220,7 @@ async def test_an_upload_to_a_full_disk_is_503(
     assert outcome(await in_folder.put_note()) == (503, "DOCUMENTS_UNAVAILABLE")
 
 
-async def test_an_upload_says_its_language_which_lists_show(in_folder: Operator) -> None:
+async def test_an_upload_sets_its_language_which_lists_show(in_folder: Operator) -> None:
     put = await in_folder.put_note(query=DOC | {"language": "pt-BR"})
     wrong = await in_folder.put_note(query={**DOC, "doc_id": "x", "language": "German, I think"})
     assert (put.json()["language"], outcome(wrong)) == ("pt-BR", (422, "INVALID_REQUEST"))
@@ -231,7 +231,7 @@ async def test_an_upload_says_its_language_which_lists_show(in_folder: Operator)
     assert shown["language"] == "pt-BR"
 
 
-async def test_readers_that_the_query_names_are_the_only_ones(in_folder: Operator) -> None:
+async def test_readers_in_the_query_are_the_only_readers(in_folder: Operator) -> None:
     query = {**DOC, "reader_user": ["ann", "eve"], "reader_role": "audit"}
     put = await in_folder.put_note(query=query)
     readers = {"users": ["ann", "eve"], "roles": ["audit"]}
@@ -244,6 +244,6 @@ async def test_readers_that_the_query_names_are_the_only_ones(in_folder: Operato
     assert others.json()["readers"] == {"users": [], "roles": ["law"]}
 
 
-async def test_a_reader_that_is_no_id_is_refused(in_folder: Operator) -> None:
+async def test_an_invalid_reader_id_is_refused(in_folder: Operator) -> None:
     refused = await in_folder.put_note(query={**DOC, "reader_user": ""})
     assert outcome(refused) == (422, "INVALID_REQUEST")

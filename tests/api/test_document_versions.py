@@ -1,4 +1,4 @@
-"""The version of a document that a call names (contract §2)."""
+"""The version of a document in a call (contract §2)."""
 
 from typing import Any
 
@@ -18,7 +18,6 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 async def put(operator: Operator) -> list[str]:
-    """Put the manual, and its new version; return both versions."""
     versions: list[str] = []
     for title, text in TEXTS.items():
         expected = {"If-Match": f'"{versions[0]}"'} if versions else NEW
@@ -42,7 +41,6 @@ async def call(operator: Operator, tool: str, **arguments: Any) -> Any:
 
 
 def named(result: Any) -> set[str]:
-    """Return the versions that the sources of a result name."""
     sources = result.get("sources", result.get("matches"))
     if sources is None:
         sources = [it for snippet in result["snippets"] for it in snippet["sources"]]
@@ -50,7 +48,7 @@ def named(result: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("tool", sorted(CALLS.keys() - {"read_doc_metadata"}))
-async def test_a_tool_reads_the_version_that_is_named(tool: str) -> None:
+async def test_a_tool_reads_the_requested_version(tool: str) -> None:
     async with operated() as operator:
         old, new = await put(operator)
         envelope = await call(operator, tool, version=old)
@@ -59,7 +57,7 @@ async def test_a_tool_reads_the_version_that_is_named(tool: str) -> None:
         assert old != new
 
 
-async def test_the_metadata_are_those_of_the_version() -> None:
+async def test_metadata_belong_to_the_requested_version() -> None:
     async with operated() as operator:
         old, new = await put(operator)
         seen = [
@@ -82,7 +80,7 @@ async def test_a_version_that_is_not_kept_is_gone(tool: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "latest", "A" * 64, "0" * 63, "0" * 65, 1, []], ids=repr)
-async def test_what_can_be_no_version_is_an_invalid_argument(version: object) -> None:
+async def test_a_malformed_version_is_an_invalid_argument(version: object) -> None:
     async with operated() as operator:
         await put(operator)
         error = (await call(operator, "read_doc_metadata", version=version))["error"]
@@ -92,7 +90,7 @@ async def test_what_can_be_no_version_is_an_invalid_argument(version: object) ->
         )
 
 
-async def test_a_version_that_is_gone_is_charged_to_the_tenant_alone() -> None:
+async def test_a_missing_version_charges_only_the_tenant() -> None:
     async with operated(rate_limit_calls=1, rate_limit_tenant_calls=4) as operator:
         await put(operator)
         seen = [

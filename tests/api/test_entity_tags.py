@@ -1,4 +1,4 @@
-"""Lists are the same bytes as long as they say the same, and are not sent to who has them."""
+"""Entity tags: equal lists are byte-identical and not sent again."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -23,12 +23,11 @@ async def two(lasting: Json) -> AsyncIterator[Two]:
 
 
 async def get(service: Service, path: str, *tags: str) -> httpx.Response:
-    """GET a list, with a line of If-None-Match for each of ``tags``."""
+    """GET a list, with an If-None-Match line for each of ``tags``."""
     return await service.http.get(path, headers=[("If-None-Match", tag) for tag in tags])
 
 
 async def all_lists(service: Service, tags: Sequence[str] = ()) -> list[httpx.Response]:
-    """GET every list, each with its tag."""
     lines = [[tag] for tag in tags] or [[]] * len(LISTS)
     return [await get(service, path, *line) for path, line in zip(LISTS, lines, strict=True)]
 
@@ -37,7 +36,7 @@ def content_and_tag(answers: Sequence[httpx.Response]) -> list[tuple[bytes, str]
     return [(it.content, it.headers["ETag"]) for it in answers]
 
 
-async def test_a_list_is_the_same_bytes_after_a_restart() -> None:
+async def test_a_list_is_byte_identical_after_a_restart() -> None:
     async with running_raw(**offer("alpha")) as a, running_raw(**offer("beta")) as a_b:
         answers = []
         for _ in range(2):
@@ -46,7 +45,7 @@ async def test_a_list_is_the_same_bytes_after_a_restart() -> None:
     assert answers[0] == answers[1]
 
 
-async def test_a_list_that_changed_has_another_tag() -> None:
+async def test_a_changed_list_has_another_tag() -> None:
     async with two_servers(presets=[WHOLE, SMALL]) as two:
         before = [it.headers["ETag"] for it in await all_lists(two.service)]
         await two.service.http.put(ACTIVE, json={"preset_id": "small", "persist": False})
@@ -68,7 +67,7 @@ async def test_a_new_registry_with_the_same_content_keeps_tag_and_bytes() -> Non
 @pytest.mark.parametrize(
     "spelt", [["{}"], ["W/{}"], ["*"], ['"a, b", W/"c" ,{}'], ['"a"', "{}"]], ids=str
 )
-async def test_a_list_that_the_client_has_is_not_sent(
+async def test_a_list_that_the_client_has_is_not_sent_again(
     two: Two, path: str, spelt: list[str]
 ) -> None:
     tag = (await get(two.service, path)).headers["ETag"]
@@ -77,7 +76,7 @@ async def test_a_list_that_the_client_has_is_not_sent(
 
 
 @pytest.mark.parametrize("spelt", ['"a"', "{bare}", "", 'W/"*"', '"*"'])
-async def test_a_list_that_the_client_has_not_is_sent(two: Two, spelt: str) -> None:
+async def test_a_list_with_an_outdated_tag_is_sent(two: Two, spelt: str) -> None:
     tag = (await get(two.service, TOOLS)).headers["ETag"]
     answer = await get(two.service, TOOLS, spelt.format(bare=tag.strip('"')))
     assert (answer.status_code, answer.json()["format"]) == (200, "mcp")
@@ -85,7 +84,7 @@ async def test_a_list_that_the_client_has_not_is_sent(two: Two, spelt: str) -> N
 
 @pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize("tags", [[], ["*"]], ids=["200", "304"])
-async def test_only_the_client_itself_keeps_a_list_and_asks_each_time(
+async def test_lists_are_cached_privately_and_revalidated(
     two: Two, path: str, tags: list[str]
 ) -> None:
     answer = await get(two.service, path, *tags)
@@ -98,7 +97,7 @@ async def test_a_304_has_a_trace_id(two: Two) -> None:
     assert (answer.status_code, answer.headers["X-Trace-Id"]) == (304, "t-1")
 
 
-async def test_agents_that_see_the_same_have_one_tag_and_others_have_their_own() -> None:
+async def test_agents_with_the_same_view_share_a_tag_and_others_do_not() -> None:
     agents = [make_agent("x"), make_agent("y"), make_agent("z", exclude=["beta"])]
     async with two_servers(*agents) as two:
         x, y, z = [await get(two.service, f"{TOOLS}?agent={name}") for name in "xyz"]
@@ -106,15 +105,15 @@ async def test_agents_that_see_the_same_have_one_tag_and_others_have_their_own()
         assert x.headers["ETag"] != z.headers["ETag"]
 
 
-async def test_formats_and_subsets_have_tags_of_their_own(two: Two) -> None:
+async def test_formats_and_subsets_have_separate_tags(two: Two) -> None:
     queries = ["format=mcp", "format=openai", "format=anthropic", "names=", "names=a:alpha"]
-    queries += ["names=nope", "names=nope2"]  # the same tools, other warnings
+    queries += ["names=nope", "names=nope2"]  # the same tools, different warnings
     answers = [await get(two.service, f"{TOOLS}?{query}") for query in queries]
     assert len({answer.headers["ETag"] for answer in answers}) == len(queries)
 
 
 @pytest.mark.parametrize("names", ["a:alpha,a-b:beta", "a-b:beta,a:alpha,a:alpha"])
-async def test_a_subset_has_the_same_tag_however_it_is_asked_for(two: Two, names: str) -> None:
+async def test_a_subset_has_the_same_tag_in_any_order_of_names(two: Two, names: str) -> None:
     one = await get(two.service, f"{TOOLS}?names=a:alpha&names=a-b:beta")
     other = await get(two.service, f"{TOOLS}?names={names}", one.headers["ETag"])
     assert other.status_code == 304
@@ -123,7 +122,7 @@ async def test_a_subset_has_the_same_tag_however_it_is_asked_for(two: Two, names
 @pytest.mark.parametrize(
     ("agent", "code"), [("nobody", "AGENT_NOT_FOUND"), (None, "AGENT_REQUIRED")]
 )
-async def test_a_refused_list_is_told_whatever_the_client_has(agent: str | None, code: str) -> None:
+async def test_a_refused_list_is_an_error_for_any_tag(agent: str | None, code: str) -> None:
     async with two_servers(make_agent("reader")) as two:
         for path in LISTS:
             url = path if agent is None else f"{path}{'&' if '?' in path else '?'}agent={agent}"
@@ -133,6 +132,6 @@ async def test_a_refused_list_is_told_whatever_the_client_has(agent: str | None,
 
 
 @pytest.mark.parametrize("path", [TOOLS, PROMPTS, RESOURCES])
-async def test_an_agent_named_twice_is_refused(two: Two, path: str) -> None:
+async def test_a_duplicate_agent_is_refused(two: Two, path: str) -> None:
     answer = await two.service.http.get(f"{path}?agent=reader&agent=writer")
     assert (answer.status_code, answer.json()["error"]["details"]) == (422, {"field": "agent"})

@@ -1,4 +1,4 @@
-"""``details.field`` of an error is the name of a field, or its path, and never prose."""
+"""``details.field`` of an error is a field name or path, never prose."""
 
 import json
 import re
@@ -48,7 +48,7 @@ async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
         ({**PAGE, "tenant_id": "globex"}, "doc_id"),
     ],
 )  # fmt: skip
-async def test_a_document_that_is_refused(operator: Operator, body: Any, field: str) -> None:
+async def test_the_field_of_a_refused_document(operator: Operator, body: Any, field: str) -> None:
     headers = {"Content-Type": "application/json"} | NEW
     refused = await operator.send("PUT", CONTENT, DOC, as_bytes(body), **headers)
     assert refused.json()["error"]["code"] == "INVALID_REQUEST"
@@ -69,7 +69,7 @@ async def test_a_document_that_is_refused(operator: Operator, body: Any, field: 
         ("/internal/mcp/limits?user_id=u", {}, "tenant_id"),
     ],
 )
-async def test_a_request_that_is_refused(
+async def test_the_field_of_a_refused_request(
     operator: Operator, path: str, headers: dict[str, str], field: str
 ) -> None:
     sent = httpx.Headers({**bearer(ADMIN), **headers}, encoding="latin-1")
@@ -100,7 +100,7 @@ BODIES: list[Any] = [
         ("PUT", f"{RIGHTS}?tenant_id=acme&doc_id=d"),
     ],
 )
-async def test_a_body_that_is_refused(operator: Operator, method: str, path: str) -> None:
+async def test_the_field_of_a_refused_body(operator: Operator, method: str, path: str) -> None:
     for body in BODIES:
         answered = await operator.service.http.request(
             method, path, content=as_bytes(body), headers=bearer(ADMIN)
@@ -115,6 +115,6 @@ async def test_a_body_that_is_refused(operator: Operator, method: str, path: str
     [[{"agent": "a"}], [5], "x", [{"type": "function"}], [{"tool_name": 5}], [{}] * 1_000],
     ids=lambda it: json.dumps(it)[:30],
 )  # fmt: skip
-async def test_a_batch_that_is_refused(operator: Operator, calls: Any) -> None:
+async def test_the_field_of_a_refused_batch(operator: Operator, calls: Any) -> None:
     answered = await operator.service.http.post(BATCH, json={"calls": calls, "user": USER})
     assert PATH.fullmatch(answered.json()["error"]["details"]["field"])

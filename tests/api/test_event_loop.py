@@ -1,4 +1,4 @@
-"""No request of up to 1 MiB keeps the event loop busy for more than 50 ms of CPU time."""
+"""No request of up to 1 MiB blocks the event loop for more than 50 ms of CPU time."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def body_of(arguments: Json) -> bytes:
 
 
 @pytest.mark.parametrize("name", COSTLY)
-async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -> None:
+async def test_validating_arguments_does_not_block_the_event_loop(name: str) -> None:
     schema, arguments = COSTLY[name]
     body = body_of(arguments)
     async with serving(schema, worker=SHORT_CHECKS) as service:
@@ -41,7 +41,7 @@ async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -
 @pytest.mark.parametrize(
     "keywords", [pytest.param("", marks=pytest.mark.full), "drop table,secret"]
 )
-async def test_a_request_leaves_the_event_loop_to_others(keywords: str) -> None:
+async def test_a_request_does_not_block_the_event_loop(keywords: str) -> None:
     assert max(map(len, BODIES.values())) <= MEBIBYTE
     long: dict[str, str] = {}
     async with serving({"type": "object"}, blocklist_keywords=keywords) as service:
@@ -61,7 +61,7 @@ EVERY_GUARD = dict.fromkeys(
 
 
 @pytest.mark.parametrize("guards", [{}, EVERY_GUARD], ids=["no-guards", "guards"])
-async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others(guards: Json) -> None:
+async def test_a_server_with_many_tools_does_not_block_the_event_loop(guards: Json) -> None:
     properties = {f"p{n}": {"type": "string", "description": "words " * 9} for n in range(9)}
     slow = {f"t{n}": {"pattern": rf"^\p{{L}}{{1,{n + 1}}}$"} for n in range(20)}
     schemas = [{"type": "object", "properties": properties}] * 4_000
@@ -81,7 +81,7 @@ async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others(guard
         assert await in_short_turns(discover) == 1
 
 
-async def test_a_new_list_for_many_sessions_leaves_the_event_loop_to_others() -> None:
+async def test_a_new_list_for_many_sessions_does_not_block_the_event_loop() -> None:
     properties = {f"p{n}": {"type": "string", "description": "words " * 9} for n in range(9)}
     region = {"type": "string", "x-mcp-header": "Region"}
     headers = {"inputSchema": {"type": "object", "properties": {"region": region}}}
@@ -118,7 +118,7 @@ async def _offers(service: Service, tool: str) -> bool:
     return tool in await service.listed()
 
 
-async def test_a_check_that_takes_too_long_is_charged_as_a_call() -> None:
+async def test_a_validation_that_exceeds_its_time_is_charged_as_a_call() -> None:
     async with serving(
         text(PASSWORD), worker=SHORT_CHECKS, unlimited=False, rate_limit_tenant_calls=2
     ) as service:
@@ -133,7 +133,7 @@ async def test_a_check_that_takes_too_long_is_charged_as_a_call() -> None:
     assert "shorten arguments.text, which has 100000 characters" in errors[0]["message"]
 
 
-async def test_a_wrong_value_that_took_a_process_is_charged_as_a_call() -> None:
+async def test_an_invalid_value_found_by_a_process_is_charged_as_a_call() -> None:
     schema = text(r"^(?!a)")
     async with serving(schema, unlimited=False, rate_limit_tenant_calls=1) as service:
         first = await service.code("raw:checked", {"text": "a" * 10_000})
@@ -142,14 +142,16 @@ async def test_a_wrong_value_that_took_a_process_is_charged_as_a_call() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"^(?!\s*$)", r"^[\s\S]*$", "^(a?){1,20}"])
-async def test_a_long_text_that_fits_a_pattern_is_passed_on_and_charged_once(pattern: str) -> None:
+async def test_a_long_text_that_matches_a_pattern_is_forwarded_and_charged_once(
+    pattern: str,
+) -> None:
     async with serving(text(pattern), unlimited=False, rate_limit_tenant_calls=2) as service:
         codes = [await service.code("raw:checked", {"text": "a" * 500_000}) for _ in range(3)]
     assert [code == "RATE_LIMIT_EXCEEDED" for code in codes] == [False, False, True]
     assert "INVALID_ARGUMENTS" not in codes
 
 
-async def test_calls_of_other_tenants_are_checked_while_one_tenants_checks_take_long() -> None:
+async def test_slow_validations_of_one_tenant_do_not_delay_other_tenants() -> None:
     async with serving(text(PASSWORD)) as service, asyncio.TaskGroup() as group:
         costly = group.create_task(service.code("raw:checked", {"text": "a" * 100_000}))
         others = [
@@ -160,7 +162,7 @@ async def test_calls_of_other_tenants_are_checked_while_one_tenants_checks_take_
         assert "INVALID_ARGUMENTS" not in others
 
 
-async def test_a_blocked_event_loop_is_in_the_metrics() -> None:
+async def test_a_blocked_event_loop_is_counted_in_the_metrics() -> None:
     counted = "mcp_proxy_event_loop_blocked_seconds_count"
 
     async def is_counted() -> bool:

@@ -1,4 +1,4 @@
-"""Uploads of large documents leave the event loop to others, and so do reads of them."""
+"""Uploads and reads of large documents do not block the event loop."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,11 +55,11 @@ OVER: Mapping[str, Callable[[], dict[str, Any]]] = {
     "pages": lambda: document(pages=[""] * 400_000),
     "lists in a list": lambda: document(more=[[0]] * 200_000),
 }
-"""Documents of twice as many values as the limit."""
+"""Documents with twice the maximum number of values."""
 
 
 IN_EACH_RUN = ("large pages", "unknown keys")
-"""Of each kind, a text and many values; ``make test-full`` stores and refuses all of them."""
+"""One text and one of many values for each kind; ``make test-full`` stores and refuses all."""
 
 
 def in_each_run(names: Iterable[str]) -> Sequence[Any]:
@@ -76,7 +76,7 @@ async def remove(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize("name", in_each_run(LARGEST))
-async def test_a_large_document_is_stored_and_read_without_a_long_hold(name: str) -> None:
+async def test_a_large_document_is_stored_and_read_without_blocking(name: str) -> None:
     made = LARGEST[name]()
     content = json.dumps(made).encode()
     known = {key: made[key] for key in made.keys() & {"title", "pages", "sections", "chunks"}}
@@ -95,7 +95,7 @@ async def test_a_large_document_is_stored_and_read_without_a_long_hold(name: str
 
 
 @pytest.mark.parametrize("name", in_each_run(OVER))
-async def test_a_document_of_too_many_values_is_refused_without_a_long_hold(name: str) -> None:
+async def test_a_document_with_too_many_values_is_refused_without_blocking(name: str) -> None:
     content = json.dumps(OVER[name]()).encode()
     async with operated() as operator:
 
@@ -128,7 +128,7 @@ async def test_a_text_over_the_limit_is_refused(made: dict[str, Any]) -> None:
         assert (await operator.send("GET", CONTENT, BIG)).status_code == 404
 
 
-async def test_exactly_as_many_values_as_the_limit_are_stored() -> None:
+async def test_a_document_with_the_maximum_number_of_values_is_stored() -> None:
     most = with_keys(MAX_FOREIGN_ITEMS - 6)  # the object, its four members, and the page
     one_more = {**most, "another": 0}
     async with operated() as operator:
@@ -142,7 +142,7 @@ FILES = {"markdown": ("text/markdown", MARKDOWN), "text": ("text/plain", TEXT)}
 
 
 @pytest.mark.parametrize("kind", ["text", pytest.param("markdown", marks=pytest.mark.full)])
-async def test_a_large_answer_of_an_import_is_taken_without_a_long_hold(kind: str) -> None:
+async def test_a_large_import_result_is_accepted_without_blocking(kind: str) -> None:
     media_type, content = FILES[kind]
     async with operated() as operator:
 

@@ -1,4 +1,4 @@
-"""Requests of up to 1 MiB by other routes than execute keep no other call waiting either."""
+"""Requests of up to 1 MiB on routes other than execute delay no other call."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,7 +23,7 @@ USER = b'{"user_id":"user_1","tenant_id":"tenant_1"}'
 JSON = {"Content-Type": "application/json"}
 
 Send = Callable[[Service, str, bytes], Awaitable[bytes]]
-"""Sends a call of a tool, with arguments that are JSON, and returns what is answered."""
+"""Calls a tool with JSON arguments and returns the answer."""
 
 
 async def in_a_batch(service: Service, tool: str, arguments: bytes) -> bytes:
@@ -67,7 +67,7 @@ WAYS: Mapping[str, Send] = {
 
 
 @pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
-async def test_a_request_leaves_the_event_loop_to_others(send: Send) -> None:
+async def test_a_request_does_not_block_the_event_loop(send: Send) -> None:
     long: dict[str, str] = {}
     async with serving({"type": "object"}) as service:
         for name in ("numbers", "escapes", "keys", "most-keys"):
@@ -81,7 +81,7 @@ async def test_a_request_leaves_the_event_loop_to_others(send: Send) -> None:
 
 
 @pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
-async def test_a_check_of_arguments_leaves_the_event_loop_to_others(send: Send) -> None:
+async def test_validating_arguments_does_not_block_the_event_loop(send: Send) -> None:
     schema, arguments = COSTLY["look-ahead"]
     sent = json.dumps(arguments).encode()
     async with serving(schema, worker=SHORT_CHECKS) as service:

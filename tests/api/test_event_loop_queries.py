@@ -1,4 +1,4 @@
-"""Queries and headers of up to 64 kB keep no other call waiting either."""
+"""Queries and headers of up to 64 kB delay no other call."""
 
 import itertools
 import string
@@ -30,9 +30,9 @@ ROUTES = (
 
 
 @pytest.mark.parametrize("path", ROUTES)
-async def test_a_long_query_leaves_the_event_loop_to_others(path: str) -> None:
+async def test_a_long_query_does_not_block_the_event_loop(path: str) -> None:
     async with running() as service:
-        await service.http.get(path)  # what is imported and built once
+        await service.http.get(path)  # first imports and caches
         for query in QUERIES.values():
             request = partial(service.http.get, f"{path}?{query}")
             assert (await in_short_turns(request)).status_code < 500
@@ -47,7 +47,7 @@ HEADERS: Mapping[str, Mapping[str, str]] = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-async def test_a_long_header_leaves_the_event_loop_to_others(name: str) -> None:
+async def test_a_long_header_does_not_block_the_event_loop(name: str) -> None:
     async with running(trusted_proxies=("127.0.0.0/8",)) as service:
         await service.http.post(EXECUTE, json={})
         for path in (EXECUTE, "/mcp"):
@@ -56,7 +56,7 @@ async def test_a_long_header_leaves_the_event_loop_to_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [TOOLS, "/internal/mcp/documents"])
-async def test_a_request_that_names_over_1000_roles_is_refused(path: str) -> None:
+async def test_a_request_with_over_1000_roles_is_refused(path: str) -> None:
     roles = KEYS[:1_001]
     query = {"tenant_id": "tenant_1"}
     async with running() as service:
@@ -69,7 +69,7 @@ async def test_a_request_that_names_over_1000_roles_is_refused(path: str) -> Non
     assert just_as_many.is_success
 
 
-async def test_a_description_of_all_routes_leaves_the_event_loop_to_others() -> None:
+async def test_a_description_of_all_routes_does_not_block_the_event_loop() -> None:
     async def describe() -> Collection[str]:
         async with running() as service:
             paths: Collection[str] = (await service.http.get("/openapi.json")).json()["paths"]
@@ -78,7 +78,7 @@ async def test_a_description_of_all_routes_leaves_the_event_loop_to_others() -> 
     assert EXECUTE in await in_short_turns(describe)
 
 
-async def test_metrics_of_many_tools_leave_the_event_loop_to_others() -> None:
+async def test_metrics_of_many_tools_do_not_block_the_event_loop() -> None:
     names = [f"t{number}" for number in range(700)]
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     async with running_raw_in_thread(only=(), extra={"tools": tools}) as server:
@@ -106,7 +106,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_a_list_of_wrong_values_leaves_the_event_loop_to_others(name: str) -> None:
+async def test_a_list_of_invalid_values_does_not_block_the_event_loop(name: str) -> None:
     method, path, content = LISTS[name]
     query = {"tenant_id": "tenant_1", "doc_id": "doc_1"}
     sent = {"Content-Type": "application/json", "If-Match": "*"}

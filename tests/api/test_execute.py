@@ -22,12 +22,12 @@ def section_request(**top_level: Any) -> dict[str, object]:
     )
 
 
-async def test_a_good_call_is_ok_with_result_and_trace_id(service: Service) -> None:
+async def test_a_successful_call_has_a_result_and_a_trace_id(service: Service) -> None:
     response = await service.http.post(EXECUTE, json=section_request())
     assert (response.status_code, set(response.json())) == (200, {"status", "result", "trace_id"})
 
 
-async def test_an_error_has_code_and_message_and_no_result(service: Service) -> None:
+async def test_an_error_has_code_and_message_but_no_result(service: Service) -> None:
     envelope = await service.execute("no_such_tool")
     assert (set(envelope), set(envelope["error"])) == (
         {"status", "error", "trace_id"},
@@ -54,28 +54,30 @@ async def test_an_error_has_code_and_message_and_no_result(service: Service) -> 
          "WINDOW_TOO_LARGE"),
     ],
 )  # fmt: skip
-async def test_a_failure_has_its_code(
+async def test_each_failure_has_its_code(
     service: Service, tool_name: str, arguments: dict[str, object], code: str
 ) -> None:
     assert await service.code(tool_name, arguments) == code
 
 
 @pytest.mark.parametrize("tool_name", ["no_such_tool", "server:tool", "read_doc_metadata"])
-async def test_what_a_runtime_can_react_to_is_http_200(service: Service, tool_name: str) -> None:
+async def test_errors_that_a_runtime_can_handle_are_http_200(
+    service: Service, tool_name: str
+) -> None:
     assert (await service.http.post(EXECUTE, json=request_of(tool_name))).status_code == 200
 
 
-async def test_an_unknown_name_says_what_is_expected(service: Service) -> None:
+async def test_the_error_for_an_unknown_name_lists_valid_ones(service: Service) -> None:
     error = (await service.execute("read_doc_metdata"))["error"]
     assert error["details"]["did_you_mean"] == "read_doc_metadata"
 
 
-async def test_an_unnamed_agent_profile_is_not_found(service: Service) -> None:
+async def test_an_agent_profile_that_does_not_exist_is_not_found(service: Service) -> None:
     envelope = (await service.http.post(EXECUTE, json=section_request(agent="a"))).json()
     assert envelope["error"]["code"] == "AGENT_NOT_FOUND"
 
 
-async def test_a_null_agent_means_none(service: Service) -> None:
+async def test_a_null_agent_counts_as_absent(service: Service) -> None:
     envelope = (await service.http.post(EXECUTE, json=section_request(agent=None))).json()
     assert envelope["status"] == "ok"
 
@@ -85,18 +87,18 @@ async def test_unknown_top_level_keys_are_ignored(service: Service) -> None:
     assert response.json()["status"] == "ok"
 
 
-async def test_null_arguments_mean_none(service: Service) -> None:
+async def test_null_arguments_count_as_absent(service: Service) -> None:
     body = request_of("list_available_tools") | {"arguments": None}
     assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
 
 
-async def test_null_roles_mean_none(service: Service) -> None:
+async def test_null_roles_count_as_absent(service: Service) -> None:
     body = request_of("list_available_tools")
     body["user"] = {"user_id": "u", "tenant_id": "t", "roles": None}
     assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
 
 
-async def test_a_null_tool_argument_means_absent(service: Service) -> None:
+async def test_a_null_tool_argument_counts_as_absent(service: Service) -> None:
     arguments = {"doc_id": "doc_1", "section_id": "sec_intro", "start_char": None}
     assert await service.code("read_doc_section", arguments) == "OK"
 
@@ -120,7 +122,7 @@ async def test_a_null_tool_argument_means_absent(service: Service) -> None:
         ({"trace_id": True}, "trace_id"),
     ],
 )
-async def test_a_malformed_request_names_the_field(
+async def test_the_error_for_a_malformed_request_names_the_field(
     service: Service, change: dict[str, object], field: str
 ) -> None:
     response = await service.http.post(EXECUTE, json=section_request() | change)
@@ -132,34 +134,34 @@ async def test_a_malformed_request_names_the_field(
     )
 
 
-async def test_identifiers_may_hold_any_other_character(service: Service) -> None:
+async def test_identifiers_can_contain_any_other_character(service: Service) -> None:
     odd = "тенант/..:%00 \U0001f600\u2028'\""
     body = request_of("list_available_tools", tenant_id=odd)
     assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
 
 
-async def test_a_bad_request_comes_before_an_unknown_agent(service: Service) -> None:
+async def test_a_malformed_request_is_reported_before_an_unknown_agent(service: Service) -> None:
     body = section_request(agent="a") | {"user": None}
     response = await service.http.post(EXECUTE, json=body)
     assert response.json()["error"]["code"] == "INVALID_REQUEST"
 
 
-async def test_an_unknown_agent_comes_before_an_unknown_tool(service: Service) -> None:
+async def test_an_unknown_agent_is_reported_before_an_unknown_tool(service: Service) -> None:
     assert await service.code("no_such_tool", agent="a") == "AGENT_NOT_FOUND"
 
 
-async def test_bad_arguments_come_before_a_page_span(service: Service) -> None:
+async def test_invalid_arguments_are_reported_before_a_page_span(service: Service) -> None:
     arguments = {"doc_id": "", "page_start": 1, "page_end": 99}
     assert await service.code("read_doc_pages", arguments) == "INVALID_ARGUMENTS"
 
 
-async def test_a_window_too_large_comes_before_blocked_content() -> None:
+async def test_an_oversized_window_is_reported_before_blocked_content() -> None:
     async with running(blocklist_keywords=("c",)) as service:
         arguments = {"doc_id": "doc_1", "anchor_chunk_id": "a", "radius": 99}
         assert await service.code("read_chunk_window", arguments) == "WINDOW_TOO_LARGE"
 
 
-async def test_blocked_content_comes_before_a_rate_limit() -> None:
+async def test_blocked_content_is_reported_before_a_rate_limit() -> None:
     async with running(rate_limit_calls=1, blocklist_keywords=("leak",)) as service:
         arguments = {"doc_id": "doc_1", "query": "ldap"}
         await service.execute("doc_local_search", arguments)
@@ -167,20 +169,20 @@ async def test_blocked_content_comes_before_a_rate_limit() -> None:
         assert await service.code("doc_local_search", blocked) == "CONTENT_BLOCKED"
 
 
-async def test_a_rate_limit_comes_before_document_errors() -> None:
+async def test_a_rate_limit_is_reported_before_document_errors() -> None:
     async with running(rate_limit_calls=1) as service:
         arguments = {"doc_id": "doc_1", "section_id": "none"}
         seen = [await service.code("read_doc_section", arguments) for _ in range(2)]
         assert seen == ["SECTION_NOT_FOUND", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_a_tenants_rate_limit_comes_before_a_missing_document() -> None:
+async def test_a_tenants_rate_limit_is_reported_before_a_missing_document() -> None:
     async with running(rate_limit_tenant_calls=1) as service:
         seen = [await service.code("read_doc_metadata", {"doc_id": "nobody's"}) for _ in range(2)]
         assert seen == ["DOCUMENT_NOT_FOUND", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_document_errors_come_before_a_missing_retrieval(service: Service) -> None:
+async def test_document_errors_are_reported_before_a_missing_retrieval(service: Service) -> None:
     arguments = {"doc_id": "nobody's", "anchor_chunk_id": "c"}
     assert await service.code("read_chunk_window", arguments) == "DOCUMENT_NOT_FOUND"
 
@@ -194,7 +196,7 @@ async def test_a_missing_retrieval_is_http_503(service: Service) -> None:
     )
 
 
-async def test_a_huge_tool_name_is_shown_cut(service: Service) -> None:
+async def test_a_very_long_tool_name_is_truncated_in_the_error(service: Service) -> None:
     error = (await service.execute("x" * 100_000))["error"]
     assert len(error["message"]) < 400
 
@@ -205,7 +207,7 @@ async def test_a_result_over_the_limit_is_refused() -> None:
 
 
 @pytest.mark.requirement("T-06")
-async def test_a_keyword_in_a_long_text_blocks_while_others_are_served() -> None:
+async def test_a_keyword_in_a_long_text_is_found_without_blocking_others() -> None:
     arguments = {"doc_id": "doc_1", "query": "\ufdfa" * 100_000 + " leak"}
     async with running(blocklist_keywords=("leak",)) as service, asyncio.TaskGroup() as group:
         blocked = group.create_task(service.code("doc_local_search", arguments))

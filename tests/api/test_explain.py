@@ -1,4 +1,4 @@
-"""Explaining a call says what would happen, by the same checks as making it, and does nothing."""
+"""Explain applies the same checks as the call and has no effects."""
 
 from typing import Any
 
@@ -17,7 +17,6 @@ METADATA = "read_doc_metadata"
 
 
 async def explain(service: Service, tool: str, arguments: Any = None, **more: Any) -> Any:
-    """Explain a call as an operator, and return the answer."""
     body = {"tool_name": tool, "arguments": arguments or {}, "user": USER, **more}
     answer = await service.http.post(EXPLAIN, json=body, headers=bearer(ADMIN))
     return answer.json()
@@ -39,7 +38,7 @@ CALLS: list[tuple[str, dict[str, object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "more"), CALLS)
-async def test_it_decides_as_the_call_itself_would_end(
+async def test_the_explanation_matches_the_outcome_of_the_call(
     tool: str, arguments: dict[str, object], more: dict[str, object]
 ) -> None:
     config = Config(agents=[make_agent("narrow", exclude=[METADATA])])
@@ -57,7 +56,7 @@ async def test_it_decides_as_the_call_itself_would_end(
     assert [it["check"] for it in refusing] == ([shown["check"]] if made != "OK" else [])
 
 
-async def test_of_a_call_that_passes_it_says_what_is_sent_where_and_what_is_left() -> None:
+async def test_the_explanation_of_an_allowed_call_has_target_arguments_and_budgets() -> None:
     async with running(unlimited=False, admin_token=ADMIN) as service:
         shown = await explain(service, METADATA, {"doc_id": "doc_1"})
     assert shown["sends"] == {"to": "documents", "arguments": ["doc_id"]}
@@ -68,7 +67,7 @@ async def test_of_a_call_that_passes_it_says_what_is_sent_where_and_what_is_left
     assert shown["budgets"][0]["rule"]["file"] == "settings"
 
 
-async def test_it_charges_nothing_and_runs_nothing() -> None:
+async def test_explain_charges_and_runs_nothing() -> None:
     async with running(unlimited=False, rate_limit_calls=2, admin_token=ADMIN) as service:
         for _ in range(5):
             assert (await explain(service, METADATA, {"doc_id": "doc_1"}))["decision"] == "pass"
@@ -96,7 +95,7 @@ async def test_the_rule_of_a_preset_is_named_with_its_file(service: Service) -> 
     )
 
 
-async def test_values_of_arguments_are_in_no_answer_and_no_record() -> None:
+async def test_argument_values_are_in_no_answer_or_record() -> None:
     async with running(admin_token=ADMIN) as service:
         with capture_logs() as lines:
             shown = await explain(
@@ -106,13 +105,13 @@ async def test_values_of_arguments_are_in_no_answer_and_no_record() -> None:
     assert "top secret" not in str(lines)
 
 
-async def test_who_has_not_the_right_is_refused() -> None:
+async def test_explain_needs_the_right() -> None:
     async with running(admin_token=ADMIN) as service:
         answer = await service.http.post(EXPLAIN, json={"tool_name": METADATA, "user": USER})
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
 
 
-async def test_a_user_has_to_be_named() -> None:
+async def test_a_user_is_required() -> None:
     async with running(admin_token=ADMIN) as service:
         shown = await explain(service, METADATA, user={"tenant_id": "tenant_1"})
     assert shown["error"]["details"] == {"field": "user.user_id"}

@@ -1,4 +1,4 @@
-"""Explaining a call foresees what its server would need of its caller, and sends it nothing."""
+"""Explain predicts missing credentials of the caller without contacting the server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ ASSERTION = {"assertion": {"audience": "tickets"}}
 
 @asynccontextmanager
 async def serving(folder: Path, **entry: Any) -> AsyncIterator[tuple[Service, RawServer]]:
-    """Serve a raw server; its folder of secrets has one of the tenant globex."""
+    """Serve a raw server; its folder of secrets has one secret, of tenant globex."""
     (folder / "tickets").mkdir()
     (folder / "tickets/globex").write_text("k-globex")
     write_key(folder / "keys.pem")
@@ -51,7 +51,7 @@ async def serving(folder: Path, **entry: Any) -> AsyncIterator[tuple[Service, Ra
 
 
 def decision_of(explained: Explanation) -> tuple[str, str | None]:
-    """Return what decides about a call, and where, as its record has it."""
+    """Return the deciding check of a call, and its place, as in its record."""
     refusal = explained.refusal
     return ("OK", None) if refusal is None else (refusal.verdict, refusal.check)
 
@@ -78,7 +78,7 @@ async def sessions_of(service: Service) -> Json | None:
         (SECRET, replace(ANN, tenant_id="globex"), "OK"),
     ],
 )
-async def test_what_a_caller_lacks_is_foreseen_and_nothing_is_sent(
+async def test_a_missing_credential_is_predicted_and_nothing_is_sent(
     tmp_path: Path, entry: Json, caller: Caller, code: str
 ) -> None:
     call = Call(name="s:witness", caller=caller, trace_id="t")
@@ -95,7 +95,7 @@ async def test_what_a_caller_lacks_is_foreseen_and_nothing_is_sent(
     assert decision_of(explained) == (record["code"], record.get("check"))
 
 
-async def test_the_path_of_a_secret_is_a_reason_for_operators_and_in_no_message(
+async def test_operators_see_the_path_of_a_secret_and_callers_do_not(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, **SECRET) as (service, _):
@@ -108,7 +108,7 @@ async def test_the_path_of_a_secret_is_a_reason_for_operators_and_in_no_message(
     assert refused["reason"] == "secret tickets/acme does not exist"
 
 
-async def test_a_server_with_sessions_of_its_callers_may_answer_while_its_discovery_is_down(
+async def test_a_server_with_caller_sessions_can_answer_while_its_discovery_is_down(
     tmp_path: Path,
 ) -> None:
     call = Call(name="s:witness", caller=ANN, trace_id="t")

@@ -1,7 +1,6 @@
-"""Calls for a server that is being connected to for the first time wait for it (contract §6).
+"""Calls for a server in its first connection attempt wait for it (contract §6).
 
-What is known of such a server is what the preset in force names of it.
-"""
+Until then only the items that the active preset names are known."""
 
 import asyncio
 
@@ -14,7 +13,7 @@ from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import BATCH, CONFIG_DIR, TOOLS, running
 
 
-async def test_a_call_waits_for_the_server_that_it_is_for() -> None:
+async def test_a_call_waits_for_its_server() -> None:
     async with held() as it, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(it.service.code("s1:echo", {"text": "hi"}))
         await it.waiting()
@@ -24,7 +23,7 @@ async def test_a_call_waits_for_the_server_that_it_is_for() -> None:
 
 @pytest.mark.parametrize("agent", ["a", None])
 @pytest.mark.parametrize("name", ["s1:echo", "s1__echo", "echo"])
-async def test_every_name_of_a_tool_waits(name: str, agent: str | None) -> None:
+async def test_every_spelling_of_a_tool_name_waits(name: str, agent: str | None) -> None:
     more = {} if agent is None else {"agent": agent}
     async with (
         held(agents=[make_agent("a")], require_agent=False) as it,
@@ -37,7 +36,7 @@ async def test_every_name_of_a_tool_waits(name: str, agent: str | None) -> None:
 
 
 @pytest.mark.requirement("A-10", "A-19")
-async def test_a_bare_name_is_not_the_first_servers_that_is_there() -> None:
+async def test_a_pending_server_keeps_a_bare_name_ambiguous() -> None:
     preset = make_preset(tools=[("s1", "whoami"), ("s2", "whoami")])
     async with running_blocked() as hung, running_raw() as quick:
         config = Config(servers={"s1": hung.entry, "s2": quick.entry}, presets=[preset])
@@ -48,7 +47,7 @@ async def test_a_bare_name_is_not_the_first_servers_that_is_there() -> None:
             assert await service.code("whoami") == "AMBIGUOUS_NAME"
 
 
-async def test_a_tool_that_the_server_turns_out_not_to_have_is_refused() -> None:
+async def test_a_tool_that_the_connected_server_does_not_offer_is_refused() -> None:
     preset = make_preset(tools=[("s1", "gone")])
     async with held(preset=preset) as it, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(it.service.code("s1:gone"))
@@ -57,7 +56,7 @@ async def test_a_tool_that_the_server_turns_out_not_to_have_is_refused() -> None
     assert call.result() == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_batch_waits_as_its_calls_do() -> None:
+async def test_a_batch_waits() -> None:
     calls = [{"tool_name": "s1:echo", "arguments": {"text": str(n)}} for n in range(3)]
     async with held() as it, asyncio.TaskGroup() as tasks:
         batch = tasks.create_task(it.post(BATCH, calls=[*calls, {"tool_name": "s1:other"}]))
@@ -98,7 +97,7 @@ async def test_a_resource_waits(resources: list[tuple[str, str]] | None, uri: st
     assert code_of(read.result()) == "OK"
 
 
-async def test_an_unknown_prompt_is_not_found_once_the_servers_in_scope_are_known() -> None:
+async def test_an_unknown_prompt_is_not_found_after_the_servers_in_scope_connected() -> None:
     async with held() as it, asyncio.TaskGroup() as tasks:
         got = tasks.create_task(it.prompt("nowhere"))
         await it.waiting()
@@ -107,13 +106,13 @@ async def test_an_unknown_prompt_is_not_found_once_the_servers_in_scope_are_know
 
 
 @pytest.mark.parametrize("name", ["s1:other", "s2:echo", "other", "nowhere"])
-async def test_a_tool_that_the_preset_does_not_name_is_refused_at_once(name: str) -> None:
+async def test_a_tool_outside_the_preset_is_refused_immediately(name: str) -> None:
     async with held() as it:
         code = "TOOL_NOT_ALLOWED" if ":" in name else "TOOL_NOT_FOUND"
         assert await it.service.code(name) == code
 
 
-async def test_what_a_server_excludes_is_refused_at_once() -> None:
+async def test_an_item_that_a_server_excludes_is_refused_immediately() -> None:
     async with held(entry={"exclude": ["echo"]}) as it:
         assert await it.service.code("s1:echo") == "TOOL_NOT_ALLOWED"
 
@@ -124,7 +123,7 @@ async def test_what_a_server_excludes_is_refused_at_once() -> None:
     [{"client_ids": []}, {"exclude": ["echo", "plain", "raw://text"]}, {"preset": "other"}],
     ids=["client_ids", "exclude_components", "preset"],
 )
-async def test_what_an_agent_may_not_use_is_refused_at_once(narrowed: Json) -> None:
+async def test_an_item_hidden_from_the_agent_is_refused_immediately(narrowed: Json) -> None:
     other = make_preset("other", tools=[("s2", "echo")])
     async with held(agents=[make_agent("a", **narrowed)]) as it:
         write_json(CONFIG_DIR / "preset_other.json", other)
@@ -135,7 +134,7 @@ async def test_what_an_agent_may_not_use_is_refused_at_once(narrowed: Json) -> N
         assert await it.service.code("s1:echo") == "AGENT_REQUIRED"
 
 
-async def test_an_unknown_name_does_not_wait_where_the_preset_leaves_no_kind_open() -> None:
+async def test_an_unknown_name_does_not_wait_if_the_preset_restricts_every_kind() -> None:
     preset = make_preset(tools=[("s1", "echo")], prompts=[], resources=[("s1", "raw://other")])
     async with held(preset=preset) as it:
         assert code_of(await it.prompt("plain")) == "PROMPT_NOT_FOUND"
@@ -148,7 +147,7 @@ async def test_a_document_tool_does_not_wait() -> None:
         assert code_of(metadata) == "OK"
 
 
-async def test_a_call_whose_server_cannot_be_had_may_be_tried_again() -> None:
+async def test_a_call_for_an_unreachable_server_is_retryable() -> None:
     async with held() as it, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(it.service.execute("s1:echo"))
         await it.waiting()
@@ -158,14 +157,14 @@ async def test_a_call_whose_server_cannot_be_had_may_be_tried_again() -> None:
     assert error["retry_after_s"] > 0
 
 
-async def test_a_call_waits_no_longer_than_its_own_time() -> None:
+async def test_a_call_waits_no_longer_than_its_timeout() -> None:
     async with held(entry={"requestTimeoutSeconds": 0.2}) as it:
         error = (await it.service.execute("s1:echo"))["error"]
         assert (error["code"], error["retry_after_s"] > 0) == ("SERVER_UNAVAILABLE", True)
         assert error["details"] == {"server_id": "s1"}
 
 
-async def test_calls_that_wait_are_calls_in_flight() -> None:
+async def test_waiting_calls_are_in_flight() -> None:
     async with (
         held(entry={"maxCallsInFlight": 2, "maxCallsInFlightPerTenant": 2}) as it,
         asyncio.TaskGroup() as tasks,
@@ -177,7 +176,7 @@ async def test_calls_that_wait_are_calls_in_flight() -> None:
     assert [task.result() for task in waiting] == ["OK", "OK"]
 
 
-async def test_what_waits_is_not_charged_before_it_may_run() -> None:
+async def test_a_waiting_call_is_not_charged_before_it_may_run() -> None:
     async with held(
         entry={"requestTimeoutSeconds": 0.2}, unlimited=False, rate_limit_tenant_calls=1
     ) as it:
@@ -186,7 +185,7 @@ async def test_what_waits_is_not_charged_before_it_may_run() -> None:
         assert await it.service.code("list_available_tools") == "OK"
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_leaves_nothing() -> None:
+async def test_a_call_that_is_cancelled_while_waiting_leaves_nothing_behind() -> None:
     async with held(entry={"maxCallsInFlight": 1}) as it:
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(it.service.code("s1:echo"))
@@ -200,7 +199,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_leaves_nothing() -> None:
         assert another.result() == "OK"
 
 
-async def test_a_call_waits_for_none_but_the_servers_that_may_have_it() -> None:
+async def test_a_call_waits_only_for_its_candidate_servers() -> None:
     preset = make_preset(tools=[("s1", "echo"), ("s2", "echo")])
     async with running_blocked() as hung, running_raw() as quick:
         config = Config(servers={"s1": hung.entry, "s2": quick.entry}, presets=[preset])
@@ -210,7 +209,7 @@ async def test_a_call_waits_for_none_but_the_servers_that_may_have_it() -> None:
             assert code_of(await it.prompt("plain")) == "OK"
 
 
-async def test_a_call_goes_on_when_its_server_is_taken_out_meanwhile() -> None:
+async def test_a_waiting_call_ends_when_its_server_is_removed() -> None:
     async with held() as it, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(it.service.code("s1:echo"))
         await it.waiting()
@@ -218,7 +217,7 @@ async def test_a_call_goes_on_when_its_server_is_taken_out_meanwhile() -> None:
     assert call.result() == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_call_waits_for_the_session_that_a_changed_entry_gets() -> None:
+async def test_a_call_waits_for_the_session_of_a_changed_entry() -> None:
     async with running_raw() as other, held() as it, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(it.service.code("s1:echo", {"text": "hi"}))
         await it.waiting()
@@ -226,7 +225,7 @@ async def test_a_call_waits_for_the_session_that_a_changed_entry_gets() -> None:
     assert call.result() == "OK"
 
 
-async def test_a_server_that_was_tried_and_never_found_is_not_waited_for() -> None:
+async def test_a_server_that_failed_its_first_attempt_is_not_waited_for() -> None:
     config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
     async with running(config=config) as service:
         assert await service.code("s1:echo") == "SERVER_UNAVAILABLE"

@@ -1,4 +1,4 @@
-"""A server that is being connected to for the first time: what lists and readiness say of it."""
+"""Lists and readiness while a server is in its first connection attempt."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from tests.support.service import (
 
 
 @pytest.mark.parametrize("path", [TOOLS, PROMPTS, RESOURCES])
-async def test_a_list_names_the_servers_that_are_pending(path: str) -> None:
+async def test_a_list_names_pending_servers(path: str) -> None:
     async with held() as it:
         first = await it.service.http.get(path)
         assert first.json()["pending"] == ["s1"]
@@ -34,7 +34,7 @@ async def test_a_list_names_the_servers_that_are_pending(path: str) -> None:
         assert (again.status_code, "pending" in again.json()) == (200, False)
 
 
-async def test_a_list_in_a_format_of_a_model_names_them_as_well() -> None:
+async def test_a_list_in_a_model_format_names_pending_servers() -> None:
     async with held() as it:
         shown = await it.service.get(TOOLS, format="openai", names="s1:echo")
         assert (shown["tools"], shown["pending"]) == ([], ["s1"])
@@ -49,7 +49,7 @@ async def test_a_list_in_a_format_of_a_model_names_them_as_well() -> None:
     ],
     ids=["client_ids", "preset", "exclude_components"],
 )
-async def test_a_list_names_no_server_out_of_its_callers_view(narrowed: Json) -> None:
+async def test_a_list_names_no_server_hidden_from_the_caller(narrowed: Json) -> None:
     other = make_preset("other", tools=[("s2", "echo")])
     agents = [make_agent("a", **narrowed), make_agent("b")]
     preset = make_preset(tools=[("s1", "echo")], prompts=[], resources=[])
@@ -63,7 +63,7 @@ async def test_a_list_names_no_server_out_of_its_callers_view(narrowed: Json) ->
                 assert "pending" not in await service.get(path, agent="b")
 
 
-async def test_a_server_out_of_scope_is_not_named() -> None:
+async def test_a_server_out_of_scope_is_not_listed_as_pending() -> None:
     async with running_blocked() as server, running_raw() as known:
         config = Config(servers={"s1": known.entry, "s2": server.entry}, presets=[WORK])
         async with running(config=config, discovered=False) as service:
@@ -75,7 +75,7 @@ async def test_a_server_out_of_scope_is_not_named() -> None:
             assert "pending" not in await service.get(TOOLS)
 
 
-async def test_nothing_of_a_pending_server_is_missing_yet() -> None:
+async def test_items_of_a_pending_server_are_not_missing() -> None:
     preset = make_preset(tools=[("s1", "gone")])
     async with held(preset=preset) as it:
         shown = await it.service.get(ACTIVE)
@@ -91,7 +91,7 @@ Lines = Sequence[Mapping[str, Any]]
 
 
 def missing_in(lines: Lines) -> list[tuple[str, str, list[str]]]:
-    """Return level, reason and names of each line about items that the preset misses."""
+    """Return level, reason and names of each log line about missing items of the preset."""
     return [
         (line["log_level"], line["reason"], line["names"])
         for line in lines
@@ -106,7 +106,7 @@ async def until_missing(lines: Lines) -> None:
     await eventually(are_logged)
 
 
-async def test_what_a_preset_misses_is_logged_once_its_server_was_tried() -> None:
+async def test_missing_items_are_logged_once_after_their_server_was_tried() -> None:
     preset = make_preset(tools=[("s1", "echo"), ("s1", "gone")])
     with capture_logs() as lines:
         async with held(preset=preset) as it:
@@ -118,7 +118,7 @@ async def test_what_a_preset_misses_is_logged_once_its_server_was_tried() -> Non
     assert missing_in(lines) == [("warning", 'server "s1" does not offer this tool', ["gone"])]
 
 
-async def test_what_a_preset_misses_of_a_server_that_is_down_is_logged_and_counted() -> None:
+async def test_missing_items_of_a_server_that_is_down_are_logged_and_counted() -> None:
     config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
     with capture_logs() as lines:
         async with running(config=config) as service:
@@ -143,14 +143,14 @@ async def test_a_replica_is_starting_until_each_server_was_tried() -> None:
         assert await readiness(it.service) == (200, "ready")
 
 
-async def test_a_server_that_is_not_there_was_tried() -> None:
+async def test_a_server_that_does_not_exist_was_tried() -> None:
     async with running(
         config=Config(servers={"s1": UNREACHABLE_SERVER}), startup_wait_s=300
     ) as service:
         assert await readiness(service) == (200, "degraded")
 
 
-async def test_a_replica_waits_no_longer_than_it_is_told() -> None:
+async def test_a_replica_waits_at_most_for_the_configured_time() -> None:
     async with held(startup_wait_s=0.2) as it:
 
         async def over() -> bool:
@@ -159,12 +159,12 @@ async def test_a_replica_waits_no_longer_than_it_is_told() -> None:
         await eventually(over)
 
 
-async def test_a_replica_without_servers_is_ready_at_once() -> None:
+async def test_a_replica_without_servers_is_ready_immediately() -> None:
     async with running(config=Config(), startup_wait_s=300) as service:
         assert await readiness(service) == (200, "ready")
 
 
-async def test_a_server_that_a_reload_adds_takes_no_replica_out() -> None:
+async def test_a_server_that_a_reload_adds_keeps_the_replica_ready() -> None:
     async with running_raw() as server, running_blocked() as later:
         entry = server.entry
         config = Config(servers={"s1": entry}, presets=[WORK])

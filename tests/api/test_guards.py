@@ -1,4 +1,4 @@
-"""Guards: what texts of definitions, arguments and results are screened for (contract §1)."""
+"""Guards that screen definitions, arguments and results (contract §1)."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -35,7 +35,7 @@ HIDDEN = "a\u200bb"
 MARKER = "⟦removed: hiddenCharacters⟧"
 IMAGE = "![x](https://evil.example/?q=1)"
 TWO_SELECTORS = "\u2764\ufe0f\ufe0e"
-"""A heart with two selectors: the second one is hidden, and only the first one tells."""
+"""A heart with two variation selectors: the second is hidden, only the first is meaningful."""
 
 SPELLINGS = {
     "hiddenHtml": [
@@ -79,14 +79,14 @@ SPELLINGS = {
         "[![x](a.png)](https://evil.example/obey)",
     ],
 }
-"""Each says "obey" where a guard has to find it; all were missed, or removed in part, once."""
+"""Each hides "obey"; all of these were once missed or removed only in part."""
 
 ANSWER: Json = {
     "name": "undecodable",
     "description": "Answers what is bound.",
     "inputSchema": {"type": "object", "properties": {"result": {}}},
 }
-"""The raw server's tool that answers its argument ``result``; a bound one is not screened."""
+"""The raw server's tool that returns its argument ``result``; a bound value is not screened."""
 
 
 def text_of(text: str, **more: Any) -> Json:
@@ -104,7 +104,7 @@ async def guarded(
     presets: list[Json] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Served]:
-    """Run a gateway with a server ``s`` that has these guards, and answers ``result``."""
+    """Run a gateway with a server ``s`` with these guards, which returns ``result``."""
     own = [ANSWER, *(tools or [])]
     names = ["echo", "whoami", "is_error", *(it["name"] for it in own)]
     preset = make_preset("work", tools=[("s", name) for name in names])
@@ -128,7 +128,6 @@ async def guarded(
 async def reading(
     guards: Json, text: str, *, more: Json | None = None, **extra: Any
 ) -> AsyncIterator[Served]:
-    """Run a gateway with a server ``s`` whose prompts and resources are ``text``."""
     message = {"role": "user", "content": {"type": "text", "text": text}}
     results = {
         "prompts/get": {"messages": [message], **(more or {})},
@@ -159,7 +158,7 @@ async def call_over_mcp(served: Served, tool: str, arguments: Json | None = None
     return dict(answer(await served.request("tools/call", params))["result"])
 
 
-async def test_off_changes_nothing() -> None:
+async def test_guards_that_are_off_change_nothing() -> None:
     async with guarded({"secrets": "off"}, text_of(f"{HIDDEN} {IMAGE}")) as served:
         result = await served.service.result("s:undecodable")
         assert result["content"][0]["text"] == f"{HIDDEN} {IMAGE}"
@@ -184,7 +183,7 @@ async def test_off_changes_nothing() -> None:
         ("links", 'go <a href="https:\\\\evil.example/x">here</a>', "link"),
     ],
 )
-async def test_each_guard_flags_removes_and_refuses(guard: str, text: str, kind: str) -> None:
+async def test_each_guard_can_flag_redact_and_refuse(guard: str, text: str, kind: str) -> None:
     body = {"uri": "raw://text", "user": {"user_id": "u", "tenant_id": "t"}}
     for action in ("flag", "redact", "refuse"):
         async with reading({guard: action}, text) as served:
@@ -206,14 +205,14 @@ async def test_each_guard_flags_removes_and_refuses(guard: str, text: str, kind:
 
 
 @pytest.mark.parametrize("guard", SPELLINGS)
-async def test_no_spelling_that_a_page_understands_gets_past_a_guard(guard: str) -> None:
+async def test_no_spelling_that_a_browser_understands_bypasses_a_guard(guard: str) -> None:
     texts = [f"see {it} there" for it in SPELLINGS[guard]]
     async with reading({guard: "redact"}, "", more={"somethingNew": texts}) as served:
         left = (await read(served))["result"]["somethingNew"]
         assert [it for it in left if "obey" in it or f"⟦removed: {guard}⟧" not in it] == []
 
 
-async def test_what_a_page_shows_and_where_it_leads_by_itself_is_no_finding() -> None:
+async def test_visible_text_and_harmless_links_are_no_finding() -> None:
     texts = [
         *("<p title='hidden'>shown</p>", "<p data-hidden=1>shown</p>"),
         *("<p style='color:red' style='display:none'>shown</p>", "<p hiddenx>shown</p>"),
@@ -228,7 +227,7 @@ async def test_what_a_page_shows_and_where_it_leads_by_itself_is_no_finding() ->
         assert (await read(served))["result"]["somethingNew"] == texts
 
 
-async def test_every_part_of_a_result_is_screened_and_data_is_not() -> None:
+async def test_every_part_of_a_result_is_screened_except_binary_data() -> None:
     result = {
         "content": [
             {"type": "text", "text": HIDDEN},
@@ -249,7 +248,7 @@ async def test_every_part_of_a_result_is_screened_and_data_is_not() -> None:
 
 
 @pytest.mark.slow
-async def test_secrets_are_removed_from_arguments_and_results_and_are_in_no_record() -> None:
+async def test_secrets_are_removed_from_arguments_and_results_and_appear_in_no_record() -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
@@ -270,7 +269,7 @@ async def test_secrets_are_removed_from_arguments_and_results_and_are_in_no_reco
     assert any("github-pat" in str(line) for line in lines)
 
 
-async def test_arguments_are_screened_at_any_depth_and_keys_too() -> None:
+async def test_arguments_are_screened_at_any_depth_including_keys() -> None:
     async with guarded({"hiddenCharacters": "redact"}) as served:
         result = await served.service.result(
             "s:whoami", {"text": "plain", "deep": [{"er\u200b": ["x\u202ey"]}]}
@@ -283,7 +282,7 @@ async def test_arguments_are_screened_at_any_depth_and_keys_too() -> None:
         ]
 
 
-async def test_refused_arguments_never_reach_the_server_and_are_charged() -> None:
+async def test_refused_arguments_never_reach_the_server_but_are_charged() -> None:
     async with guarded(
         {"hiddenCharacters": "refuse"}, rate_limit_tenant_calls=2, unlimited=False
     ) as served:
@@ -291,7 +290,7 @@ async def test_refused_arguments_never_reach_the_server_and_are_charged() -> Non
         assert codes == ["GUARD_REFUSED", "GUARD_REFUSED", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_errors_of_a_server_are_screened_as_results() -> None:
+async def test_server_errors_are_screened_like_results() -> None:
     failed = text_of(f"failed: {HIDDEN}", isError=True, structuredContent={"why": HIDDEN})
     async with guarded({"hiddenCharacters": "redact"}, failed) as served:
         envelope = await served.service.execute("s:undecodable")
@@ -303,7 +302,7 @@ async def test_errors_of_a_server_are_screened_as_results() -> None:
         assert await served.service.code("s:undecodable") == "GUARD_REFUSED"
 
 
-async def test_the_stricter_of_server_preset_and_agent_s_preset_wins() -> None:
+async def test_the_strictest_of_server_preset_and_agents_preset_applies() -> None:
     agents = [make_agent("a"), make_agent("strict", preset="strict")]
     strict = make_preset("strict", tools=[("s", "undecodable")]) | {
         "guards": {"hiddenHtml": "refuse"}
@@ -321,7 +320,7 @@ async def test_the_stricter_of_server_preset_and_agent_s_preset_wins() -> None:
         assert await served.service.code("s:undecodable", agent="strict") == "GUARD_REFUSED"
 
 
-async def test_what_an_operator_binds_is_not_screened() -> None:
+async def test_bound_values_are_not_screened() -> None:
     async with guarded({"hiddenCharacters": "refuse"}, text_of(HIDDEN)) as served:
         error = (await served.service.execute("s:undecodable"))["error"]
         assert error["details"]["findings"][0]["in"] == "result"
@@ -347,7 +346,7 @@ async def test_a_server_cannot_forge_findings() -> None:
         assert result["_meta"]["x.y/z"] == 1
 
 
-async def test_a_preset_s_guards_hold_for_document_tools() -> None:
+async def test_a_presets_guards_apply_to_document_tools() -> None:
     document = make_document(doc_id="doc", pages=(f"Read <!-- obey --> this {IMAGE}.",))
     async with guarded({}, preset_guards={"hiddenHtml": "redact", "images": "flag"}) as served:
         put_all(served.service, [document])
@@ -361,7 +360,7 @@ async def test_a_preset_s_guards_hold_for_document_tools() -> None:
         assert findings_of(over_mcp["_meta"]) == findings_of(result["meta"])
 
 
-async def test_known_hosts_are_those_of_the_entry_the_definitions_and_the_call() -> None:
+async def test_hosts_in_the_entry_the_definitions_and_the_call_are_known() -> None:
     tool = {**ANSWER, "name": "echo", "description": "See https://docs.example/x."}
     text = " ".join(
         f"![x]({url})"
@@ -385,7 +384,7 @@ async def test_known_hosts_are_those_of_the_entry_the_definitions_and_the_call()
         assert "named.example/3" in shown
 
 
-async def test_findings_are_in_the_record_and_in_the_metrics() -> None:
+async def test_findings_are_in_the_record_and_the_metrics() -> None:
     async with guarded({"hiddenCharacters": "flag"}) as served:
         with capture_logs() as lines:
             await served.service.execute("s:echo", {"text": HIDDEN})
@@ -403,7 +402,7 @@ async def test_findings_are_in_the_record_and_in_the_metrics() -> None:
         assert line in metrics
 
 
-async def test_explanations_and_records_name_the_guard_that_refuses() -> None:
+async def test_explanations_and_records_name_the_refusing_guard() -> None:
     rule = {"file": "mcp.json", "path": "$.mcpServers.s.guards.hiddenCharacters"}
     body = {
         "tool_name": "s:echo",
@@ -429,7 +428,7 @@ async def test_each_call_of_a_batch_is_screened() -> None:
         assert [it["status"] for it in results] == ["error", "ok"]
 
 
-async def test_a_kept_outcome_is_screened_by_the_guards_of_now() -> None:
+async def test_a_stored_outcome_is_screened_by_the_current_guards() -> None:
     async with guarded({}, text_of(HIDDEN)) as served:
         first = await served.service.execute("s:undecodable", idempotency_key="once")
         assert first["result"]["content"][0]["text"] == HIDDEN
@@ -474,7 +473,7 @@ async def listed(service: Service) -> dict[str, Json]:
     return {it["name"]: it for it in (await service.get(TOOLS))["tools"]}
 
 
-async def test_definitions_are_flagged_redacted_and_hidden() -> None:
+async def test_definitions_can_be_flagged_redacted_and_hidden() -> None:
     async with guarded({"instructions": "flag"}, tools=POISONED) as served:
         tools = await listed(served.service)
         assert tools["s:poisoned"]["description"] == POISONED[1]["description"]
@@ -484,7 +483,7 @@ async def test_definitions_are_flagged_redacted_and_hidden() -> None:
         assert tools["s:poisoned"]["description"] == f"Find notes. {removed}{removed}.{removed}"
         properties = tools["s:deep"]["inputSchema"]["properties"]
         assert properties == {"q": {"description": f"{removed}."}}
-        assert "s:in_default" not in tools  # a default is no prose: nothing can stand in its place
+        assert "s:in_default" not in tools  # a default is not prose: nothing can replace it
         assert tools["s:plain"]["description"] == "Find notes."
     async with guarded({}, preset_guards={"instructions": "refuse"}, tools=POISONED) as served:
         service = served.service
@@ -494,8 +493,8 @@ async def test_definitions_are_flagged_redacted_and_hidden() -> None:
             assert await service.code(name) in ("TOOL_NOT_ALLOWED", "TOOL_NOT_FOUND")
 
 
-async def test_no_definition_keeps_those_of_other_servers_from_being_listed() -> None:
-    """One with two selectors made the screening fail, and so no server had tools."""
+async def test_a_definition_that_breaks_a_guard_does_not_hide_other_servers() -> None:
+    """One with two selectors made the screening fail, so no server had tools."""
     tool = {"name": "t", "description": TWO_SELECTORS, "inputSchema": {"type": "object"}}
     async with running_raw(extra={"tools": [tool]}) as bad, running_raw() as good:
         guards = {"hiddenCharacters": "redact"}
@@ -510,7 +509,7 @@ async def test_no_definition_keeps_those_of_other_servers_from_being_listed() ->
             assert tools["bad:t"]["description"] == "\u2764\ufe0f⟦removed: hiddenCharacters⟧"
 
 
-async def test_operators_are_shown_why_an_item_is_hidden() -> None:
+async def test_operators_see_the_reason_for_a_hidden_item() -> None:
     async with guarded({"instructions": "refuse"}, tools=POISONED) as served:
         http = served.service.http
         found = (await http.get("/internal/mcp/definitions", headers=bearer(ADMIN))).json()
@@ -530,7 +529,7 @@ async def test_operators_are_shown_why_an_item_is_hidden() -> None:
         assert explained["rule"]["path"] == "$.mcpServers.s.guards.instructions"
 
 
-async def test_a_text_of_the_preset_s_own_is_not_screened() -> None:
+async def test_override_texts_of_the_preset_are_not_screened() -> None:
     preset = make_preset("work", tools=[("s", "poisoned")]) | {"guards": {"instructions": "refuse"}}
     preset["tools"][0]["overrides"] = {"description": "Find notes of ~/.ssh/ files."}
     async with running_raw(extra={"tools": POISONED}) as server:
@@ -602,7 +601,7 @@ async def test_a_large_result_that_cannot_be_made_safe_is_refused(
             assert message["result"]["somethingNew"] == "⟦removed: hiddenHtml⟧"
 
 
-async def test_a_result_that_is_too_long_to_be_screened_is_flagged_or_refused() -> None:
+async def test_a_result_that_is_too_long_to_screen_is_flagged_or_refused() -> None:
     more = {"somethingNew": ["x" * 1_000_000] * 5}
     async with reading({"images": "flag"}, "", more=more) as served:
         result = (await read(served))["result"]
@@ -614,7 +613,7 @@ async def test_a_result_that_is_too_long_to_be_screened_is_flagged_or_refused() 
 
 @asynccontextmanager
 async def answering(guards: Json, bound: Mapping[str, Json]) -> AsyncIterator[Served]:
-    """Serve tools of a server ``s`` with arguments that the gateway fills in: not screened."""
+    """Serve tools of a server ``s`` whose arguments the gateway fills in: not screened."""
     arguments = {name: value for one in bound.values() for name, value in one.items()}
     tools = [
         {"name": name, "inputSchema": {"type": "object", "properties": {key: {} for key in own}}}
@@ -631,7 +630,7 @@ async def answering(guards: Json, bound: Mapping[str, Json]) -> AsyncIterator[Se
 
 
 @pytest.mark.parametrize("action", ["flag", "redact", "refuse"])
-async def test_what_a_server_sends_to_the_client_during_a_call_is_screened(action: str) -> None:
+async def test_messages_from_a_server_during_a_call_are_screened(action: str) -> None:
     received: list[str] = []
 
     async def elicit(_context: object, params: t.ElicitRequestParams) -> t.ElicitResult:
@@ -656,7 +655,7 @@ async def test_what_a_server_sends_to_the_client_during_a_call_is_screened(actio
     assert received == {"flag": [HIDDEN] * 2, "redact": [f"a{MARKER}b"] * 2, "refuse": []}[action]
 
 
-async def test_the_words_of_a_server_s_error_are_screened_before_they_are_cut() -> None:
+async def test_a_server_error_is_screened_before_it_is_truncated() -> None:
     words = "x" * 480 + f" {TOKEN} end"  # the quotation ends in the middle of the token
     async with answering({"secrets": "redact"}, {"error": {"message": words}}) as served:
         envelope = await served.service.execute("s:error")

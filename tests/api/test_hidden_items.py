@@ -1,4 +1,4 @@
-"""What servers offer and nobody is shown: tools that need a task, and what the preset hides."""
+"""Hidden offers of servers: tools that require tasks, and items outside the preset."""
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
@@ -41,12 +41,12 @@ async def serving(
 
 
 def warned_of(listed: Mapping[str, Any]) -> list[str]:
-    """Name the tools that a list warns of as needing a task."""
+    """Return the tools that a list's warnings name as requiring tasks."""
     warnings = listed.get("warnings", [])
     return [it["tool"] for it in warnings if "taskSupport" in it["message"]]
 
 
-async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() -> None:
+async def test_a_tool_that_requires_tasks_is_not_listed_and_its_list_has_a_warning() -> None:
     async with serving(ALL) as service:
         for shape in ("mcp", "openai", "anthropic", "gemini"):
             assert warned_of(await service.get(TOOLS, format=shape)) == ["s1:research"]
@@ -59,7 +59,7 @@ async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() ->
         assert warned_of(catalog) == ["s1:research"]
 
 
-async def test_who_could_not_run_it_anyway_is_not_told() -> None:
+async def test_callers_without_access_to_the_tool_get_no_warning() -> None:
     async with serving([("s1", "echo")]) as service:
         assert warned_of(await service.get(TOOLS)) == []
     agents = (make_agent("may"), make_agent("not", exclude=["s1:research"]))
@@ -68,7 +68,7 @@ async def test_who_could_not_run_it_anyway_is_not_told() -> None:
         assert seen == {"may": ["s1:research"], "not": []}
 
 
-async def test_of_chosen_names_only_the_chosen_ones_are_told() -> None:
+async def test_a_list_of_chosen_names_warns_only_about_these() -> None:
     async with serving(ALL) as service:
         for name in ("s1:research", "s1__research"):
             listed = await service.get(TOOLS, names=f"s1:echo,{name}")
@@ -76,7 +76,7 @@ async def test_of_chosen_names_only_the_chosen_ones_are_told() -> None:
         assert "warnings" not in await service.get(TOOLS, names="s1:echo")
 
 
-async def test_lists_of_agents_that_see_the_same_tools_have_tags_of_their_own() -> None:
+async def test_agents_with_the_same_tools_but_different_warnings_have_different_tags() -> None:
     agents = (make_agent("may"), make_agent("not", exclude=["s1:research"]))
     async with serving(ALL, agents) as service:
         answers = [await service.http.get(TOOLS, params={"agent": it}) for it in ("may", "not")]
@@ -85,11 +85,10 @@ async def test_lists_of_agents_that_see_the_same_tools_have_tags_of_their_own() 
     assert [it.headers["ETag"] for it in answers] == [it.headers["ETag"] for it in again]
 
 
-# The log says what is hidden
+# Log lines of hidden items
 
 
 async def denied(service: Service, route: str, **body: str) -> tuple[str, list[tuple[str, Any]]]:
-    """Use something, and give the code with the last event and its reason."""
     lines: list[MutableMapping[str, Any]]
     with capture_logs() as lines:
         response = await service.http.post(route, json={**body, "user": USER})
@@ -102,7 +101,7 @@ HIDDEN = "not visible under the active preset"
 
 @pytest.mark.requirement("F-22")
 @pytest.mark.parametrize("name", ["hidden", "s1:hidden"])
-async def test_a_prompt_that_the_preset_hides_leaves_its_line(name: str) -> None:
+async def test_a_prompt_outside_the_preset_is_logged(name: str) -> None:
     async with serving([("s1", "echo")], prompts=[]) as service:
         code, lines = await denied(service, f"{PROMPTS}/get", name=name)
         assert (code, lines) == ("PROMPT_NOT_FOUND", [("proxy.prompt.denied", HIDDEN)])
@@ -114,7 +113,7 @@ async def test_a_prompt_that_the_preset_hides_leaves_its_line(name: str) -> None
 @pytest.mark.parametrize(
     "uri", ["hidden://x", "s1:hidden://x", "hidden://items/7", "hidden://items/{id}"]
 )
-async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> None:
+async def test_a_resource_outside_the_preset_is_logged(uri: str) -> None:
     async with serving([("s1", "echo")], resources=[]) as service:
         code, lines = await denied(service, f"{RESOURCES}/read", uri=uri)
         assert (code, lines) == ("RESOURCE_NOT_FOUND", [("proxy.resource.denied", HIDDEN)])
@@ -134,7 +133,7 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
         ("no:echo", 'server "no" is not in mcp.json'),
     ],
 )
-async def test_the_line_of_a_tool_says_whether_its_server_has_it(
+async def test_the_log_line_of_a_tool_says_whether_its_server_offers_it(
     name: str, reason: str, agents: tuple[Json, ...]
 ) -> None:
     named = {"agent": "one"} if agents else {}
@@ -143,7 +142,7 @@ async def test_the_line_of_a_tool_says_whether_its_server_has_it(
     assert (code, lines) == ("TOOL_NOT_ALLOWED", [("proxy.tool.denied", reason)])
 
 
-async def test_what_is_hidden_and_what_is_not_there_look_alike_to_the_caller() -> None:
+async def test_hidden_and_unknown_items_are_refused_alike() -> None:
     async with serving([("s1", "echo")], prompts=[]) as service:
         texts = []
         for name in ("hidden", "nosuch"):

@@ -1,4 +1,4 @@
-"""Against DNS rebinding: which hosts and origins get through."""
+"""Host and origin checks against DNS rebinding."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,7 +29,6 @@ FOREIGN = [
 
 
 async def statuses(name: str, values: Iterable[str], **settings: Any) -> dict[str, int]:
-    """Send a request with each value of a header; return the status by value."""
     async with running(**settings) as service:
         return {
             value: (await service.http.get(PRESETS, headers={name: value})).status_code
@@ -37,21 +36,21 @@ async def statuses(name: str, values: Iterable[str], **settings: Any) -> dict[st
         }
 
 
-async def test_on_loopback_this_machine_is_asked_by_its_own_names() -> None:
+async def test_on_loopback_local_names_are_accepted() -> None:
     assert await statuses("Host", OWN) == dict.fromkeys(OWN, 200)
 
 
-async def test_on_loopback_no_other_name_gets_through() -> None:
+async def test_on_loopback_other_names_are_refused() -> None:
     assert await statuses("Host", FOREIGN) == dict.fromkeys(FOREIGN, 403)
 
 
-async def test_elsewhere_any_name_gets_through() -> None:
+async def test_elsewhere_any_name_is_accepted() -> None:
     hosts = [*FOREIGN[:2], "gateway"]
     assert await statuses("Host", hosts, host=EVERYWHERE) == dict.fromkeys(hosts, 200)
 
 
 @pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
-async def test_names_that_are_set_get_through(bound: str) -> None:
+async def test_configured_names_are_accepted(bound: str) -> None:
     expected = {
         "tools.example": 200,
         "Tools.Example:9": 200,
@@ -64,12 +63,12 @@ async def test_names_that_are_set_get_through(bound: str) -> None:
     assert await statuses("Host", expected, host=bound, allowed_hosts=hosts) == expected
 
 
-async def test_elsewhere_only_names_that_are_set_get_through_once_there_are_any() -> None:
+async def test_elsewhere_only_configured_names_are_accepted_if_any_are_set() -> None:
     found = await statuses("Host", ["localhost"], host=EVERYWHERE, allowed_hosts="a.example")
     assert found == {"localhost": 403}
 
 
-async def test_two_names_are_none() -> None:
+async def test_two_host_headers_are_refused() -> None:
     async with running() as service:
         headers = httpx.Headers([("Host", "localhost"), ("Host", "localhost")])
         assert (await service.http.get(PRESETS, headers=headers)).status_code == 403
@@ -92,16 +91,16 @@ ORIGINS = {
 }
 
 
-async def test_on_loopback_only_this_machines_pages_get_through() -> None:
+async def test_on_loopback_only_local_pages_are_accepted() -> None:
     assert await statuses("Origin", ORIGINS) == ORIGINS
 
 
-async def test_elsewhere_no_page_gets_through() -> None:
+async def test_elsewhere_pages_are_refused() -> None:
     assert await statuses("Origin", ORIGINS, host=EVERYWHERE) == dict.fromkeys(ORIGINS, 403)
 
 
 @pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
-async def test_pages_of_origins_that_are_set_get_through(bound: str) -> None:
+async def test_pages_of_configured_origins_are_accepted(bound: str) -> None:
     expected = {
         "https://app.example": 200,
         "HTTPS://APP.EXAMPLE": 200,
@@ -112,14 +111,14 @@ async def test_pages_of_origins_that_are_set_get_through(bound: str) -> None:
     assert await statuses("Origin", expected, host=bound, allowed_origins=allowed) == expected
 
 
-async def test_probes_may_come_by_any_name() -> None:
+async def test_probes_can_use_any_name() -> None:
     headers = {"Host": "10.1.2.3", "Origin": "null"}
     async with running() as service:
         for path in ("/health", "/health/ready", "/metrics"):
             assert (await service.http.get(path, headers=headers)).status_code == 200, path
 
 
-async def test_who_is_kept_out_leaves_a_log_line_and_is_counted() -> None:
+async def test_a_refused_host_is_logged_and_counted() -> None:
     async with running() as service:
         with capture_logs() as lines:
             await service.http.get(TOOLS, headers={"Origin": "null", "X-Trace-Id": "t-1"})
@@ -134,7 +133,7 @@ GUARDED = (
 )
 
 
-async def test_every_other_route_is_guarded() -> None:
+async def test_every_other_route_checks_the_host() -> None:
     async with running() as service:
         for method, path in GUARDED:
             response = await service.http.request(method, path, headers={"Host": "evil.example"})

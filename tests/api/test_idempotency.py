@@ -1,4 +1,4 @@
-"""Idempotency keys through the API: a call that comes again has the first one's outcome."""
+"""Idempotency keys through the API: a repeated call returns the first outcome."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ async def code(service: Service, name: str, arguments: Any = None, **more: Any) 
     return await service.code(name, arguments, **more)
 
 
-async def test_the_same_call_has_the_same_outcome_and_is_made_once(
+async def test_the_same_call_runs_once_and_has_the_same_outcome(
     service: Service, server: RawServer
 ) -> None:
     first = await service.execute("s1:counter", idempotency_key="k", trace_id="one")
@@ -69,7 +69,7 @@ async def test_the_same_call_has_the_same_outcome_and_is_made_once(
     ],
     ids=["key", "tenant", "user", "no-key"],
 )
-async def test_another_key_or_caller_makes_a_call_of_its_own(
+async def test_another_key_or_caller_runs_its_own_call(
     service: Service, server: RawServer, other: dict[str, Any]
 ) -> None:
     await service.execute("s1:counter", idempotency_key="k")
@@ -83,7 +83,7 @@ async def test_another_key_or_caller_makes_a_call_of_its_own(
     assert server.script.calls["counter"] == 2
 
 
-async def test_another_agent_makes_a_call_of_its_own(server: RawServer) -> None:
+async def test_another_agent_runs_its_own_call(server: RawServer) -> None:
     config = replace(config_of(server), agents=[make_agent("a"), make_agent("b")])
     async with running(config=config) as service:
         for agent in ("a", "b"):
@@ -97,7 +97,7 @@ async def test_another_agent_makes_a_call_of_its_own(server: RawServer) -> None:
     [("s1:echo", {"text": "other"}), ("s1:counter", {"text": "a"}), ("read_doc_metadata", DOC_1)],
     ids=["arguments", "tool", "local-tool"],
 )
-async def test_a_key_stands_for_one_tool_and_its_arguments(
+async def test_a_key_is_bound_to_one_tool_and_its_arguments(
     service: Service, tool: str, arguments: dict[str, object]
 ) -> None:
     await service.execute("s1:echo", {"text": "a"}, idempotency_key="k")
@@ -114,8 +114,8 @@ async def test_the_order_of_arguments_does_not_matter(service: Service) -> None:
     assert envelope["replayed"] is True
 
 
-async def test_a_whole_number_is_the_same_however_it_is_written(service: Service) -> None:
-    """A program in JavaScript passes 1.0 on as 1."""
+async def test_a_whole_number_is_equal_in_every_spelling(service: Service) -> None:
+    """A JavaScript program sends 1.0 as 1."""
     await service.execute("s1:echo", {"a": 1.0, "b": [{"c": 1e22}, 0.5]}, idempotency_key="k")
     same = {"a": 1, "b": [{"c": 10**22}, 0.5]}
     assert (await service.execute("s1:echo", same, idempotency_key="k"))["replayed"] is True
@@ -133,7 +133,7 @@ async def test_a_second_call_waits_for_the_first(service: Service, server: RawSe
     assert server.script.calls["sleep"] == 1
 
 
-async def test_a_conflict_is_told_while_the_first_call_runs(
+async def test_a_conflict_is_reported_while_the_first_call_runs(
     service: Service, server: RawServer
 ) -> None:
     first = asyncio.ensure_future(service.execute("s1:hang", idempotency_key="k"))
@@ -143,16 +143,14 @@ async def test_a_conflict_is_told_while_the_first_call_runs(
 
 
 @pytest.mark.parametrize("tool", ["s1:is_error", "s1:error"])
-async def test_an_error_that_the_server_gave_is_an_outcome(
-    service: Service, server: RawServer, tool: str
-) -> None:
+async def test_a_server_error_is_an_outcome(service: Service, server: RawServer, tool: str) -> None:
     first = await service.execute(tool, idempotency_key="k", trace_id="t")
     again = await service.execute(tool, idempotency_key="k", trace_id="t")
     assert again == first | {"replayed": True}
     assert (first["error"]["code"], server.script.calls[tool[3:]]) == ("TOOL_FAILED", 1)
 
 
-async def test_a_call_without_an_answer_is_not_made_again(
+async def test_a_call_without_an_answer_is_not_repeated(
     service: Service, server: RawServer
 ) -> None:
     first = await service.execute("s1:crash", idempotency_key="k")
@@ -162,13 +160,13 @@ async def test_a_call_without_an_answer_is_not_made_again(
     assert server.script.calls["crash"] == 1
 
 
-async def test_a_time_out_is_an_outcome(server: RawServer) -> None:
+async def test_a_timeout_is_an_outcome(server: RawServer) -> None:
     async with running(config=config_of(server, requestTimeoutSeconds=0.2)) as service:
         codes = [await code(service, "s1:hang", idempotency_key="k") for _ in range(2)]
     assert (codes, server.script.calls["hang"]) == (["TOOL_TIMEOUT"] * 2, 1)
 
 
-async def test_a_call_that_could_not_be_sent_leaves_its_key_free(
+async def test_a_call_that_could_not_be_sent_frees_its_key(
     service: Service, server: RawServer
 ) -> None:
     await server.stop()
@@ -181,12 +179,12 @@ async def test_a_call_that_could_not_be_sent_leaves_its_key_free(
     assert (envelope["status"], "replayed" in envelope) == ("ok", False)
 
 
-async def test_arguments_that_are_refused_leave_the_key_free(service: Service) -> None:
+async def test_refused_arguments_free_the_key(service: Service) -> None:
     assert await code(service, "s1:sleep", idempotency_key="k") == "INVALID_ARGUMENTS"
     assert await code(service, "s1:sleep", {"seconds": 0}, idempotency_key="k") == "OK"
 
 
-async def test_a_call_that_a_budget_refuses_leaves_its_key_free_and_a_replay_costs_nothing(
+async def test_a_call_refused_by_a_budget_frees_its_key_and_a_replay_is_free(
     server: RawServer,
 ) -> None:
     async with running(
@@ -203,7 +201,7 @@ async def test_a_call_that_a_budget_refuses_leaves_its_key_free_and_a_replay_cos
         )
 
 
-async def test_who_may_no_longer_use_the_tool_gets_no_outcome_of_it(
+async def test_a_caller_that_lost_access_to_the_tool_gets_no_stored_outcome(
     service: Service, server: RawServer
 ) -> None:
     await service.execute("s1:counter", idempotency_key="k")
@@ -213,7 +211,7 @@ async def test_who_may_no_longer_use_the_tool_gets_no_outcome_of_it(
     assert (await service.execute("s1:counter", idempotency_key="k"))["replayed"] is True
 
 
-async def test_a_document_that_is_gone_is_not_read_from_an_outcome() -> None:
+async def test_a_deleted_document_is_not_read_from_an_outcome() -> None:
     path = write_document(Path("documents"), make_document(doc_id="doc_1"), replace=False).path
     async with running(mock_mode=False) as service:
         assert await code(service, "read_doc_metadata", DOC_1, idempotency_key="k") == "OK"
@@ -224,7 +222,7 @@ async def test_a_document_that_is_gone_is_not_read_from_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("path", [EXECUTE, BATCH])
-async def test_a_call_with_a_key_is_carried_to_its_end_when_its_caller_leaves(
+async def test_a_call_with_a_key_completes_after_its_caller_disconnects(
     service: Service, server: RawServer, path: str
 ) -> None:
     call = request_of("s1:sleep", {"seconds": 0.2}, idempotency_key="k")
@@ -244,7 +242,7 @@ async def test_a_call_with_a_key_is_carried_to_its_end_when_its_caller_leaves(
     assert (server.script.calls["sleep"], server.script.cancelled_count) == (1, 0)
 
 
-async def test_a_call_that_a_stop_cuts_off_is_never_made_again(
+async def test_a_call_that_a_shutdown_interrupts_is_never_repeated(
     service: Service, server: RawServer
 ) -> None:
     first = asyncio.ensure_future(service.execute("s1:hang", idempotency_key="k"))
@@ -260,7 +258,7 @@ async def test_a_call_that_a_stop_cuts_off_is_never_made_again(
     assert server.script.calls["hang"] == 1
 
 
-async def test_an_outcome_that_does_not_fit_is_not_known_and_not_made_again(
+async def test_a_call_with_an_outcome_that_is_too_large_is_not_repeated(
     service: Service, server: RawServer
 ) -> None:
     first = await service.execute("s1:big_image", {"bytes": 300_000}, idempotency_key="k")
@@ -269,7 +267,7 @@ async def test_an_outcome_that_does_not_fit_is_not_known_and_not_made_again(
     assert server.script.calls["big_image"] == 1
 
 
-async def test_a_call_for_which_there_is_no_room_is_not_made(server: RawServer) -> None:
+async def test_a_call_is_refused_if_its_key_cannot_be_stored(server: RawServer) -> None:
     async with running(config=config_of(server), idempotency_bytes=1000) as service:
         envelope = await service.execute("s1:counter", idempotency_key="k")
         other = await service.execute("s1:counter", idempotency_key="k2", tenant_id="tenant_2")
@@ -277,7 +275,7 @@ async def test_a_call_for_which_there_is_no_room_is_not_made(server: RawServer) 
     assert (other["error"]["retryable"], server.script.calls["counter"]) == (True, 1)
 
 
-async def test_a_header_has_the_key_as_well(service: Service, server: RawServer) -> None:
+async def test_the_key_can_be_sent_in_a_header(service: Service, server: RawServer) -> None:
     body, headers = request_of("s1:counter"), {"Idempotency-Key": "k"}
     for _ in range(2):
         response = await service.http.post(EXECUTE, json=body, headers=headers)
@@ -302,7 +300,7 @@ async def test_a_key_has_1_to_128_printable_characters(
      [("Idempotency-Key", "x" * 129)], [("Idempotency-Key", "other")]],
     ids=["empty", "twice", "long", "not-the-body's"],
 )  # fmt: skip
-async def test_a_header_that_is_no_key_is_refused(
+async def test_a_malformed_key_header_is_refused(
     service: Service, server: RawServer, headers: list[tuple[str, str]]
 ) -> None:
     body = request_of("s1:counter", idempotency_key="k")
@@ -311,7 +309,7 @@ async def test_a_header_that_is_no_key_is_refused(
     assert server.script.calls["counter"] == 0
 
 
-async def test_calls_of_a_batch_have_keys(service: Service, server: RawServer) -> None:
+async def test_calls_of_a_batch_can_have_keys(service: Service, server: RawServer) -> None:
     one = {"tool_name": "s1:counter", "idempotency_key": "k"}
     two = {"tool_name": "s1:counter"}
     body = {"calls": [one, one, two], "user": request_of("x")["user"]}
@@ -321,7 +319,7 @@ async def test_calls_of_a_batch_have_keys(service: Service, server: RawServer) -
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-async def test_the_key_of_a_batch_is_for_each_of_its_calls(
+async def test_the_key_of_a_batch_applies_to_each_call(
     service: Service, server: RawServer, *, by_header: bool
 ) -> None:
     body = {"calls": [{"tool_name": "s1:counter"}] * 3, "user": request_of("x")["user"]}
@@ -338,7 +336,7 @@ async def test_the_key_of_a_batch_is_for_each_of_its_calls(
     assert "replayed" not in alone
 
 
-async def test_readiness_and_metrics_tell_of_it(service: Service) -> None:
+async def test_readiness_and_metrics_include_idempotency(service: Service) -> None:
     for tool in ("s1:counter", "s1:counter", "s1:echo"):
         await service.execute(tool, idempotency_key="k")
     ready = (await service.http.get(READY)).json()
@@ -360,7 +358,7 @@ async def test_without_a_state_key_nothing_is_kept_in_redis(server: RawServer) -
     assert server.script.calls["counter"] == 1
 
 
-async def test_a_model_s_reply_is_safe_to_send_again(service: Service, server: RawServer) -> None:
+async def test_a_models_reply_can_be_sent_again_safely(service: Service, server: RawServer) -> None:
     function = {"name": "s1__counter", "arguments": "{}"}
     calls = [{"id": f"c{n}", "type": "function", "function": function} for n in range(3)]
     calls[2]["idempotency_key"] = "own"

@@ -1,4 +1,4 @@
-"""Under an idempotency key no caller gets what only a caller with more rights may read."""
+"""An idempotency key never returns content that only a caller with more rights may read."""
 
 import json
 from collections.abc import AsyncIterator
@@ -30,7 +30,6 @@ FIND: dict[str, dict[str, object]] = {
 
 
 async def found(service: Service, tool: str, *roles: str, **more: Any) -> str:
-    """Return the answer to a list or a search under the key ``k``, as text."""
     user = {"tenant_id": "acme", "user_id": "u", "roles": roles}
     return json.dumps(
         await service.execute(tool, FIND[tool], user=user, idempotency_key="k", **more)
@@ -44,7 +43,9 @@ async def server() -> AsyncIterator[RawServer]:
 
 
 @pytest.mark.parametrize("tool", FIND)
-async def test_a_caller_with_fewer_roles_does_not_get_the_answer_of_a_wider_one(tool: str) -> None:
+async def test_a_caller_with_fewer_roles_does_not_get_the_answer_of_a_caller_with_more(
+    tool: str,
+) -> None:
     async with running(PAYROLL, OPEN) as service:
         assert "payroll" in await found(service, tool, "audit")
         narrow = await found(service, tool)
@@ -60,7 +61,7 @@ async def test_bound_documents_narrow_the_answer_under_the_same_key(tool: str) -
 
 
 @pytest.mark.parametrize("tool", FIND)
-async def test_rights_that_were_taken_away_are_not_repeated(tool: str) -> None:
+async def test_revoked_rights_are_not_replayed(tool: str) -> None:
     folder = Path("documents")
     write_document(folder, OPEN, replace=False)
     async with running(mock_mode=False) as service:
@@ -72,7 +73,7 @@ async def test_rights_that_were_taken_away_are_not_repeated(tool: str) -> None:
         assert "handbook" in await found(service, tool, "audit")
 
 
-async def test_the_list_of_tools_is_that_of_the_profile_as_it_is_now(server: RawServer) -> None:
+async def test_the_list_of_tools_follows_the_current_profile(server: RawServer) -> None:
     config = Config(
         servers={"s1": server.entry},
         presets=[make_preset(tools=[("s1", "echo")])],
@@ -96,7 +97,7 @@ async def test_the_list_of_tools_is_that_of_the_profile_as_it_is_now(server: Raw
 @pytest.mark.parametrize(
     "other", [{"roles": ["a"]}, {"roles": []}, {"roles": ["a", "b", "c"]}, {"documents": ["d"]}]
 )
-async def test_other_roles_or_documents_are_another_call(
+async def test_other_roles_or_documents_are_a_different_call(
     server: RawServer, other: dict[str, Any]
 ) -> None:
     async def called(roles: list[str], **more: Any) -> Envelope:
@@ -112,7 +113,7 @@ async def test_other_roles_or_documents_are_another_call(
         assert server.script.calls["counter"] == 1
 
 
-async def test_over_mcp_a_search_is_made_each_time() -> None:
+async def test_searches_over_mcp_are_not_replayed() -> None:
     async with serving() as served:
         put_all(served.service, (PAYROLL, OPEN))
         for roles, expected in (("audit", True), ("none", False)):

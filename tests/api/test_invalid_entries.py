@@ -1,4 +1,4 @@
-"""One server's entry that is wrong: that server is invalid, and all others are served."""
+"""An invalid entry of one server disables that server only."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,7 +27,6 @@ BOTH = make_preset(tools=[("good", "echo"), ("bad", "echo")])
 async def next_to_a_good_one(
     bad: object, server_id: str = "bad", **options: Any
 ) -> AsyncIterator[tuple[Service, RawServer]]:
-    """Serve the server ``good``, and an entry beside it."""
     presets = options.pop("presets", [BOTH])
     agents = options.pop("agents", None)
     async with running_raw() as server:
@@ -69,7 +68,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize(("entry", "path"), WRONG.values(), ids=WRONG)
-async def test_an_entry_that_is_wrong_leaves_the_others_served(entry: object, path: str) -> None:
+async def test_an_invalid_entry_leaves_the_others_available(entry: object, path: str) -> None:
     async with next_to_a_good_one(entry) as (service, _):
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         shown = await server_of(service)
@@ -94,7 +93,7 @@ async def test_an_entry_that_is_wrong_leaves_the_others_served(entry: object, pa
 @pytest.mark.parametrize(
     "entry", [{"disabledTools": []}, {"autoApprove": ["y"]}, {"mystery": 1}, {"timeout": 5}]
 )
-async def test_a_key_that_hides_nothing_is_a_warning(entry: Json) -> None:
+async def test_an_exclude_without_effect_is_a_warning(entry: Json) -> None:
     async with running_raw() as server:
         config = Config(servers={"s1": {**server.entry, **entry}})
         async with running(config=config) as service:
@@ -102,7 +101,7 @@ async def test_a_key_that_hides_nothing_is_a_warning(entry: Json) -> None:
 
 
 @pytest.mark.parametrize("server_id", ["a:b", "", "x" * 65, "\x1b[31m", "a\nb"])
-async def test_an_id_that_cannot_be_is_that_servers_problem(server_id: str) -> None:
+async def test_an_invalid_id_is_a_problem_of_that_server(server_id: str) -> None:
     async with next_to_a_good_one({"command": "x"}, server_id) as (service, _):
         first, second = (await service.get(SERVERS))["servers"]
         assert (first["state"], second["state"]) == ("invalid", "ready")
@@ -111,7 +110,7 @@ async def test_an_id_that_cannot_be_is_that_servers_problem(server_id: str) -> N
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
 
 
-async def test_servers_are_told_in_the_order_of_the_file() -> None:
+async def test_servers_are_listed_in_the_order_of_the_file() -> None:
     async with running_raw() as server:
         servers: dict[str, Any] = {"b": {}, "c": server.entry, "a": {}, "d": server.entry}
         async with running(config=Config(servers=servers)) as service:
@@ -124,7 +123,7 @@ async def test_servers_are_told_in_the_order_of_the_file() -> None:
             ]
 
 
-async def test_what_a_preset_names_of_it_is_missing() -> None:
+async def test_preset_items_of_an_invalid_server_are_missing() -> None:
     async with next_to_a_good_one({}) as (service, _):
         missing = (await service.get(ACTIVE))["missing"]
         assert missing == [
@@ -138,8 +137,8 @@ async def test_what_a_preset_names_of_it_is_missing() -> None:
         ]
 
 
-async def test_no_other_server_answers_for_it() -> None:
-    """A tool that is called ``bad__echo`` by another server gets none of its calls (A-19)."""
+async def test_other_servers_do_not_receive_its_calls() -> None:
+    """Another server's tool named ``bad__echo`` receives none of its calls (A-19)."""
     extra = {"tools": [{"name": "bad__echo", "inputSchema": {"type": "object"}}]}
     preset = make_preset(tools=[("good", "bad__echo"), ("bad", "echo")])
     async with running_raw(extra=extra) as server:
@@ -150,13 +149,13 @@ async def test_no_other_server_answers_for_it() -> None:
             assert server.script.calls == {}
 
 
-async def test_an_agent_that_may_use_it_is_not_told_that_there_is_no_such_server() -> None:
+async def test_an_agent_that_names_an_invalid_server_causes_no_warning() -> None:
     agents = [make_agent("a", client_ids=["bad"], exclude=["bad:echo"])]
     async with next_to_a_good_one({}, agents=agents) as (service, _):
         assert [it for it in service.gateway.publisher.warnings if "bad" in it.message] == []
 
 
-# While it runs
+# At runtime
 
 
 async def problems_of(service: Service, server_id: str) -> list[str]:
@@ -164,7 +163,7 @@ async def problems_of(service: Service, server_id: str) -> list[str]:
     return found
 
 
-async def test_the_last_good_entry_stays_in_force_until_the_entry_is_mended() -> None:
+async def test_the_last_valid_entry_stays_active_until_the_entry_is_fixed() -> None:
     preset = make_preset(tools=[("good", "echo"), ("good", "meta")])
     async with running_raw() as server, running_raw() as other:
         entry = {**server.entry, "exclude": ["meta"]}
@@ -191,7 +190,7 @@ async def test_the_last_good_entry_stays_in_force_until_the_entry_is_mended() ->
             assert await service.listed() == ["good:echo", "good:meta"]
 
 
-async def test_a_disabled_server_whose_entry_breaks_stays_disabled() -> None:
+async def test_a_disabled_server_whose_entry_becomes_invalid_stays_disabled() -> None:
     async with running_raw() as server:
         config = Config(servers={"s1": {**server.entry, "enabled": False}})
         async with running(config=config) as service:
@@ -204,7 +203,7 @@ async def test_a_disabled_server_whose_entry_breaks_stays_disabled() -> None:
             assert (await server_of(service, "s1"))["state"] == "disabled"
 
 
-async def test_an_entry_that_is_renamed_and_wrong_has_no_last_good_one() -> None:
+async def test_a_renamed_invalid_entry_has_no_previous_valid_one() -> None:
     async with running_raw() as server:
         config = Config(
             servers={"old": server.entry}, presets=[make_preset(tools=[("old", "echo")])]
@@ -220,7 +219,7 @@ async def test_an_entry_that_is_renamed_and_wrong_has_no_last_good_one() -> None
             assert await service.code("old:echo") == "TOOL_NOT_ALLOWED"
 
 
-async def test_what_is_wrong_with_the_whole_file_changes_nothing_of_it() -> None:
+async def test_an_invalid_file_leaves_the_configuration_unchanged() -> None:
     async with next_to_a_good_one({}) as (service, server):
         (CONFIG_DIR / "mcp.json").write_text("{")
 
@@ -245,14 +244,14 @@ async def test_a_mistake_at_the_root_refuses_the_whole_file() -> None:
             assert (await service.get(SERVERS))["servers"] == []
 
 
-async def test_a_preset_can_be_chosen_for_good_while_an_entry_is_wrong() -> None:
+async def test_a_preset_can_be_switched_while_an_entry_is_invalid() -> None:
     other = make_preset("other", tools=[("good", "meta")])
     async with next_to_a_good_one({}, presets=[BOTH, other], preset=None) as (service, _):
         chosen = await service.http.put(ACTIVE, json={"preset_id": "other"})
         assert (chosen.status_code, await service.listed()) == (200, ["good:meta"])
 
 
-async def test_no_problem_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_problem_contains_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSH", "tell\nnobody")
     entry = {"url": "http://h", "headers": {"Authorization": "Bearer ${HUSH}", "X": 5}}
     async with next_to_a_good_one(entry) as (service, _):
@@ -260,12 +259,12 @@ async def test_no_problem_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> Non
         assert ("nobody" in everything, "headers.X" in everything) == (False, True)
 
 
-# What the settings do not allow
+# Entries that the settings do not allow
 
 LOGIN: Json = {"url": "http://127.0.0.1:9/mcp", "auth": {"type": "oauth"}}
 
 
-async def test_an_entry_that_needs_a_key_for_logins_leaves_the_others_served() -> None:
+async def test_an_entry_that_needs_a_credentials_key_leaves_the_others_available() -> None:
     async with next_to_a_good_one(LOGIN) as (service, _):
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         shown = await server_of(service)

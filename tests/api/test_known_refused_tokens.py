@@ -1,4 +1,4 @@
-"""A refused token that the gateway knows has its id in the record, and its tenant (defect 10)."""
+"""A known refused token has its id and tenant in the record (defect 10)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ MESSAGE = "the token is not known here; get a new one"
 
 
 async def record_of(service: Service, token: str) -> dict[str, Any]:
-    """Send a token that is refused; return the record, and check that the answer tells nothing."""
+    """Send a refused token; check that the answer reveals nothing and return the record."""
     with capture_logs() as lines:
         answer = await service.http.post(
             EXECUTE,
@@ -64,7 +64,7 @@ async def test_a_revoked_token_has_its_id_in_the_record(by_hand: bool) -> None:
     assert ("token_id" in unknown, unknown["reason"]) == (False, MESSAGE)
 
 
-async def test_another_process_and_a_new_start_know_a_revoked_token() -> None:
+async def test_another_process_and_a_restart_know_a_revoked_token() -> None:
     token, entry = add_token(TOKENS_FILE, ACME)
     remove_entry(TOKENS_FILE, entry.id)
     kept = revoked_file(TOKENS_FILE)
@@ -73,7 +73,7 @@ async def test_another_process_and_a_new_start_know_a_revoked_token() -> None:
         assert (await record_of(service, token))["token_id"] == entry.id
 
 
-async def test_after_90_days_it_is_unknown_and_a_broken_file_hinders_nothing() -> None:
+async def test_it_is_unknown_after_90_days_and_a_broken_file_is_harmless() -> None:
     token, entry = add_token(TOKENS_FILE, ACME)
     remove_entry(TOKENS_FILE, entry.id)
     kept = revoked_file(TOKENS_FILE)
@@ -84,7 +84,7 @@ async def test_after_90_days_it_is_unknown_and_a_broken_file_hinders_nothing() -
         assert "token_id" not in await record_of(service, token)
 
 
-def test_the_file_is_bounded() -> None:
+def test_the_file_size_is_bounded() -> None:
     now = datetime.now(UTC).isoformat()
     old = [
         {"id": f"t{n}", "sha256": sha256_of(str(n)), "tenant": "acme", "revoked": now}
@@ -97,14 +97,14 @@ def test_the_file_is_bounded() -> None:
     assert (len(ids), ids[0], ids[-1]) == (MAX_REVOKED, "t1", entry.id)
 
 
-def test_a_token_can_be_revoked_where_the_list_cannot_be_written() -> None:
+def test_a_token_can_be_revoked_if_the_list_cannot_be_written() -> None:
     _, entry = add_token(TOKENS_FILE, ACME)
     Path(f"{TOKENS_FILE}.revoked").mkdir()
     remove_entry(TOKENS_FILE, entry.id)
     assert read_lines(TOKENS_FILE.read_bytes()).entries == ()
 
 
-async def test_tokens_that_expire_within_7_days_are_a_metric_and_marked() -> None:
+async def test_tokens_that_expire_within_7_days_are_counted_and_marked() -> None:
     now = datetime.now(UTC)
     for days in (1, 6, 8):
         add_token(TOKENS_FILE, ACME, expires=now + timedelta(days=days))

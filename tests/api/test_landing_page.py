@@ -1,4 +1,4 @@
-"""``GET /`` for a browser, and HEAD of it and of the health checks."""
+"""``GET /`` in a browser, and HEAD of it and of the health checks."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PATHS = ("/", "/health", "/health/ready")
 
 
 @pytest.mark.parametrize("accept", ["text/html", BROWSER["Accept"], "*/*", "TEXT/*"])
-async def test_a_browser_is_shown_what_this_is(accept: str) -> None:
+async def test_a_browser_shows_the_landing_page(accept: str) -> None:
     async with running(app_name="<tools & more>") as service:
         page = await service.http.get("/", headers={"Accept": accept})
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -23,7 +23,7 @@ async def test_a_browser_is_shown_what_this_is(accept: str) -> None:
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-async def test_the_page_shows_the_health_of_the_moment() -> None:
+async def test_the_page_shows_the_current_health() -> None:
     async with running() as service:
         service.gateway.lifecycle.phase = Phase.STOPPING
         page = await service.http.get("/", headers=BROWSER)
@@ -31,20 +31,20 @@ async def test_the_page_shows_the_health_of_the_moment() -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/json", "image/png, application/*"])
-async def test_a_client_that_takes_no_html_gets_the_envelope(accept: str) -> None:
+async def test_a_client_that_does_not_accept_html_gets_the_envelope(accept: str) -> None:
     async with running() as service:
         answer = await service.http.get("/", headers={"Accept": accept})
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_with_the_console_the_address_leads_there() -> None:
+async def test_with_the_console_the_address_redirects_to_it() -> None:
     async with running(console=True, admin_token="an-admin-token-of-16") as service:
         answers = [await service.http.request(it, "/", headers=BROWSER) for it in ("GET", "HEAD")]
     assert [(it.status_code, it.headers["location"]) for it in answers] == [(303, "/console")] * 2
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_head_is_answered_as_get_without_a_body(path: str) -> None:
+async def test_head_is_answered_like_get_without_a_body(path: str) -> None:
     async with serving() as served:
         shown = await served.http.get(path)
         head = await served.http.head(path)
@@ -59,7 +59,7 @@ async def test_head_needs_no_token(path: str) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.STOPPING])
-async def test_head_of_readiness_is_503_while_it_does_not_serve(phase: Phase) -> None:
+async def test_head_of_readiness_is_503_while_not_serving(phase: Phase) -> None:
     async with running() as service:
         service.gateway.lifecycle.phase = phase
         found = [(await service.http.head(it)).status_code for it in PATHS[1:]]

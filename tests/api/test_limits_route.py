@@ -1,4 +1,4 @@
-"""Who may see whose budgets, and how limits.json is followed while the service runs."""
+"""Access to budgets, and reloading of limits.json."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ async def code(service: Service, token: str, **query: str) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_token_shows_its_own_tenant_and_no_other(mode: str) -> None:
+async def test_a_token_can_read_only_the_budgets_of_its_tenant(mode: str) -> None:
     settings, mint = MODES[mode]
     async with running(rate_limit_tenant_calls=5, **settings()) as service:
         token = mint(user="ann")
@@ -66,7 +66,7 @@ async def test_another_tenant_needs_the_right_audit(
         assert await code(service, file_token(**token), **query) == expected
 
 
-async def test_an_operator_sees_what_the_tenant_has_left() -> None:
+async def test_an_operator_sees_the_remaining_budgets_of_a_tenant() -> None:
     async with running(rate_limit_tenant_calls=5, **token_settings()) as service:
         operator = file_token(tenant=None, may=AUDIT)
         caller = file_token(user="ann")
@@ -82,7 +82,7 @@ async def test_an_operator_sees_what_the_tenant_has_left() -> None:
         assert [it["remaining"] for it in answer.json()["limits"]] == [4]
 
 
-async def test_rules_are_followed_while_the_service_runs() -> None:
+async def test_changed_rules_apply_at_runtime() -> None:
     async with running(config=Config()) as service:
         write_json(CONFIG_DIR / "limits.json", {"rules": [RULE]})
 
@@ -92,7 +92,7 @@ async def test_rules_are_followed_while_the_service_runs() -> None:
         await eventually(refuses)
 
 
-async def test_a_broken_file_leaves_the_rules_in_force_and_is_reported() -> None:
+async def test_an_invalid_file_leaves_the_rules_active_and_is_reported() -> None:
     async with running(config=Config(limits=[RULE])) as service:
         (CONFIG_DIR / "limits.json").write_text('{"rules": [{"name": "x"}]}', encoding="utf-8")
 
@@ -104,7 +104,7 @@ async def test_a_broken_file_leaves_the_rules_in_force_and_is_reported() -> None
         assert codes == ["OK"] * 3 + ["RATE_LIMIT_EXCEEDED"]
 
 
-async def test_with_a_file_that_is_broken_at_the_start_no_call_is_taken_until_it_is_mended(
+async def test_a_file_that_is_invalid_at_the_start_refuses_calls_until_it_is_fixed(
     tmp_path: Path,
 ) -> None:
     del tmp_path
@@ -132,7 +132,7 @@ async def test_with_a_file_that_is_broken_at_the_start_no_call_is_taken_until_it
         await eventually(is_taken)
 
 
-async def test_a_rule_for_an_agent_or_a_tool_counts_these_alone() -> None:
+async def test_a_rule_for_an_agent_or_tool_counts_only_its_calls() -> None:
     rules = [make_rule("sections", {"tool": "read_doc_section"}, calls=1)]
     async with running(config=Config(limits=rules)) as service:
         section = {"doc_id": "doc_1", "section_id": "none"}

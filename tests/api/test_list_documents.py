@@ -1,4 +1,4 @@
-"""list_documents and GET /internal/mcp/documents: what the caller may read, and nothing else."""
+"""list_documents and GET /internal/mcp/documents: only documents that the caller may read."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -72,7 +72,7 @@ async def got(service: Service, **query: Any) -> Envelope:
 
 
 @pytest.mark.parametrize("hide", [False, True])
-async def test_a_list_has_what_the_caller_may_read_and_no_trace_of_the_rest(*, hide: bool) -> None:
+async def test_a_list_has_only_readable_documents(*, hide: bool) -> None:
     async with running(*DOCUMENTS, hide_foreign_documents=hide) as service:
         bob = await called(service)
         assert ids(bob) == OPEN
@@ -84,7 +84,7 @@ async def test_a_list_has_what_the_caller_may_read_and_no_trace_of_the_rest(*, h
         assert ids(await called(service, {"query": "salaries"}, user_id="ann")) == ["payroll"]
 
 
-async def test_the_route_lists_as_the_tool_does(service: Service) -> None:
+async def test_the_route_lists_like_the_tool(service: Service) -> None:
     tool, route = await called(service), await got(service)
     assert route == tool["result"]
     assert ids(await got(service, user_id="ann", tag="MASSE", limit="1")) == ["größe, 1%"]
@@ -116,7 +116,7 @@ async def test_an_entry_has_title_pages_tags_language_and_time() -> None:
         }
 
 
-async def test_bound_documents_alone_are_listed() -> None:
+async def test_only_bound_documents_are_listed() -> None:
     Config(agents=[make_agent(documents=["handbook", "payroll"])]).write(CONFIG_DIR)
     settings: dict[str, Any] = {"require_agent": False}
     async with running(*DOCUMENTS, **settings) as service:
@@ -128,7 +128,7 @@ async def test_bound_documents_alone_are_listed() -> None:
         assert ids(await called(service, agent="reader", documents=[OPEN[0]])) == []
 
 
-async def test_a_tokens_user_and_documents_decide() -> None:
+async def test_the_user_and_documents_of_a_token_apply() -> None:
     token = file_token(tenant="acme", user="ann", documents=("payroll", "handbook"))
     async with running(*DOCUMENTS, **token_settings()) as service:
         response = await service.http.get(ROUTE, headers=bearer(token))
@@ -153,7 +153,7 @@ async def test_pages_of_a_list_have_every_document_once(limit: int) -> None:
         assert len(ids(await called(service, {"limit": "500"}))) == 50
 
 
-async def test_an_answer_is_no_longer_than_a_text_and_can_be_gone_on_with() -> None:
+async def test_an_answer_is_at_most_one_text_long_and_has_a_cursor() -> None:
     made = [make_document(tenant_id="acme", doc_id=f"{n:03}", title="x" * 300) for n in range(9)]
     async with running(*made, max_text_bytes=1000) as service:
         first = (await called(service))["result"]
@@ -162,7 +162,7 @@ async def test_an_answer_is_no_longer_than_a_text_and_can_be_gone_on_with() -> N
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "aGFuZGJvb2s", "=", "é", "A" * 3000, 7, "/+", "a" * 9])
-async def test_what_is_no_cursor_is_refused(service: Service, cursor: object) -> None:
+async def test_an_invalid_cursor_is_refused(service: Service, cursor: object) -> None:
     error = (await called(service, {"cursor": cursor}))["error"]
     assert (error["code"], error["details"]) == (
         "INVALID_ARGUMENTS",
@@ -171,13 +171,13 @@ async def test_what_is_no_cursor_is_refused(service: Service, cursor: object) ->
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": "x"}, {"doc_id": "a"}, {"tag": 1}])
-async def test_arguments_that_are_none_are_refused(
+async def test_invalid_arguments_are_refused(
     service: Service, arguments: dict[str, object]
 ) -> None:
     assert (await called(service, arguments))["error"]["code"] == "INVALID_ARGUMENTS"
 
 
-async def test_a_list_is_charged_to_the_tenant_alone() -> None:
+async def test_a_list_is_charged_only_to_the_tenant() -> None:
     settings: dict[str, Any] = {"rate_limit_tenant_calls": 2, "rate_limit_calls": 1}
     async with running(*DOCUMENTS, **settings) as service:
         response = await service.http.get(ROUTE, params={"tenant_id": "acme"})
@@ -188,7 +188,7 @@ async def test_a_list_is_charged_to_the_tenant_alone() -> None:
         assert (await called(service, tenant_id="other"))["status"] == "ok"
 
 
-async def test_an_agent_may_be_kept_from_lists() -> None:
+async def test_a_profile_can_exclude_lists() -> None:
     Config(agents=[make_agent(exclude=[LIST])]).write(CONFIG_DIR)
     async with running(*DOCUMENTS) as service:
         by_tool, by_route = (
@@ -205,7 +205,7 @@ async def test_without_a_tenant_nothing_is_listed(service: Service) -> None:
     assert outcome.error.code == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_record_names_the_tool_and_the_route_and_no_document(service: Service) -> None:
+async def test_a_record_names_the_tool_and_the_route_but_no_document(service: Service) -> None:
     with capture_logs() as lines:
         await got(service, query="handbook", agent="")
         await got(service, query="handbook")
@@ -220,7 +220,7 @@ async def test_a_record_names_the_tool_and_the_route_and_no_document(service: Se
     assert f'tool="{LIST}"' in metrics
 
 
-async def test_an_explanation_passes_and_names_no_documents_budget() -> None:
+async def test_an_explanation_is_allowed_and_names_no_documents_budget() -> None:
     settings: dict[str, Any] = {
         "admin_token": ADMIN,
         "rate_limit_calls": 9,
@@ -239,7 +239,7 @@ async def test_an_explanation_passes_and_names_no_documents_budget() -> None:
         assert [budget["name"] for budget in explained["budgets"]] == ["tenant_calls"]
 
 
-async def test_a_folders_list_follows_its_files() -> None:
+async def test_the_list_of_a_folder_follows_its_files() -> None:
     folder = Path("documents")
     for number in range(4):
         write_document(folder, filed(f"d{number}"), replace=False)

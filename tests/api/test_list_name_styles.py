@@ -1,4 +1,4 @@
-"""How ``GET /internal/mcp/tools`` names tools in MCP's format: by the query, else the profile."""
+"""Tool names of ``GET /internal/mcp/tools`` in MCP's format: by the query, else the profile."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -30,7 +30,7 @@ async def listed(service: Service, **query: str) -> list[str]:
 
 
 @styles
-async def test_the_query_says_how_tools_are_named(style: str) -> None:
+async def test_the_query_selects_the_name_style(style: str) -> None:
     async with two_servers(tool_name_style="alias") as two:
         assert await listed(two.service, name_style=style) == LISTED[style]
         assert await listed(two.service, format="mcp", name_style=style) == LISTED[style]
@@ -38,7 +38,7 @@ async def test_the_query_says_how_tools_are_named(style: str) -> None:
     assert called == ["whoami of a", "alpha of a", "whoami of a-b", "beta of a-b"]
 
 
-async def test_only_the_name_differs_from_the_list_without_a_style(two: Two) -> None:
+async def test_only_the_name_differs_from_a_list_without_a_style(two: Two) -> None:
     plain = await two.service.http.get(TOOLS)
     bare = await two.service.http.get(TOOLS, params={"name_style": "bare"})
     same = await two.service.http.get(TOOLS, params={"name_style": "server"})
@@ -48,7 +48,7 @@ async def test_only_the_name_differs_from_the_list_without_a_style(two: Two) -> 
 
 
 @styles
-async def test_a_tag_is_that_of_a_list_in_its_style(two: Two, style: str) -> None:
+async def test_the_tag_covers_the_style(two: Two, style: str) -> None:
     tags = {}
     for other in LISTED:
         answer = await two.service.http.get(TOOLS, params={"name_style": other})
@@ -63,7 +63,7 @@ async def test_a_tag_is_that_of_a_list_in_its_style(two: Two, style: str) -> Non
 
 
 @styles
-async def test_some_tools_are_named_in_the_style_however_they_were_asked_for(
+async def test_selected_tools_have_the_style_for_every_spelling_in_names(
     two: Two, style: str
 ) -> None:
     for names in ("alpha,a-b:whoami", "a:alpha,a-b__whoami", "a-b:whoami,a__alpha"):
@@ -74,7 +74,7 @@ async def test_some_tools_are_named_in_the_style_however_they_were_asked_for(
     assert "2 servers have a tool named" in answer["warnings"][0]["message"]
 
 
-async def test_a_profile_says_how_where_the_query_does_not() -> None:
+async def test_a_profile_selects_the_style_if_the_query_does_not() -> None:
     agents = [make_agent("short", name_style="bare"), make_agent("plain")]
     async with two_servers(*agents, tool_name_style="alias") as two:
         assert await listed(two.service, agent="short") == LISTED["bare"]
@@ -82,8 +82,8 @@ async def test_a_profile_says_how_where_the_query_does_not() -> None:
         assert await listed(two.service, agent="plain") == LISTED["server"]
 
 
-async def test_a_name_tells_nothing_of_tools_that_the_caller_may_not_see() -> None:
-    """Whatever is hidden from two agents, and for whatever reason, their lists are the same."""
+async def test_a_name_reveals_nothing_about_hidden_tools() -> None:
+    """Two agents with different hidden tools, for any reason, have the same list."""
     presets = [EVERYTHING, make_preset("of_a", tools=[("a", "whoami"), ("a", "alpha")])]
     agents = [
         make_agent("of_a", client_ids=["a"]),
@@ -102,7 +102,7 @@ async def test_a_name_tells_nothing_of_tools_that_the_caller_may_not_see() -> No
 
 
 @pytest.mark.parametrize("given", ["", "Alias", "qualified", "alias "])
-async def test_another_style_is_refused_with_the_three_that_there_are(two: Two, given: str) -> None:
+async def test_an_unknown_style_is_refused_with_the_three_valid_ones(two: Two, given: str) -> None:
     answer = await two.service.http.get(TOOLS, params={"name_style": given})
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "INVALID_REQUEST")
@@ -119,7 +119,7 @@ async def test_another_style_is_refused_with_the_three_that_there_are(two: Two, 
         ("name%5fstyle=x&format=openai", 'should be one of server, alias, bare, not "x"'),
     ],
 )
-async def test_a_style_twice_or_an_empty_one_is_refused_as_over_mcp(
+async def test_a_duplicate_or_empty_style_is_refused_like_over_mcp(
     two: Two, query: str, problem: str
 ) -> None:
     answer = await two.service.http.get(f"{TOOLS}?{query}")
@@ -131,7 +131,7 @@ async def test_a_style_twice_or_an_empty_one_is_refused_as_over_mcp(
 
 
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
-async def test_formats_of_model_apis_name_tools_by_alias_whatever_the_style(
+async def test_model_formats_use_aliases_in_every_style(
     tool_format: str,
 ) -> None:
     agents = [make_agent("short", name_style="bare"), make_agent("plain")]

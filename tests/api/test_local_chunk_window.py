@@ -1,4 +1,4 @@
-"""read_chunk_window without a Retrieval Service: of the gateway's own documents, or of none."""
+"""read_chunk_window without a Retrieval Service: from the gateway's own documents, or disabled."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ async def through_the_reference_service(folder: Path) -> AsyncIterator[Service]:
 
 
 @pytest.mark.requirement("T-02", "T-03")
-async def test_local_windows_are_those_of_the_reference_service(tmp_path: Path) -> None:
+async def test_local_windows_equal_those_of_the_reference_service(tmp_path: Path) -> None:
     async with (
         running(LONG, OWN, retrieval_window_url=LOCAL) as local,
         through_the_reference_service(tmp_path / "documents") as remote,
@@ -66,7 +66,7 @@ async def test_local_windows_are_those_of_the_reference_service(tmp_path: Path) 
 
 @pytest.mark.requirement("T-03")
 @pytest.mark.parametrize("mock_mode", [True, False])
-async def test_a_place_that_a_search_found_can_be_read_around(*, mock_mode: bool) -> None:
+async def test_a_search_result_can_be_read_with_its_surroundings(*, mock_mode: bool) -> None:
     async with running(LONG, retrieval_window_url=LOCAL, mock_mode=mock_mode) as service:
         found = await service.result("doc_local_search", {"doc_id": "long", "query": "second"})
         anchor = found["snippets"][0]["chunk_id"]
@@ -87,7 +87,7 @@ async def test_a_place_that_a_search_found_can_be_read_around(*, mock_mode: bool
         ("long", "p99-c1", "CHUNK_NOT_FOUND"),
     ],
 )
-async def test_what_is_not_there_has_its_code(
+async def test_a_missing_document_or_chunk_has_its_code(
     doc_id: str, anchor: str, code: str, *, mock_mode: bool
 ) -> None:
     async with running(
@@ -98,7 +98,7 @@ async def test_what_is_not_there_has_its_code(
 
 
 @pytest.mark.requirement("T-08")
-async def test_a_foreign_document_is_charged_to_the_tenant_alone() -> None:
+async def test_a_foreign_document_is_charged_only_to_the_tenant() -> None:
     async with running(
         FOREIGN, retrieval_window_url=LOCAL, mock_mode=False, rate_limit_calls=1
     ) as service:
@@ -106,7 +106,7 @@ async def test_a_foreign_document_is_charged_to_the_tenant_alone() -> None:
         assert [await service.code(WINDOW, arguments) for _ in range(3)] == ["ACCESS_DENIED"] * 3
 
 
-async def test_hidden_foreign_documents_are_not_there() -> None:
+async def test_hidden_foreign_documents_are_not_found() -> None:
     async with running(
         FOREIGN, retrieval_window_url=LOCAL, mock_mode=False, hide_foreign_documents=True
     ) as service:
@@ -121,7 +121,7 @@ async def test_a_local_window_over_the_radius_is_refused() -> None:
         assert await service.code(WINDOW, arguments) == "WINDOW_TOO_LARGE"
 
 
-async def test_a_replaced_document_gives_its_new_chunks() -> None:
+async def test_a_replaced_document_returns_its_new_chunks() -> None:
     async with running(LONG, retrieval_window_url=LOCAL) as service:
         arguments = {"doc_id": "long", "anchor_chunk_id": "p1-c1"}
         await service.result(WINDOW, arguments)
@@ -129,7 +129,7 @@ async def test_a_replaced_document_gives_its_new_chunks() -> None:
         assert (await service.result(WINDOW, arguments))["chunks"][0]["text"] == "New text."
 
 
-async def test_local_windows_are_no_dependency_of_their_own() -> None:
+async def test_local_windows_are_not_a_readiness_check() -> None:
     async with running(retrieval_window_url=LOCAL) as service:
         assert "retrieval" not in (await service.get(READY))["checks"]
 
@@ -138,7 +138,7 @@ async def test_local_windows_are_no_dependency_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("url", "configured"), [(None, False), (LOCAL, True), ("http://retrieval/window", True)]
 )
-async def test_lists_have_chunk_windows_only_where_they_can_be_read(
+async def test_lists_have_chunk_windows_only_if_they_can_be_read(
     url: str | None, *, configured: bool
 ) -> None:
     async with running(retrieval_window_url=url) as service:

@@ -51,7 +51,7 @@ async def test_a_word_is_found_in_another_inflection(
     assert (await search(service, query))["snippets"][0]["page"] == page
 
 
-async def test_a_hit_says_where_it_stands(service: Service) -> None:
+async def test_a_hit_has_its_position(service: Service) -> None:
     snippet = (await search(service, "restarts"))["snippets"][0]
     assert (snippet["page"], snippet["chunk_id"], "restarts" in snippet["snippet"]) == (
         1,
@@ -72,7 +72,7 @@ async def test_three_results_are_the_default(service: Service) -> None:
 
 
 @pytest.mark.parametrize("wanted", [5, 6, 1000, "99", 10**20])
-async def test_more_than_five_results_is_taken_as_five(service: Service, wanted: object) -> None:
+async def test_more_than_five_results_are_reduced_to_five(service: Service, wanted: object) -> None:
     assert (await search(service, "gateway", max_results=wanted))["count"] == 5
 
 
@@ -88,21 +88,21 @@ async def test_an_empty_query_is_an_error(service: Service, query: str) -> None:
     assert await service.code("doc_local_search", arguments) == "INVALID_ARGUMENTS"
 
 
-async def test_nothing_found_is_ok(service: Service) -> None:
+async def test_no_match_is_ok(service: Service) -> None:
     result = await search(service, "xylophone")
     assert (result["count"], result["snippets"], result["tokens"]) == (0, [], 0)
 
 
-async def test_nothing_found_names_the_words_that_were_searched_for(service: Service) -> None:
+async def test_no_match_returns_the_searched_words(service: Service) -> None:
     result = await search(service, "xylophone, Ксилофон! xylophone 木琴")
     assert result["searched_for"] == ["xylophone", "Ксилофон", "木琴"]
 
 
-async def test_what_was_found_needs_no_words_beside_it(service: Service) -> None:
+async def test_a_match_does_not_return_the_searched_words(service: Service) -> None:
     assert "searched_for" not in await search(service, "gateway")
 
 
-async def test_a_long_query_is_cut_at_1000_characters(service: Service) -> None:
+async def test_a_long_query_is_truncated_at_1000_characters(service: Service) -> None:
     assert (await search(service, "x " * 500 + "gateway"))["count"] == 0
 
 
@@ -115,18 +115,18 @@ async def test_spaces_before_a_query_do_not_count(service: Service) -> None:
     ['"', '"gateway', "gateway AND", "(gateway", "field:gateway", "gateway~9^2", "*", "-gateway",
      "[a TO b]", "\\", "!" * 10_000, "\U0001f600", "\x00gateway", "NOT", "a" * 900],
 )  # fmt: skip
-async def test_any_query_text_is_taken(service: Service, query: str) -> None:
+async def test_any_query_text_is_accepted(service: Service, query: str) -> None:
     code = await service.code("doc_local_search", {"doc_id": "d", "query": query})
     assert code == "OK"
 
 
-async def test_snippets_obey_the_byte_limit_together() -> None:
+async def test_all_snippets_together_obey_the_byte_limit() -> None:
     async with running(DOCUMENT, max_text_bytes=40) as service:
         result = await search(service, "gateway")
         assert sum(len(s["snippet"].encode()) for s in result["snippets"]) <= 40
 
 
-async def test_a_changed_document_is_searched_anew() -> None:
+async def test_a_changed_document_gets_a_new_index() -> None:
     async with running(DOCUMENT) as changing:
         await search(changing, "gateway")
         changing.gateway.repository.hold(make_document(doc_id="d", pages=["only a zebra"]))
@@ -134,7 +134,7 @@ async def test_a_changed_document_is_searched_anew() -> None:
     assert counts == [1, 0]
 
 
-async def test_simultaneous_first_searches_build_one_index() -> None:
+async def test_parallel_first_searches_build_one_index() -> None:
     async with running(DOCUMENT) as fresh:
         await asyncio.gather(*(search(fresh, f"gateway {n}") for n in range(20)))
         exposition = (await fresh.http.get("/metrics")).text

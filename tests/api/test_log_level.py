@@ -1,5 +1,3 @@
-"""The route that shows and changes the level of the log."""
-
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +16,7 @@ UNKNOWN = "mtp_" + "x" * 43
 
 @pytest.fixture(autouse=True)
 def own_levels() -> Iterator[None]:
-    """Leave the process's loggers as they were."""
+    """Restore the process's loggers."""
     loggers = [logging.getLogger(name) for name in ("", *NOISY_LIBRARIES)]
     before = [logger.level for logger in loggers]
     yield
@@ -30,26 +28,26 @@ async def put(operator: Operator, **body: Any) -> Any:
     return await operator.service.http.put(PATH, json=body, headers=bearer(ADMIN))
 
 
-async def test_it_is_that_of_the_settings_at_first() -> None:
+async def test_the_initial_level_comes_from_the_settings() -> None:
     async with operated(log_level="warning") as operator:
         shown = await operator.send("GET", PATH, None)
     assert (shown.status_code, shown.json()) == (200, {"level": "warning", "default": "warning"})
 
 
-async def test_a_change_is_answered_and_shown() -> None:
+async def test_a_change_is_returned_and_shown() -> None:
     async with operated() as operator:
         changed = await put(operator, level="debug")
         shown = await operator.send("GET", PATH, None)
     assert changed.json() == shown.json() == {"level": "debug", "default": "info"}
 
 
-async def test_a_change_for_a_time_has_the_seconds_that_are_left() -> None:
+async def test_a_temporary_change_has_the_remaining_seconds() -> None:
     async with operated() as operator:
         changed = await put(operator, level="debug", for_s=3600)
     assert 0 < changed.json()["for_s"] <= 3600
 
 
-async def test_the_level_of_the_settings_is_back_at_the_end() -> None:
+async def test_the_level_of_the_settings_returns_at_the_end() -> None:
     async with operated(log_level="error") as operator:
         await put(operator, level="info")
     assert logging.getLogger().level == logging.ERROR
@@ -67,7 +65,7 @@ async def test_the_level_of_the_settings_is_back_at_the_end() -> None:
         {"level": "debug", "for_s": "long"},
     ],
 )
-async def test_another_value_is_refused_and_changes_nothing(body: dict[str, Any]) -> None:
+async def test_an_invalid_value_is_refused_and_changes_nothing(body: dict[str, Any]) -> None:
     async with operated() as operator:
         refused = await put(operator, **body)
         shown = await operator.send("GET", PATH, None)
@@ -76,7 +74,7 @@ async def test_another_value_is_refused_and_changes_nothing(body: dict[str, Any]
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_it_needs_the_right_for_all_tenants(method: str) -> None:
+async def test_changing_the_level_needs_the_right_for_all_tenants(method: str) -> None:
     tokens = {
         "good": file_token(tenant=None, may=[OperatorRight.CONFIG]),
         "of a tenant": file_token(may=[OperatorRight.CONFIG]),
@@ -102,7 +100,7 @@ async def test_it_needs_the_right_for_all_tenants(method: str) -> None:
     assert level == ("debug" if method == "PUT" else "info")
 
 
-async def test_without_tokens_nobody_has_the_right_even_on_loopback() -> None:
+async def test_without_tokens_the_right_is_not_granted_even_on_loopback() -> None:
     async with running() as service:
         refused = await service.http.put(PATH, json={"level": "debug"})
         level = service.gateway.log_level.current

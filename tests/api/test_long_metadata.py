@@ -1,4 +1,4 @@
-"""read_doc_metadata of a document with more sections than one answer may list (contract §2)."""
+"""read_doc_metadata of a document with more sections than one answer can list (contract §2)."""
 
 import json
 from itertools import pairwise
@@ -43,7 +43,7 @@ async def test_the_parts_together_list_every_section_once_in_order() -> None:
             assert size(sections + after[:1]) > LIMIT, "no part is shorter than it has to be"
 
 
-async def test_a_part_says_how_many_sections_there_are() -> None:
+async def test_a_part_has_the_total_number_of_sections() -> None:
     async with running(with_sections(100), max_text_bytes=LIMIT) as service:
         part = await described(service)
         assert (part["section_count"], part["truncated"], part["next_start_section"]) == (
@@ -64,13 +64,13 @@ async def test_the_last_part_is_not_truncated() -> None:
 
 
 @pytest.mark.parametrize("start", [100, 101, 10**30])
-async def test_past_the_end_there_are_none_and_nothing_is_truncated(start: int) -> None:
+async def test_a_start_past_the_end_returns_no_sections_and_is_not_truncated(start: int) -> None:
     async with running(with_sections(100)) as service:
         part = await described(service, start_section=start)
         assert (part["sections"], part["section_count"], part["truncated"]) == ([], 100, False)
 
 
-async def test_one_section_is_listed_however_long_it_is() -> None:
+async def test_one_section_is_listed_at_any_length() -> None:
     async with running(with_sections(3, "x" * 5000), max_text_bytes=LIMIT) as service:
         part = await described(service, start_section=1)
         assert ([s["section_id"] for s in part["sections"]], part["next_start_section"]) == (
@@ -80,14 +80,16 @@ async def test_one_section_is_listed_however_long_it_is() -> None:
 
 
 @pytest.mark.parametrize(("spare", "truncated"), [(0, False), (-1, True)])
-async def test_the_limit_is_the_bytes_of_the_list_as_json(spare: int, *, truncated: bool) -> None:
+async def test_the_limit_applies_to_the_bytes_of_the_list_as_json(
+    spare: int, *, truncated: bool
+) -> None:
     async with running(with_sections(10)) as service:
         whole = size((await described(service))["sections"])
     async with running(with_sections(10), max_text_bytes=whole + spare) as service:
         assert (await described(service))["truncated"] is truncated
 
 
-async def test_a_document_without_sections_has_none() -> None:
+async def test_a_document_without_sections_lists_none() -> None:
     async with running(make_document(doc_id="d")) as service:
         part = await described(service)
         assert (part["sections"], part["section_count"], part["truncated"]) == ([], 0, False)
@@ -95,18 +97,18 @@ async def test_a_document_without_sections_has_none() -> None:
 
 @pytest.mark.requirement("T-01")
 @pytest.mark.parametrize("start", [-1, 1.5, "first", True])
-async def test_a_start_that_is_no_count_is_refused(start: object) -> None:
+async def test_an_invalid_start_is_refused(start: object) -> None:
     async with running(with_sections(1)) as service:
         arguments = {"doc_id": "d", "start_section": start}
         assert await service.code("read_doc_metadata", arguments) == "INVALID_ARGUMENTS"
 
 
-async def test_by_default_a_part_costs_at_most_some_five_thousand_tokens() -> None:
+async def test_a_part_has_at_most_about_five_thousand_tokens_by_default() -> None:
     async with running(with_sections(2000, "A heading of usual length")) as service:
         assert (await described(service))["tokens"] <= 5_200
 
 
-async def test_the_model_is_told_how_to_go_on() -> None:
+async def test_the_description_explains_how_to_continue() -> None:
     async with running() as service:
         listed = await service.get(TOOLS, tenant_id="tenant_1", user_id="u")
         (tool,) = [t for t in listed["tools"] if t["name"] == "read_doc_metadata"]

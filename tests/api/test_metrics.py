@@ -1,4 +1,4 @@
-"""What an operator's Prometheus reads of a running service."""
+"""Metrics of a running service."""
 
 import platform
 from pathlib import Path
@@ -13,20 +13,19 @@ from tests.support.tokens import bearer, token_settings
 
 
 async def series(service: Service, name: str) -> list[tuple[dict[str, str], float]]:
-    """Return labels and value of each series of a metric."""
     text = (await service.http.get("/metrics")).text
     families = text_string_to_metric_families(text)
     samples = [it for family in families for it in family.samples if it.name == name]
     return [(it.labels, it.value) for it in samples]
 
 
-async def test_a_replica_says_its_version(service: Service) -> None:
+async def test_the_version_of_a_replica_is_a_metric(service: Service) -> None:
     assert await series(service, "mcp_proxy_build_info") == [
         ({"version": VERSION, "python": platform.python_version()}, 1)
     ]
 
 
-async def test_only_tenants_that_the_setting_names_are_in_the_metrics() -> None:
+async def test_only_tenants_in_the_setting_have_metrics() -> None:
     async with running(metrics_tenants="acme, globex") as service:
         for tenant_id in ("acme", "initech"):
             await service.result("list_available_tools", tenant_id=tenant_id)
@@ -38,7 +37,7 @@ async def test_only_tenants_that_the_setting_names_are_in_the_metrics() -> None:
     assert "initech" not in text
 
 
-async def test_a_document_is_looked_up_in_memory_once_it_was_read() -> None:
+async def test_a_document_is_cached_after_it_was_read() -> None:
     async with running(make_document()) as service:
         arguments = {"doc_id": "doc", "page_start": 1, "page_end": 1}
         await service.result("read_doc_pages", arguments)
@@ -50,7 +49,7 @@ async def test_a_document_is_looked_up_in_memory_once_it_was_read() -> None:
         assert (await series(service, "mcp_proxy_document_cache_hits_total"))[0][1] > hits
 
 
-async def test_a_refused_request_and_a_refused_call_have_their_checks(service: Service) -> None:
+async def test_refused_requests_and_calls_are_counted_by_check(service: Service) -> None:
     assert await service.code("no_such_tool") == "TOOL_NOT_FOUND"
     assert (await service.http.post(EXECUTE, json={})).status_code == 422
     assert await series(service, "mcp_proxy_refusals_total") == [
@@ -61,7 +60,7 @@ async def test_a_refused_request_and_a_refused_call_have_their_checks(service: S
 
 @pytest.fixture(params=['{"mcpServers": {}}', "{"], ids=["good", "broken"])
 def servers_file(request: pytest.FixtureRequest) -> str:
-    """Write the file of the servers; the second is broken."""
+    """Write the file of the servers; the second entry is invalid."""
     CONFIG_DIR.mkdir()
     (CONFIG_DIR / "mcp.json").write_text(request.param)
     return str(request.param)
@@ -78,12 +77,12 @@ async def test_the_checks_of_readiness_are_metrics(servers_file: str) -> None:
     assert shown["config"] == (servers_file != "{")
 
 
-async def test_the_limit_of_sessions_is_beside_their_number() -> None:
+async def test_sessions_and_their_limit_are_metrics() -> None:
     async with running(max_sessions=7) as service:
         assert await series(service, "mcp_proxy_mcp_sessions_limit") == [({}, 7)]
 
 
-async def test_records_that_the_audit_lost_are_counted(tmp_path: Path) -> None:
+async def test_lost_audit_records_are_counted(tmp_path: Path) -> None:
     async with running(audit=f"file:{tmp_path / 'audit.jsonl'}") as service:
         file = service.gateway.audit.file
         assert file is not None
@@ -104,7 +103,7 @@ TOKEN = "a-token-of-metrics-only"
         (bearer(TOKEN), 200),
     ],
 )
-async def test_metrics_can_need_a_token(headers: dict[str, str], status: int) -> None:
+async def test_metrics_can_require_a_token(headers: dict[str, str], status: int) -> None:
     for settings in ({}, token_settings()):
         async with running(metrics_token=TOKEN, **settings) as service:
             response = await service.http.get("/metrics", headers=headers)
@@ -113,7 +112,7 @@ async def test_metrics_can_need_a_token(headers: dict[str, str], status: int) ->
             assert (await service.http.get("/health")).status_code == 200
 
 
-async def test_the_token_of_metrics_is_good_for_nothing_else() -> None:
+async def test_the_token_of_metrics_is_refused_elsewhere() -> None:
     async with running(metrics_token=TOKEN, **token_settings()) as service:
         response = await service.http.post(EXECUTE, json={}, headers=bearer(TOKEN))
         assert response.status_code == 401

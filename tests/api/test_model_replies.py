@@ -1,4 +1,4 @@
-"""POST /internal/mcp/execute/batch with what a model answered, unchanged: which calls are run."""
+"""POST /internal/mcp/execute/batch with an unchanged model reply: the calls that run."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,7 +23,7 @@ async def service(lasting: Json) -> AsyncIterator[Service]:
 
 
 @apis
-async def test_a_model_s_calls_are_run_in_their_order(service: Service, api: ModelApi) -> None:
+async def test_a_models_calls_run_in_order(service: Service, api: ModelApi) -> None:
     calls = [api.item("c1", METADATA, DOC), api.item("c2", "no_such_tool", {})]
     answer = await batch(service, calls, trace_id="t-1")
     assert codes(answer) == ["OK", "TOOL_NOT_FOUND"]
@@ -33,7 +33,7 @@ async def test_a_model_s_calls_are_run_in_their_order(service: Service, api: Mod
 
 
 @apis
-async def test_the_envelopes_are_those_of_plain_calls(service: Service, api: ModelApi) -> None:
+async def test_the_envelopes_equal_those_of_plain_calls(service: Service, api: ModelApi) -> None:
     answer = await batch(service, [CALL_OF[api]], trace_id="t")
     assert answer["results"] == (await batch(service, [PLAIN], trace_id="t"))["results"]
 
@@ -49,10 +49,9 @@ PLAIN_ANSWER = (
     b'list_available_tools shows, or server_id:tool","details":{"expected":"the name of a tool that'
     b' list_available_tools shows, or server_id:tool"}},"trace_id":"t"}],"trace_id":"t"}'
 )
-"""As before replies were taken."""
 
 
-async def test_plain_calls_are_answered_as_before_byte_for_byte(service: Service) -> None:
+async def test_plain_calls_are_answered_as_before_replies_were_supported(service: Service) -> None:
     calls = [SEARCH, PLAIN | {"arguments": {"doc_id": "x"}}, CALL_OF[CHAT] | {"tool_name": "y"}]
     body = {"calls": calls, "user": USER, "trace_id": "t", "results": "full"}
     assert (await service.http.post(BATCH, json=body)).content == PLAIN_ANSWER
@@ -69,7 +68,7 @@ async def test_plain_calls_are_answered_as_before_byte_for_byte(service: Service
         ([PLAIN, None], "calls.1"),
     ],
 )
-async def test_what_shows_no_api_is_refused_as_plain_calls_are(
+async def test_an_unrecognised_api_is_refused_like_plain_calls(
     service: Service, calls: object, place: str
 ) -> None:
     assert field(await batch(service, calls)) == place
@@ -80,7 +79,7 @@ async def test_what_shows_no_api_is_refused_as_plain_calls_are(
     [(a, b) for a in (*APIS, None) for b in (*APIS, None) if a is not b and a is not None],
     ids=lambda api: "plain" if api is None else api.name,
 )
-async def test_the_first_item_of_another_shape_is_named(
+async def test_the_error_names_the_first_item_of_another_shape(
     service: Service, first: ModelApi, second: ModelApi | None
 ) -> None:
     other = PLAIN if second is None else second.item("call_2", METADATA, DOC)
@@ -89,9 +88,7 @@ async def test_the_first_item_of_another_shape_is_named(
 
 @apis
 @pytest.mark.parametrize("garbage", [None, 1, "x", [], [CALL_OF[CHAT]], {}, {"type": 1}])
-async def test_garbage_among_the_items_is_refused(
-    service: Service, api: ModelApi, garbage: object
-) -> None:
+async def test_invalid_items_are_refused(service: Service, api: ModelApi, garbage: object) -> None:
     place = field(await batch(service, [CALL_OF[api], garbage]))
     assert place == ("calls.1.type" if isinstance(garbage, dict) else "calls.1")
 
@@ -121,7 +118,7 @@ SKIPPED: dict[ModelApi, list[Json]] = {
 
 
 @pytest.mark.parametrize("api", SKIPPED, ids=lambda api: api.name)
-async def test_what_is_no_call_is_skipped(service: Service, api: ModelApi) -> None:
+async def test_items_other_than_calls_are_skipped(service: Service, api: ModelApi) -> None:
     answer = await batch(service, [*SKIPPED[api], CALL_OF[api], *SKIPPED[api]])
     assert (codes(answer), len(api.results(answer["messages"]))) == (["OK"], 1)
 
@@ -133,9 +130,7 @@ async def test_a_reply_without_calls_ends_the_loop(service: Service, api: ModelA
 
 
 @pytest.mark.parametrize("item", [{"type": "compaction", "encrypted_content": "x"}, {"type": "x"}])
-async def test_a_reply_of_items_that_no_api_here_has_ends_the_loop(
-    service: Service, item: Json
-) -> None:
+async def test_a_reply_with_only_unknown_items_ends_the_loop(service: Service, item: Json) -> None:
     answer = await batch(service, [item], trace_id="t")
     assert answer == {"results": [], "messages": [], "trace_id": "t"}
 
@@ -150,7 +145,7 @@ async def test_a_reply_of_items_that_no_api_here_has_ends_the_loop(
         (ANTHROPIC, {"type": "mcp_tool_use", "id": "m", "name": METADATA, "input": DOC}),
     ],
 )
-async def test_what_others_run_fails_alone_and_gets_no_message(
+async def test_a_call_that_the_vendor_runs_fails_alone_and_gets_no_message(
     service: Service, api: ModelApi, item: Json
 ) -> None:
     answer = await batch(service, [item, CALL_OF[api], item])
@@ -174,7 +169,7 @@ async def test_what_others_run_fails_alone_and_gets_no_message(
     ],
     ids=["chat", "responses"],
 )
-async def test_a_custom_tool_s_call_fails_alone(
+async def test_a_custom_tool_call_fails_alone(
     service: Service, api: ModelApi, item: Json, message: Json
 ) -> None:
     answer = await batch(service, [item, CALL_OF[api]])
@@ -186,28 +181,28 @@ async def test_a_custom_tool_s_call_fails_alone(
 @pytest.mark.parametrize(
     "call_id", [None, "", 7, ["x"], {}, "ид", "a b", "a\n", "x" * 16_385], ids=repr
 )
-async def test_a_call_without_a_usable_id_refuses_the_reply(
+async def test_a_call_without_a_valid_id_refuses_the_reply(
     service: Service, api: ModelApi, call_id: object
 ) -> None:
     answer = await batch(service, [CALL_OF[api], api.item(call_id, METADATA, DOC)])
-    if not api.ids_identify and call_id in (None, ""):  # messages are in the order of the calls
+    if not api.ids_identify and call_id in (None, ""):  # messages have the order of the calls
         assert [id_ for id_, _ in api.results(answer["messages"])] == ["call_1", ""]
         return
     assert field(answer) == f"calls.1.{api.id_field}"
 
 
 @apis
-async def test_an_id_with_a_signature_in_it_is_taken(service: Service, api: ModelApi) -> None:
+async def test_an_id_that_contains_a_signature_is_accepted(service: Service, api: ModelApi) -> None:
     call_id = 'functions.read:0__thought__"\\' + "Cs8B" * 4_000
     answer = await batch(service, [api.item(call_id, METADATA, DOC)])
     assert [it for it, _ in api.results(answer["messages"])] == [call_id]
 
 
 @apis
-async def test_an_id_that_is_there_twice_refuses_the_reply(service: Service, api: ModelApi) -> None:
+async def test_a_duplicate_id_refuses_the_reply(service: Service, api: ModelApi) -> None:
     calls = [CALL_OF[api], api.item("call_2", METADATA, DOC), CALL_OF[api]]
     answer = await batch(service, calls)
-    if not api.ids_identify:  # messages are in the order of the calls
+    if not api.ids_identify:  # messages have the order of the calls
         assert len(api.results(answer["messages"])) == len(calls)
         return
     assert field(answer) == f"calls.2.{api.id_field}"
@@ -223,7 +218,7 @@ async def test_a_call_without_a_name_refuses_the_reply(
 
 
 @apis
-async def test_an_empty_name_is_a_tool_that_is_not_there(service: Service, api: ModelApi) -> None:
+async def test_an_empty_name_is_an_unknown_tool(service: Service, api: ModelApi) -> None:
     assert codes(await batch(service, [api.item("c", "", DOC)])) == ["TOOL_NOT_FOUND"]
 
 
@@ -241,13 +236,13 @@ async def test_a_call_without_its_function_refuses_the_reply(
     assert field(await batch(service, [item])) == place
 
 
-async def test_a_function_call_without_a_type_is_taken(service: Service) -> None:
+async def test_a_function_call_without_a_type_is_accepted(service: Service) -> None:
     item = {"id": "c", "function": {"name": METADATA, "arguments": DOC}}
     assert codes(await batch(service, [item])) == ["OK"]
 
 
-async def test_a_call_of_a_kind_that_is_new_fails_alone(service: Service) -> None:
-    """The API wants a message for each id, whatever kind of call has it."""
+async def test_a_call_of_an_unknown_kind_fails_alone(service: Service) -> None:
+    """The API expects a message for each id, for any kind of call."""
     item = {"id": "b", "type": "web_search", "web_search": {"query": "x"}}
     answer = await batch(service, [CALL_OF[CHAT], item])
     assert codes(answer) == ["OK", "TOOL_NOT_FOUND"]
@@ -255,24 +250,24 @@ async def test_a_call_of_a_kind_that_is_new_fails_alone(service: Service) -> Non
 
 
 @pytest.mark.parametrize("status", ["incomplete", "in_progress"])
-async def test_a_call_that_was_cut_off_is_not_run(service: Service, status: str) -> None:
-    """Its arguments would be read as none."""
+async def test_a_truncated_call_is_not_run(service: Service, status: str) -> None:
+    """Its arguments would be read as empty."""
     cut_off = RESPONSES.item("c", "list_available_tools", "") | {"status": status}
     answer = await batch(service, [cut_off, CALL_OF[RESPONSES]])
     assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
 
 
-async def test_a_call_of_gemini_that_goes_on_in_another_part_is_not_run(service: Service) -> None:
+async def test_a_gemini_call_that_continues_in_another_part_is_not_run(service: Service) -> None:
     item = GEMINI.item("c", "list_available_tools", {})
     item["functionCall"]["willContinue"] = True
     answer = await batch(service, [item, CALL_OF[GEMINI]])
     assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
 
 
-async def test_a_call_of_gemini_in_snake_case_without_id_and_arguments_is_run(
+async def test_a_gemini_call_in_snake_case_without_id_and_arguments_is_run(
     service: Service,
 ) -> None:
-    """Google's Python package writes parts so."""
+    """Google's Python package writes such parts."""
     item = {"text": None, "function_call": {"name": "list_available_tools", "id": None}}
     answer = await batch(service, [item])
     (part,) = answer["messages"][0]["parts"]
@@ -280,12 +275,12 @@ async def test_a_call_of_gemini_in_snake_case_without_id_and_arguments_is_run(
     assert part["functionResponse"].keys() == {"name", "response"}
 
 
-async def test_a_function_call_that_is_no_object_refuses_the_reply(service: Service) -> None:
+async def test_a_function_call_that_is_not_an_object_refuses_the_reply(service: Service) -> None:
     assert field(await batch(service, [{"functionCall": "x"}])) == "calls.0.functionCall"
 
 
-async def test_an_agent_of_the_model_s_api_is_none_of_ours(service: Service) -> None:
-    """Items of OpenAI's own agents name the agent in an object."""
+async def test_an_agent_object_of_the_models_api_is_ignored(service: Service) -> None:
+    """Items of OpenAI's agents name the agent in an object."""
     item = CALL_OF[RESPONSES] | {"agent": {"agent_name": "/root/x"}}
     assert codes(await batch(service, [item])) == ["OK"]
 
@@ -295,7 +290,7 @@ async def test_an_agent_within_a_call_refuses_the_reply(service: Service, api: M
     assert field(await batch(service, [CALL_OF[api] | {"agent": "a"}])) == "calls.0.agent"
 
 
-async def test_the_limit_of_calls_is_not_for_other_items() -> None:
+async def test_the_limit_of_calls_does_not_count_other_items() -> None:
     async with running(max_batch_calls=2) as service:
         skipped: list[Any] = [{"type": "text", "text": "x"}, {"type": "server_tool_use", "id": "s"}]
         calls = [ANTHROPIC.item(f"c{n}", METADATA, DOC) for n in range(3)]
@@ -306,7 +301,7 @@ async def test_the_limit_of_calls_is_not_for_other_items() -> None:
         assert field(await batch(service, [*skipped, *calls])) == "calls"
 
 
-async def test_each_call_of_a_reply_is_charged_on_its_own() -> None:
+async def test_each_call_of_a_reply_is_charged_separately() -> None:
     async with running(rate_limit_calls=3) as service:
         calls = [CHAT.item(f"c{n}", METADATA, DOC) for n in range(5)]
         answer = await batch(service, calls)
@@ -315,7 +310,7 @@ async def test_each_call_of_a_reply_is_charged_on_its_own() -> None:
     assert text.endswith(" s)")
 
 
-async def test_a_broken_text_is_charged_nothing() -> None:
+async def test_invalid_arguments_are_not_charged() -> None:
     async with running(rate_limit_calls=1) as service:
         calls = [CHAT.item(f"c{n}", METADATA, "{") for n in range(5)]
         assert set(codes(await batch(service, calls))) == {"INVALID_ARGUMENTS"}
@@ -323,7 +318,7 @@ async def test_a_broken_text_is_charged_nothing() -> None:
 
 
 @apis
-async def test_a_malformed_reply_is_refused_before_its_caller_is_known(
+async def test_a_malformed_reply_is_refused_before_a_missing_user(
     service: Service, api: ModelApi
 ) -> None:
     calls = [api.item(7, METADATA, DOC)]
@@ -334,16 +329,16 @@ async def test_a_malformed_reply_is_refused_before_its_caller_is_known(
 
 
 @pytest.mark.parametrize("results", ["some", 1, True, {}])
-async def test_results_are_full_or_not(service: Service, results: object) -> None:
+async def test_an_invalid_value_of_results_is_refused(service: Service, results: object) -> None:
     assert field(await batch(service, [CALL_OF[CHAT]], results=results)) == "results"
 
 
-async def test_another_tenant_s_document_is_denied_in_words_only(service: Service) -> None:
+async def test_another_tenants_document_is_denied_without_details(service: Service) -> None:
     user = {"user_id": "user_1", "tenant_id": "tenant_2"}
     answer = await batch(service, [CALL_OF[CHAT]], user=user)
     assert codes(answer) == ["ACCESS_DENIED"]
     assert answer["messages"][0]["content"].startswith("ACCESS_DENIED: ")
 
 
-def test_the_document_describes_the_ids_that_are_taken() -> None:
+def test_the_document_describes_the_accepted_ids() -> None:
     assert TypeAdapter(CallId).json_schema()["pattern"] == CALL_ID_PATTERN

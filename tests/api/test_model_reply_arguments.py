@@ -1,4 +1,4 @@
-"""The arguments of a model's calls: texts of JSON, parsed by the rules of a request's body."""
+"""Arguments of a model's calls: JSON strings, parsed like a request's body."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def service(lasting: Json) -> AsyncIterator[Service]:
 
 @apis
 @pytest.mark.parametrize("arguments", [None, {}], ids=["null", "empty"])
-async def test_no_arguments_are_an_empty_object(
+async def test_missing_arguments_are_an_empty_object(
     service: Service, api: ModelApi, arguments: object
 ) -> None:
     calls = [api.item("c", "list_available_tools", arguments)]
@@ -29,7 +29,7 @@ async def test_no_arguments_are_an_empty_object(
 
 
 @texts
-async def test_an_empty_text_is_an_empty_object(service: Service, api: ModelApi) -> None:
+async def test_an_empty_string_is_an_empty_object(service: Service, api: ModelApi) -> None:
     assert codes(await batch(service, [api.item("c", "list_available_tools", "")])) == ["OK"]
 
 
@@ -52,7 +52,7 @@ BROKEN = {
 
 @texts
 @pytest.mark.parametrize("kind", BROKEN)
-async def test_arguments_that_are_no_object_fail_that_call_alone(
+async def test_arguments_that_are_not_an_object_fail_only_that_call(
     service: Service, api: ModelApi, kind: str
 ) -> None:
     calls = [
@@ -67,14 +67,14 @@ async def test_arguments_that_are_no_object_fail_that_call_alone(
     assert api.results(answer["messages"])[1] == ("c2", f"INVALID_ARGUMENTS: {message}")
 
 
-async def test_texts_are_not_parsed_across_their_ends(service: Service) -> None:
-    """Joined by commas these three are three objects."""
+async def test_argument_strings_are_parsed_separately(service: Service) -> None:
+    """Joined by commas, these three are three objects."""
     parts = ['{"doc_id": "doc_1"},{"doc_id": "doc_1"}', '{"x": [{}', "{}]}"]
     calls = [CHAT.item(f"c{n}", METADATA, text) for n, text in enumerate(parts)]
     assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"] * 3
 
 
-async def test_a_repeated_key_is_named(service: Service) -> None:
+async def test_a_duplicate_key_is_named(service: Service) -> None:
     text = '{"doc_id": "doc_1", "x": {"y": [{"z": 1, "z": 2}]}}'
     answer = await batch(service, [CHAT.item("c", METADATA, text)])
     assert answer["results"][0]["error"] == {
@@ -84,7 +84,9 @@ async def test_a_repeated_key_is_named(service: Service) -> None:
     }
 
 
-async def test_the_texts_of_a_reply_share_the_search_for_a_repeated_key(service: Service) -> None:
+async def test_the_arguments_of_a_reply_share_the_limit_of_the_duplicate_key_search(
+    service: Service,
+) -> None:
     """Nine texts of 9,990 keys stalled every other call for 56 ms."""
     text = json.dumps({f"k{n}": 0 for n in range(6_000)})[:-1] + ', "k0": 1}'
     calls = [CHAT.item(f"c{n}", METADATA, text) for n in range(3)]
@@ -92,7 +94,7 @@ async def test_the_texts_of_a_reply_share_the_search_for_a_repeated_key(service:
     assert [problem.partition(":")[0] for problem in problems] == ["k0", "arguments", "arguments"]
 
 
-async def test_the_texts_of_a_reply_share_the_limit_of_values() -> None:
+async def test_the_arguments_of_a_reply_share_the_limit_of_values() -> None:
     text = json.dumps({"doc_id": [1] * 40})
     async with running(max_json_items=100) as service:
         calls = [CHAT.item(f"c{n}", METADATA, text) for n in range(3)]
@@ -101,12 +103,12 @@ async def test_the_texts_of_a_reply_share_the_limit_of_values() -> None:
     assert ["100 JSON values" in problem for problem in problems] == [False, False, True]
 
 
-async def test_a_broken_text_is_refused_after_the_name(service: Service) -> None:
-    """As contract §1 has the order of checks."""
+async def test_invalid_json_is_refused_after_the_name(service: Service) -> None:
+    """The order of checks in contract §1."""
     calls = [CHAT.item("c", "no_such_tool", "{")]
     assert codes(await batch(service, calls)) == ["TOOL_NOT_FOUND"]
 
 
-async def test_arguments_of_a_megabyte_are_read(service: Service) -> None:
+async def test_arguments_of_one_megabyte_are_accepted(service: Service) -> None:
     calls = [CHAT.item("c", METADATA, json.dumps({"doc_id": "x" * 900_000}))]
     assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"]

@@ -1,4 +1,4 @@
-"""A real gateway asked for no tenant: the document tools are neither listed nor callable."""
+"""Requests without a tenant: the document tools are neither listed nor callable."""
 
 import pytest
 
@@ -13,7 +13,6 @@ LOCAL = {*LISTED_TOOLS}
 
 
 async def called(service: Service, name: str, agent: str | None = None) -> Ok | str:
-    """Call a tool for no tenant; give what came of it, or the error's code."""
     caller = Caller(tenant_id=NO_TENANT, user_id="", agent=agent)
     outcome = await service.gateway.executor.execute(
         Call(name=name, caller=caller, trace_id="trace-1")
@@ -22,7 +21,6 @@ async def called(service: Service, name: str, agent: str | None = None) -> Ok | 
 
 
 async def offered(service: Service, agent: str | None = None) -> object:
-    """Return what list_available_tools lists for no tenant."""
     outcome = await called(service, "list_available_tools", agent)
     assert isinstance(outcome, Ok)
     return outcome.result["tools"]
@@ -37,17 +35,17 @@ async def test_the_list_of_a_caller_without_a_tenant_has_no_document_tool(
 
 
 @pytest.mark.parametrize("name", sorted(LOCAL - {"list_available_tools"}))
-async def test_a_document_tool_is_refused_to_a_caller_without_a_tenant(name: str) -> None:
+async def test_a_document_tool_is_refused_without_a_tenant(name: str) -> None:
     async with running() as service:
         assert await called(service, name) == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_servers_tool_is_run_for_a_caller_without_a_tenant() -> None:
+async def test_a_server_tool_runs_without_a_tenant() -> None:
     async with two_servers() as two:
         assert isinstance(await called(two.service, "a:whoami"), Ok)
 
 
-async def test_the_http_list_has_the_document_tools_though_the_query_names_no_tenant() -> None:
+async def test_the_http_list_has_the_document_tools_without_a_tenant_in_the_query() -> None:
     async with running() as service:
         tools = (await service.get(TOOLS))["tools"]
         assert {tool["name"] for tool in tools} == LOCAL

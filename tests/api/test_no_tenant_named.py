@@ -1,4 +1,4 @@
-"""An operator of all tenants who names none: never an internal error, whatever the store."""
+"""An operator of all tenants who names none: no internal error with any store."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,13 +17,13 @@ PAGE = "/console/documents"
 
 @pytest.fixture
 async def console(databases: Databases) -> AsyncIterator[ConsoleService]:
-    """A console over PostgreSQL, as the role of the gateway, which sees no tenant by itself."""
+    """A console with PostgreSQL, using the gateway's role, which sees no tenant by default."""
     url = (await databases.new()).url
     async with running_console(documents_url=url) as made:
         yield made
 
 
-async def test_the_list_of_documents_asks_for_the_tenant(console: ConsoleService) -> None:
+async def test_the_list_of_documents_requires_a_tenant(console: ConsoleService) -> None:
     answer = await console.service.http.get(LIST, headers=bearer(ADMIN))
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["details"]) == (
@@ -37,7 +37,7 @@ async def test_the_list_of_documents_asks_for_the_tenant(console: ConsoleService
     assert (named.status_code, named.json()["documents"]) == (200, [])
 
 
-async def test_the_page_asks_for_a_tenant_and_suggests_those_of_recent_calls(
+async def test_the_page_requires_a_tenant_and_suggests_those_of_recent_calls(
     console: ConsoleService,
 ) -> None:
     await console.service.http.post(
@@ -49,7 +49,7 @@ async def test_the_page_asks_for_a_tenant_and_suggests_those_of_recent_calls(
     assert f"{PAGE}?tenant_id=acme" in page.links
 
 
-async def test_no_route_fails_where_no_tenant_is_named(console: ConsoleService) -> None:
+async def test_no_route_fails_without_a_tenant(console: ConsoleService) -> None:
     document = (await console.service.http.get("/openapi.json")).json()
     answers: dict[str, Any] = {}
     for path, operations in document["paths"].items():
@@ -60,7 +60,7 @@ async def test_no_route_fails_where_no_tenant_is_named(console: ConsoleService) 
     assert {path: status for path, status in answers.items() if status >= 500} == {}
 
 
-async def test_no_page_fails_where_no_tenant_is_named(console: ConsoleService) -> None:
+async def test_no_page_fails_without_a_tenant(console: ConsoleService) -> None:
     below = ("search", "verify", "upload", "read", "manage")
     pages = [*(part.path for part in PARTS), *(f"{PAGE}/{it}" for it in below)]
     statuses = {path: (await console.browser.get(path)).status_code for path in pages}

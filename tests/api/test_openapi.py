@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: schemathesis finds no answer that it does not describe."""
+"""The OpenAPI document is accurate: schemathesis finds no undescribed answer."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.support.service import EXECUTE
 
 ROOT = Path(__file__).parents[2]
 LONG_S = 300
-"""For what ``make test-full`` runs, whose limits are longer."""
+"""For ``make test-full``, which has longer limits."""
 
 ANSWERS = Path(__file__).with_name("openapi_answers.py")
 
@@ -30,7 +30,6 @@ def document() -> Any:
 
 
 def target(document: Any, part: Any) -> Any:
-    """Return what a part of the document refers to."""
     if "$ref" not in part:
         return part
     _, kind, name = part["$ref"].removeprefix("#/").split("/")
@@ -58,7 +57,7 @@ def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> No
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(3))
-def test_every_answer_to_values_at_a_boundary_is_described(
+def test_every_answer_to_boundary_values_is_described(
     part: int, pytestconfig: pytest.Config
 ) -> None:
     done = run_answers(pytestconfig, timeout_s=LONG_S, PART=f"{part}/3", BOUNDARIES="")
@@ -70,8 +69,8 @@ def test_every_tool_has_an_example(document: Any) -> None:
     assert list(content["application/json"]["examples"]) == [*LOCAL_TOOLS]
 
 
-# These are a promise: clients that were made from the document have functions of these names, in
-# modules of these tags. A change is a break, which needs a line under "Before you upgrade".
+# Public names: generated clients have functions of these names in modules of these tags. A change
+# is breaking and needs a line under "Before you upgrade".
 OPERATIONS = {
     ("POST", "/internal/mcp/execute"): ("calls", "execute"),
     ("POST", "/internal/mcp/execute/batch"): ("calls", "execute_batch"),
@@ -117,13 +116,12 @@ OPERATIONS = {
 
 
 def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield the operations with method and path."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
 
 
-def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> None:
+def test_operations_keep_their_published_ids_and_tags(document: Any) -> None:
     described = {
         (method, path): (*operation["tags"], operation["operationId"])
         for method, path, operation in operations(document)
@@ -161,7 +159,7 @@ def test_a_body_refers_to_a_shared_schema(
     assert content["application/json"]["schema"] == {"$ref": f"#/components/schemas/{schema}"}
 
 
-def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
+def test_all_responses_except_the_usual_one_are_shared(document: Any) -> None:
     own = {
         (operation["operationId"], status)
         for _, _, operation in operations(document)
@@ -178,7 +176,7 @@ def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
     }
 
 
-def test_how_a_call_ended_is_told_by_its_status(document: Any) -> None:
+def test_the_outcome_of_a_call_determines_its_status(document: Any) -> None:
     schema = document["components"]["schemas"]["CallResponse"]
     assert schema["discriminator"] == {
         "propertyName": "status",
@@ -210,15 +208,15 @@ def test_every_reference_has_a_target(document: Any) -> None:
         ("Readiness", "status", "ReadinessStatus"),
     ],
 )
-def test_a_name_that_later_versions_may_add_to_may_be_any_text(
+def test_an_extensible_enumeration_accepts_any_string(
     document: Any, schema: str, field: str, names: str
 ) -> None:
     described = document["components"]["schemas"][schema]["properties"][field]
     assert described == {"anyOf": [{"$ref": f"#/components/schemas/{names}"}, {"type": "string"}]}
 
 
-def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
-    """But in a document's ``ocr``: it has a place for each page."""
+def test_null_counts_as_absent_in_requests_and_is_never_sent(document: Any) -> None:
+    """Except in a document's ``ocr``, which has an entry for each page."""
     schemas = document["components"]["schemas"]
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
     requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
@@ -241,7 +239,7 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
         ("/internal/mcp/resources", []),
     ],
 )
-def test_a_list_describes_its_query_and_that_it_may_be_had_already(
+def test_lists_describe_their_query_and_the_304_response(
     document: Any, path: str, own: list[str]
 ) -> None:
     described = document["paths"][path]["get"]

@@ -1,4 +1,4 @@
-"""What of servers and readiness operators are shown, and others are not."""
+"""Details of servers and readiness that only operators see."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ ADMIN = "an-admin-token-of-16"
 
 @asynccontextmanager
 async def broken(**settings: Any) -> AsyncIterator[Service]:
-    """Start with a server that cannot be started, and a preset file with a mistake."""
+    """Start with a server that cannot be started and an invalid preset file."""
     config = Config(servers={"s1": NOWHERE}, presets=[make_preset(), {"id": "bad", "tools": 5}])
     async with running(config=config, **settings) as service:
         yield service
@@ -36,7 +36,7 @@ def shows_details(ready: dict[str, Any], server: dict[str, Any]) -> tuple[bool, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_caller_is_shown_states_and_no_errors(mode: str) -> None:
+async def test_a_caller_sees_states_but_no_errors(mode: str) -> None:
     settings, make = MODES[mode]
     made = settings()
     async with broken(**made, admin_token=ADMIN) as service:
@@ -60,7 +60,7 @@ async def test_a_caller_is_shown_states_and_no_errors(mode: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, bearer("mtp_bad"), {"Authorization": "x"}])
-async def test_a_probe_is_told_status_and_states(headers: dict[str, str]) -> None:
+async def test_a_probe_sees_status_and_states(headers: dict[str, str]) -> None:
     async with broken(**token_settings()) as service:
         response = await service.http.get(READY, headers=headers)
         checks = response.json()["checks"]
@@ -68,12 +68,12 @@ async def test_a_probe_is_told_status_and_states(headers: dict[str, str]) -> Non
     assert "state" in checks["server:s1"]
 
 
-async def test_without_authentication_everybody_is_shown_all() -> None:
+async def test_without_authentication_every_caller_sees_all_details() -> None:
     async with broken() as service:
         assert shows_details(*await both(service, {})) == (True, True)
 
 
-async def test_readiness_refuses_no_bad_token_and_records_none() -> None:
+async def test_readiness_refuses_no_invalid_token_and_records_none() -> None:
     async with broken(**token_settings()) as service:
         with capture_logs() as lines:
             for _ in range(30):

@@ -1,4 +1,4 @@
-"""What operators are told and what records say of them: readers, switched presets, explain."""
+"""Reasons in the operators' view and in records: readers, switched presets, explain."""
 
 import re
 from typing import Any
@@ -30,13 +30,11 @@ async def records(service: Service, **query: str) -> list[dict[str, Any]]:
     return found
 
 
-# Who may read a document
+# Readers of a document
 
 
 @pytest.mark.parametrize("hides", [False, True], ids=["denied", "hidden"])
-async def test_operators_are_told_that_the_readers_decided_and_callers_are_not(
-    *, hides: bool
-) -> None:
+async def test_operators_see_that_the_readers_decided_and_callers_do_not(*, hides: bool) -> None:
     async with running(PAYROLL, admin_token=ADMIN, hide_foreign_documents=hides) as service:
         body = request_of("read_doc_metadata", {"doc_id": "payroll"}, tenant_id="acme")
         error = (await service.http.post("/internal/mcp/execute", json=body)).json()["error"]
@@ -53,9 +51,7 @@ async def test_operators_are_told_that_the_readers_decided_and_callers_are_not(
 
 @pytest.mark.parametrize("hides", [False, True], ids=["denied", "hidden"])
 @pytest.mark.parametrize("doc_id", ["payroll", "missing"])
-async def test_operators_are_told_that_the_tenant_has_no_such_document(
-    doc_id: str, *, hides: bool
-) -> None:
+async def test_operators_see_that_the_document_does_not_exist(doc_id: str, *, hides: bool) -> None:
     async with running(PAYROLL, admin_token=ADMIN, hide_foreign_documents=hides) as service:
         body = request_of("read_doc_metadata", {"doc_id": doc_id}, tenant_id="other")
         error = (await service.http.post("/internal/mcp/execute", json=body)).json()["error"]
@@ -70,7 +66,7 @@ async def test_operators_are_told_that_the_tenant_has_no_such_document(
 
 
 @pytest.mark.parametrize("tool", ["read_doc_metadata", "read_chunk_window"])
-async def test_operators_are_told_that_the_agents_profile_names_other_documents(tool: str) -> None:
+async def test_operators_see_that_the_agents_profile_names_other_documents(tool: str) -> None:
     config = Config(agents=[make_agent("desk", documents=["handbook", "prices"])])
     async with running(
         PAYROLL, admin_token=ADMIN, config=config, retrieval_window_url="local"
@@ -103,7 +99,7 @@ async def test_the_page_of_a_call_links_to_the_readers() -> None:
 # Changes of the configuration
 
 
-async def test_a_switched_preset_is_a_record_with_its_actor() -> None:
+async def test_a_preset_switch_is_recorded_with_its_actor() -> None:
     token = file_token(tenant=None, may=[OperatorRight.PRESETS, OperatorRight.AUDIT])
     config = Config(presets=PRESETS, more={"defaultPresetId": "one"})
     async with running(config=config, **token_settings()) as service:
@@ -130,7 +126,7 @@ async def test_without_tokens_the_actor_is_loopback() -> None:
         assert (record["token_id"], record["code"]) == ("(loopback)", "OK")
 
 
-async def test_a_switch_that_fails_is_a_record_too() -> None:
+async def test_a_failed_switch_is_recorded() -> None:
     async with running(config=Config(presets=PRESETS, more={"defaultPresetId": "one"})) as service:
         with capture_logs() as lines:
             await service.http.put(ACTIVE, json={"preset_id": "three"})
@@ -141,7 +137,7 @@ async def test_a_switch_that_fails_is_a_record_too() -> None:
 # Explain without a token
 
 
-async def test_explain_needs_no_token_where_switching_presets_needs_none() -> None:
+async def test_explain_needs_no_token_if_switching_presets_needs_none() -> None:
     async with running() as service:
         body = request_of("read_doc_metadata", {"doc_id": "doc_1"})
         with capture_logs() as lines:

@@ -17,7 +17,7 @@ from tests.support.local_tools import LISTED_TOOLS
 from tests.support.service import EXECUTE, TOOLS, Service, request_of, running
 
 
-async def test_health_is_exactly_ok(service: Service) -> None:
+async def test_health_returns_exactly_ok(service: Service) -> None:
     response = await service.http.get("/health")
     assert (response.status_code, response.content) == (200, b'{"status":"ok"}')
 
@@ -46,13 +46,13 @@ async def test_a_stopping_service_refuses_new_calls(service: Service) -> None:
     assert (response.status_code, error["code"], error["retryable"]) == (503, "SHUTTING_DOWN", True)
 
 
-async def test_a_stopping_service_refuses_a_batch_whole(service: Service) -> None:
+async def test_a_stopping_service_refuses_a_batch_as_a_whole(service: Service) -> None:
     service.gateway.lifecycle.phase = Phase.STOPPING
     body = {"calls": [{"tool_name": "x"}], "user": {"user_id": "u", "tenant_id": "t"}}
     assert (await service.http.post(f"{EXECUTE}/batch", json=body)).status_code == 503
 
 
-async def test_the_text_of_a_defect_of_ours_is_in_the_log_only(service: Service) -> None:
+async def test_the_text_of_an_internal_error_is_in_the_log_only(service: Service) -> None:
     no_unicode = FakeTool(properties=("\ud800",))
     service.gateway.registry.replace(Registry.build([no_unicode]))
     with capture_logs() as lines:
@@ -74,7 +74,7 @@ async def test_the_text_of_a_defect_of_ours_is_in_the_log_only(service: Service)
     ]
 
 
-async def test_a_broken_document_file_degrades_but_stays_ready(tmp_path: Path) -> None:
+async def test_an_invalid_document_file_degrades_but_stays_ready(tmp_path: Path) -> None:
     folder = tmp_path / "documents" / "t"
     folder.mkdir(parents=True)
     (folder / "broken.json").write_text("{")
@@ -98,7 +98,7 @@ async def test_a_file_in_another_tenants_folder_is_not_served_and_degrades(tmp_p
         assert "mcp_proxy_document_errors 1.0" in (await service.http.get("/metrics")).text
 
 
-async def test_a_documents_folder_that_vanished_degrades_and_its_documents_are_served(
+async def test_a_missing_documents_folder_degrades_and_its_documents_stay_available(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "documents" / "tenant_1"
@@ -124,7 +124,7 @@ async def test_a_documents_folder_that_vanished_degrades_and_its_documents_are_s
                 await anyio.sleep(0.05)
 
 
-async def test_a_documents_folder_that_was_never_there_is_well(tmp_path: Path) -> None:
+async def test_a_documents_folder_that_never_existed_is_ok(tmp_path: Path) -> None:
     async with running(documents_path=tmp_path / "none") as service:
         line = (await service.http.get("/health/ready")).json()["checks"]["documents"]
         assert (line["status"], line["folder"]) == ("ok", "missing")
@@ -176,7 +176,7 @@ async def test_an_unknown_tool_has_one_label(service: Service) -> None:
     assert not any(f'tool="{name}"' in exposition for name in ("nope", "a:b"))
 
 
-async def test_the_tools_list_is_mcps(service: Service) -> None:
+async def test_the_tools_list_has_the_format_of_mcp(service: Service) -> None:
     answer = (await service.http.get("/internal/mcp/tools")).json()
     assert (answer["format"], [tool["name"] for tool in answer["tools"]]) == (
         "mcp",
@@ -190,7 +190,7 @@ async def test_every_listed_tool_has_description_and_schema(service: Service) ->
     assert whole == [*LISTED_TOOLS]
 
 
-async def test_listed_descriptions_tell_the_limits_in_force() -> None:
+async def test_listed_descriptions_include_the_active_limits() -> None:
     async with running(
         max_pages_per_call=3,
         max_text_bytes=777,
@@ -204,7 +204,7 @@ async def test_listed_descriptions_tell_the_limits_in_force() -> None:
         )
 
 
-async def test_listing_and_list_available_tools_agree(service: Service) -> None:
+async def test_the_route_and_list_available_tools_agree(service: Service) -> None:
     listed = (await service.http.get("/internal/mcp/tools")).json()["tools"]
     result = await service.result("list_available_tools")
     assert [tool["name"] for tool in listed] == result["tools"]
@@ -217,7 +217,7 @@ async def test_definitions_have_name_alias_description_and_schemas(service: Serv
     assert [set(definition) for definition in definitions] == [fields] * len(LISTED_TOOLS)
 
 
-async def test_an_unknown_agents_list_is_refused(service: Service) -> None:
+async def test_the_list_of_an_unknown_agent_is_refused(service: Service) -> None:
     answer = (await service.http.get("/internal/mcp/tools?agent=a")).json()
     assert answer["error"]["code"] == "AGENT_NOT_FOUND"
 
@@ -226,12 +226,14 @@ async def test_an_unknown_agents_list_is_refused(service: Service) -> None:
     ("query", "field"),
     [("format=xml", "format"), ("tenant_id=", "tenant_id"), ("agent=%00", "agent")],
 )
-async def test_a_bad_query_names_the_field(service: Service, query: str, field: str) -> None:
+async def test_the_error_for_an_invalid_query_names_the_field(
+    service: Service, query: str, field: str
+) -> None:
     response = await service.http.get(f"/internal/mcp/tools?{query}")
     assert (response.status_code, response.json()["error"]["details"]["field"]) == (422, field)
 
 
-async def test_an_unknown_route_wears_the_envelope(service: Service) -> None:
+async def test_an_unknown_route_returns_the_envelope(service: Service) -> None:
     response = await service.http.get("/nowhere", headers={"X-Trace-Id": "t"})
     assert (
         response.status_code,
@@ -244,7 +246,9 @@ async def test_an_unknown_route_wears_the_envelope(service: Service) -> None:
     )
 
 
-async def test_a_wrong_method_wears_the_envelope_and_says_what_is_allowed(service: Service) -> None:
+async def test_a_wrong_method_returns_the_envelope_and_the_allowed_methods(
+    service: Service,
+) -> None:
     response = await service.http.get(EXECUTE)
     assert (response.status_code, response.json()["error"]["code"], response.headers["Allow"]) == (
         405,
@@ -261,7 +265,7 @@ async def test_a_crash_is_an_internal_error_without_its_text(service: Service) -
     assert (response.status_code, "NoneType" in response.text) == (500, False)
 
 
-async def test_a_crash_outside_of_a_call_is_logged_with_the_trace_id_it_answers(
+async def test_a_crash_outside_of_a_call_is_logged_with_the_returned_trace_id(
     service: Service,
 ) -> None:
     service.gateway.registry.current = None  # type: ignore[assignment]

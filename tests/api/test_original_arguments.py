@@ -1,4 +1,4 @@
-"""The arguments that callers of the original service send to its six tools (T-01, seed 004)."""
+"""Arguments of the original service's callers for its six tools (T-01, seed 004)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -44,7 +44,7 @@ async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
     ],
     ids=str,
 )
-async def test_a_whole_float_is_an_integer(
+async def test_a_whole_float_is_accepted_as_an_integer(
     service: Service, tool: str, change: dict[str, object]
 ) -> None:
     plain = {name: int(str(value).removesuffix(".0")) for name, value in change.items()}
@@ -62,7 +62,9 @@ async def test_a_whole_float_is_an_integer(
     ],
     ids=str,
 )
-async def test_an_integer_is_an_id(service: Service, tool: str, change: dict[str, object]) -> None:
+async def test_an_integer_is_accepted_as_an_id(
+    service: Service, tool: str, change: dict[str, object]
+) -> None:
     known = {**SIX.get(tool, {}), **change}
     expected = await service.result(tool, {k: _text_of_id(k, v) for k, v in known.items()})
     assert await service.result(tool, known) == expected
@@ -72,12 +74,12 @@ def _text_of_id(name: str, value: object) -> object:
     return str(value) if name.endswith("_id") else value
 
 
-async def test_an_integer_is_the_id_of_a_chunk(service: Service) -> None:
+async def test_an_integer_is_accepted_as_the_id_of_a_chunk(service: Service) -> None:
     error = (await service.execute("read_chunk_window", WINDOW | {"anchor_chunk_id": 7}))["error"]
     assert error["code"] == "CHUNK_NOT_FOUND"
 
 
-async def test_a_document_that_an_integer_names_has_one_budget_and_record() -> None:
+async def test_a_document_named_by_an_integer_has_one_budget_and_record() -> None:
     async with running(NUMBERED, rate_limit_calls=2) as started:
         codes = [
             await started.code("read_doc_metadata", {"doc_id": doc_id}) for doc_id in (7, "7", 7)
@@ -85,7 +87,7 @@ async def test_a_document_that_an_integer_names_has_one_budget_and_record() -> N
         assert codes == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_only_the_bound_document_can_be_named_by_an_integer(service: Service) -> None:
+async def test_an_integer_can_name_only_the_bound_document(service: Service) -> None:
     codes = [
         await service.code("read_doc_metadata", {"doc_id": doc_id}, documents=["7"])
         for doc_id in (7, 8)
@@ -94,7 +96,7 @@ async def test_only_the_bound_document_can_be_named_by_an_integer(service: Servi
 
 
 @pytest.mark.parametrize("value", [True, False, 7.5, [7], {"id": 7}], ids=str)
-async def test_other_values_are_no_ids(service: Service, value: object) -> None:
+async def test_other_values_are_refused_as_ids(service: Service, value: object) -> None:
     error = (await service.execute("read_doc_metadata", {"doc_id": value}))["error"]
     assert (error["code"], error["details"]) == (
         "INVALID_ARGUMENTS",
@@ -112,7 +114,7 @@ async def test_other_values_are_no_ids(service: Service, value: object) -> None:
     ],
     ids=str,
 )
-async def test_a_radius_may_come_with_equal_sides(
+async def test_a_radius_is_accepted_with_equal_sides(
     service: Service, sides: dict[str, object]
 ) -> None:
     result = await service.result("read_chunk_window", WINDOW | {"radius": 1} | sides)
@@ -129,7 +131,7 @@ async def test_a_radius_may_come_with_equal_sides(
     ],
     ids=str,
 )
-async def test_a_radius_with_other_sides_is_refused(
+async def test_a_radius_with_different_sides_is_refused(
     service: Service, sides: dict[str, object]
 ) -> None:
     answer = await service.execute("read_chunk_window", WINDOW | {"radius": 1} | sides)
@@ -141,7 +143,7 @@ async def test_a_radius_with_other_sides_is_refused(
 
 @pytest.mark.parametrize("tool", SIX)
 @pytest.mark.parametrize("unknown", [{"stream": True}, {"top_k": 5, "tenant_id": "tenant_2"}])
-async def test_unknown_arguments_are_ignored_and_named(
+async def test_unknown_arguments_are_ignored_and_listed(
     service: Service, tool: str, unknown: dict[str, object]
 ) -> None:
     expected = await service.result(tool, SIX[tool])
@@ -149,12 +151,12 @@ async def test_unknown_arguments_are_ignored_and_named(
     assert result == expected | {"ignored_arguments": list(unknown)}
 
 
-async def test_a_null_argument_that_is_unknown_is_absent(service: Service) -> None:
+async def test_a_null_unknown_argument_counts_as_absent(service: Service) -> None:
     result = await service.result("read_doc_pages", PAGES | {"stream": None})
     assert "ignored_arguments" not in result
 
 
-async def test_many_unknown_arguments_are_named_in_part(service: Service) -> None:
+async def test_a_long_list_of_unknown_arguments_is_shortened(service: Service) -> None:
     unknown = {f"{number}?" * 100: 1 for number in range(10_000, 11_000)}
     named = (await service.result("read_doc_pages", unknown | PAGES))["ignored_arguments"]
     assert (len(named), max(map(len, named)) <= 200) == (20, True)
@@ -173,7 +175,7 @@ async def test_many_unknown_arguments_are_named_in_part(service: Service) -> Non
         ("list_available_tools", "name", "names"),
     ],
 )
-async def test_a_near_miss_is_refused_and_corrected(
+async def test_a_misspelt_argument_is_refused_and_corrected(
     service: Service, tool: str, misspelt: str, meant: str
 ) -> None:
     error = (await service.execute(tool, SIX[tool] | {misspelt: 1, "stream": 1}))["error"]
@@ -183,7 +185,7 @@ async def test_a_near_miss_is_refused_and_corrected(
     )
 
 
-async def test_with_another_mistake_unknown_arguments_are_named_in_the_error(
+async def test_another_error_also_lists_unknown_arguments(
     service: Service,
 ) -> None:
     error = (await service.execute("read_doc_metadata", {"document": "7"}))["error"]

@@ -1,4 +1,4 @@
-"""What a preset shows of an item instead of what its server says (contract §6)."""
+"""Overrides of a server's texts and names in a preset (contract §6)."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -50,7 +50,6 @@ async def overriding(
     definitions: str | None = None,
     **entry: Any,
 ) -> AsyncIterator[Served]:
-    """Run a gateway whose servers s and t both offer OFFER."""
     async with running_raw(only=(), extra=OFFER) as other:
         server = server or other
         config = Config(
@@ -75,7 +74,7 @@ async def tools(served: Served, **query: str) -> Mapping[str, Json]:
     return {it["name"]: it for it in flat if it["name"] not in LOCAL_TOOLS}
 
 
-async def test_models_see_the_preset_s_texts_and_name_in_every_list() -> None:
+async def test_models_see_the_presets_texts_and_names_in_every_list() -> None:
     async with overriding(preset(tool("find", **SHOWN), tool("list"))) as served:
         listed = await tools(served)
         assert listed.keys() == {"find_ticket", "s:list"}
@@ -99,14 +98,14 @@ async def test_models_see_the_preset_s_texts_and_name_in_every_list() -> None:
 
 
 @pytest.mark.parametrize("name", ["find_ticket", "s:find", "s__find", "find"])
-async def test_a_call_finds_it_by_either_name(name: str) -> None:
+async def test_a_call_accepts_both_names(name: str) -> None:
     async with overriding(preset(tool("find", **SHOWN))) as served:
         assert await served.service.code(name, {"text": "x"}) == "OK"
         called = await over_mcp(served, "tools/call", {"name": name, "arguments": {"text": "x"}})
         assert not called["result"].get("isError")
 
 
-async def test_a_prompt_is_renamed_and_leaves_its_name_to_another_server_s() -> None:
+async def test_a_renamed_prompt_frees_its_name_for_another_server() -> None:
     renamed = preset(
         tool("find"),
         prompts=[prompt("summary", name="sum_up", description="In short."), prompt("summary", "t")],
@@ -174,7 +173,7 @@ async def test_exclusions_match_the_original(excluded: str, is_hidden: bool) -> 
     ],
     ids=str,
 )
-async def test_what_cannot_be_refuses_the_preset(references: list[Json]) -> None:
+async def test_an_invalid_override_refuses_the_preset(references: list[Json]) -> None:
     async with overriding(preset(*references)) as served:
         assert not await tools(served)
         assert await served.service.code("s:find", {"text": "x"}) == "TOOL_NOT_ALLOWED"
@@ -192,25 +191,25 @@ async def test_what_cannot_be_refuses_the_preset(references: list[Json]) -> None
     ],
     ids=str,
 )
-async def test_overrides_elsewhere_refuse_the_preset(content: Json) -> None:
+async def test_misplaced_overrides_refuse_the_preset(content: Json) -> None:
     async with overriding(content) as served:
         assert not await tools(served)
         assert served.service.gateway.publisher.config.problems
 
 
-async def test_what_is_quarantined_is_refused_by_its_given_name_as_well() -> None:
+async def test_a_quarantined_item_is_refused_by_its_new_name_too() -> None:
     async with overriding(preset(tool("find", **SHOWN)), definitions="pin") as served:
         for name in ("find_ticket", "s:find", "find"):
             assert await served.service.code(name, {"text": "x"}) == "TOOL_NOT_ALLOWED"
 
 
-async def test_its_own_name_and_one_of_a_disabled_reference_are_free() -> None:
+async def test_the_original_name_and_names_of_disabled_references_are_free() -> None:
     own = preset(tool("find", name="find"), {**tool("list"), "enabled": False})
     async with overriding(own) as served:
         assert (await tools(served)).keys() == {"find"}
 
 
-async def test_a_refused_change_keeps_the_last_good_names() -> None:
+async def test_a_refused_change_keeps_the_last_valid_names() -> None:
     async with overriding(preset(tool("find", **SHOWN))) as served:
         clashing = preset(tool("find", name="list"), tool("list"))
         write_json(CONFIG_DIR / "preset_work.json", clashing)
@@ -229,7 +228,7 @@ async def test_a_refused_change_keeps_the_last_good_names() -> None:
         assert await served.service.code("find_ticket", {"text": "x"}) == "TOOL_NOT_FOUND"
 
 
-async def test_the_names_of_the_gateway_s_tools_are_reserved() -> None:
+async def test_the_names_of_the_gateways_tools_are_reserved() -> None:
     async with overriding(preset(tool("find"))) as served:
         listed = {it["name"] for it in (await served.service.get(TOOLS))["tools"]}
         assert listed - {"s:find"} == LOCAL_TOOLS - {

@@ -1,4 +1,4 @@
-"""How a replica is, what was called, and what needs a person: /internal/mcp/overview."""
+"""State of a replica, recent calls, and items that need attention: /internal/mcp/overview."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -32,7 +32,6 @@ DEAD: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 
 @asynccontextmanager
 async def overseen(config: Config | None = None, **settings: Any) -> AsyncIterator[Service]:
-    """Start a service whose admin token is ADMIN."""
     async with running(config=config, admin_token=ADMIN, **settings) as service:
         yield service
 
@@ -75,7 +74,7 @@ async def test_calls_of_the_last_hour_are_shown(server: RawServer) -> None:
     assert (shown["replica"]["version"], shown["replica"]["uptime_s"] >= 0) == (VERSION, True)
 
 
-async def test_without_a_console_no_calls_are_counted() -> None:
+async def test_without_a_console_calls_are_not_counted() -> None:
     async with overseen() as service:
         await service.execute("read_doc_metadata", DOC_1)
         shown = await overview(service)
@@ -83,7 +82,7 @@ async def test_without_a_console_no_calls_are_counted() -> None:
     assert shown.keys() == {"replica", "readiness", "attention", "attention_left_out"}
 
 
-async def test_budgets_near_their_end_are_shown() -> None:
+async def test_almost_exhausted_budgets_are_shown() -> None:
     limits = [make_rule("per_tenant", each=["tenant"], calls=5)]
     async with overseen(Config(limits=limits), console=True) as service:
         for tenant_id in ("tenant_1", "tenant_1", "tenant_1", "tenant_1", "tenant_2"):
@@ -98,13 +97,13 @@ async def test_budgets_near_their_end_are_shown() -> None:
     assert of_other == []
 
 
-async def test_readiness_is_that_of_operators() -> None:
+async def test_readiness_has_the_details_for_operators() -> None:
     async with overseen() as service:
         ready = await service.http.get(READY, headers=bearer(ADMIN))
         assert (await overview(service))["readiness"] == ready.json()
 
 
-async def test_a_failing_server_needs_a_person(server: RawServer) -> None:
+async def test_a_failing_server_needs_attention(server: RawServer) -> None:
     config = Config(
         servers={"dead": DEAD, "s1": server.entry},
         presets=[make_preset(tools=[("dead", "echo"), ("s1", "echo")])],
@@ -133,7 +132,7 @@ async def test_a_failing_server_needs_a_person(server: RawServer) -> None:
         ("warn", "item_changed", ""),
     ],
 )
-async def test_a_definition_that_nobody_accepted_needs_a_person(
+async def test_an_unaccepted_definition_needs_attention(
     server: RawServer, mode: str, kind: str, end: str
 ) -> None:
     preset = make_preset(tools=[("s1", "echo")], prompts=[], resources=[])
@@ -148,7 +147,7 @@ async def test_a_definition_that_nobody_accepted_needs_a_person(
     assert (echo["server_id"], echo["item_kind"]) == ("s1", "tool")
 
 
-async def test_a_problem_of_a_file_needs_a_person() -> None:
+async def test_a_problem_of_a_file_needs_attention() -> None:
     async with overseen(Config(limits=[])) as service:
         (CONFIG_DIR / "limits.json").write_text("{")
 
@@ -166,7 +165,7 @@ async def test_a_problem_of_a_file_needs_a_person() -> None:
     assert retained["since"]
 
 
-async def test_lines_of_the_tokens_file_and_lost_records_need_a_person(
+async def test_invalid_lines_of_the_tokens_file_and_lost_records_need_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_file.MAX_QUEUED", 0)
@@ -181,7 +180,7 @@ async def test_lines_of_the_tokens_file_and_lost_records_need_a_person(
 
 
 @pytest.mark.parametrize(("login_for", "tenant_id"), [("deployment", None), ("tenant", "tenant_1")])
-async def test_a_login_that_is_missing_waits_for_a_person_of_its_tenant(
+async def test_a_missing_login_needs_attention_from_its_tenant(
     login_for: str, tenant_id: str | None
 ) -> None:
     async with running_issuer() as issuer, running_raw() as server:
@@ -205,7 +204,9 @@ async def test_a_login_that_is_missing_waits_for_a_person_of_its_tenant(
     assert (of_one, of_other, failing) == (found if tenant_id else [], [], [])
 
 
-async def test_a_right_for_one_tenant_shows_no_errors_paths_or_others(server: RawServer) -> None:
+async def test_a_right_for_one_tenant_shows_no_errors_paths_or_other_tenants(
+    server: RawServer,
+) -> None:
     settings = token_settings()
     token = file_token(tenant="tenant_1", may=[OperatorRight.AUDIT])
     config = Config(
@@ -240,7 +241,7 @@ async def test_a_right_for_one_tenant_shows_no_errors_paths_or_others(server: Ra
     assert shown["calls"]["total"] == 0
 
 
-async def test_who_has_not_the_right_sees_nothing() -> None:
+async def test_the_overview_needs_the_right() -> None:
     async with running() as service:
         assert (await service.http.get(OVERVIEW)).status_code == 403
     async with overseen() as service:
@@ -251,7 +252,7 @@ async def test_who_has_not_the_right_sees_nothing() -> None:
         assert misspelt.json()["error"]["details"] == {"field": "tenant"}
 
 
-async def test_at_most_fifty_of_a_kind_are_shown() -> None:
+async def test_at_most_fifty_items_of_a_kind_are_shown() -> None:
     preset = make_preset(tools=[("s1", f"tool_{number}") for number in range(60)])
     async with overseen(Config(servers={"s1": DEAD}, presets=[preset])) as service:
         shown = await overview(service)
@@ -259,7 +260,7 @@ async def test_at_most_fifty_of_a_kind_are_shown() -> None:
     assert (len(missing), shown["attention_left_out"]) == (50, 10)
 
 
-async def test_each_look_is_recorded() -> None:
+async def test_each_view_is_recorded() -> None:
     async with overseen() as service:
         await overview(service, tenant_id="tenant_1")
         found = await service.http.get("/internal/mcp/audit", headers=bearer(ADMIN))
@@ -267,7 +268,7 @@ async def test_each_look_is_recorded() -> None:
     assert (record["event"], record["payload"]["tenant_id"]) == ("operator.right_used", "tenant_1")
 
 
-async def test_traced_calls_are_counted_too() -> None:
+async def test_calls_with_traces_are_counted_too() -> None:
     async with overseen(
         console=True, otlp_endpoint="http://127.0.0.1:9", shutdown_grace_s=0
     ) as service:
@@ -275,7 +276,7 @@ async def test_traced_calls_are_counted_too() -> None:
         assert (await overview(service))["calls"]["total"] == 1
 
 
-async def test_figures_of_a_server_have_the_calls_that_were_sent_to_it(server: RawServer) -> None:
+async def test_figures_of_a_server_count_the_calls_sent_to_it(server: RawServer) -> None:
     preset = make_preset(tools=[("s1", "echo"), ("dead", "echo")])
     config = Config(servers={"s1": server.entry, "dead": DEAD}, presets=[preset])
     async with overseen(

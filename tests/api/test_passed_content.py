@@ -1,4 +1,4 @@
-"""What passes through from servers to models and MCP Apps: pages, images and arguments."""
+"""Content forwarded from servers to models and MCP Apps: pages, images and arguments."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ def chat_call(call_id: object, name: str, arguments: object) -> Json:
     ],
     ids=["object", "list", "data URL"],
 )
-async def test_an_image_in_structured_content_too_counts_once(structured: Json) -> None:
+async def test_an_image_that_is_also_in_structured_content_counts_once(structured: Json) -> None:
     async with serving(entry={"maxResultBytes": 50_000}) as service:
         result = {"content": [IMAGE], "structuredContent": structured}
         call = chat_call("1", "s1__bare", {"result": result})
@@ -58,7 +58,7 @@ async def test_an_image_in_structured_content_too_counts_once(structured: Json) 
 
 
 @pytest.mark.parametrize("text", [" ", "\n", "null", " null\n", "\t \r\n"])
-async def test_blank_arguments_and_null_are_an_empty_object(text: str) -> None:
+async def test_blank_and_null_arguments_are_an_empty_object(text: str) -> None:
     needy = tool("needy", {"properties": {"a": {}}, "required": ["a"]})
     async with serving(needy) as service:
         calls = [chat_call("1", "s1__meta", text), chat_call("2", "s1__needy", text)]
@@ -85,7 +85,7 @@ async def test_chat_completions_are_answered_by_position(ids: list[Any]) -> None
     [(["app"], False), ([], False), (["model", "app"], True), ("app", True), (None, True)],
     ids=repr,
 )
-async def test_a_tool_for_apps_only_stays_out_of_lists_for_models(
+async def test_an_apps_only_tool_is_not_in_lists_for_models(
     visibility: object, *, is_listed: bool
 ) -> None:
     button = tool("button", {}, _meta={"ui": {"visibility": visibility}})
@@ -136,7 +136,7 @@ async def test_a_required_property_with_a_default_is_not_missing(
         ("ui://app/page.html", 300_000, {"maxTextBytes": 100}, None),
     ],
 )
-async def test_a_resource_is_bounded_by_the_largest_result_alone(
+async def test_a_resource_is_limited_only_by_the_maximum_result_size(
     uri: str, size: int, entry: Json, code: str | None
 ) -> None:
     contents = [{"uri": uri, "mimeType": "text/html", "text": "x" * size}]

@@ -1,4 +1,4 @@
-"""The lock covers every field that models and hosts are shown; the mode pin relays no other."""
+"""The lock covers every field that models and hosts see; the mode pin forwards no other."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ async def until(service: Service, name: str, wanted: str | None) -> None:
 
 
 def lock_as_version_1(server: RawServer, *names: str) -> None:
-    """Write the lock that an older release would have written for these tools."""
+    """Write the lock that an older release would have written."""
     items = []
     for name in names:
         found = definition_of(DefinitionKind.TOOL, server.script.tools[name], version=1)
@@ -59,7 +59,7 @@ def lock_as_version_1(server: RawServer, *names: str) -> None:
         {"annotations": {"title": EVIL, "evil.example/note": EVIL}},
     ],
 )
-async def test_a_tool_with_another_field_is_quarantined(
+async def test_a_tool_with_a_new_covered_field_is_quarantined(
     server: RawServer, fields: dict[str, Any]
 ) -> None:
     async with serving(server) as service:
@@ -77,7 +77,7 @@ async def test_a_tool_with_another_field_is_quarantined(
 
 
 @pytest.mark.parametrize(("mode", "is_relayed"), [("pin", False), ("warn", True), ("open", True)])
-async def test_unknown_fields_are_relayed_unless_definitions_are_pinned(
+async def test_unknown_fields_are_forwarded_unless_definitions_are_pinned(
     server: RawServer, mode: str, is_relayed: bool
 ) -> None:
     change(server, {"x-instructions": EVIL, "_meta": {"known": 1}})
@@ -99,7 +99,7 @@ async def test_a_new_unknown_field_changes_nothing(server: RawServer) -> None:
         assert await status(service) is None
 
 
-async def test_a_lock_of_version_1_stays_valid_and_says_what_it_does_not_cover(
+async def test_a_lock_of_version_1_stays_valid_and_lists_uncovered_fields(
     server: RawServer,
 ) -> None:
     change(server, {"_meta": {"note": 1}, "icons": [ICON]})
@@ -125,7 +125,7 @@ async def test_a_lock_of_version_1_stays_valid_and_says_what_it_does_not_cover(
     assert any(it["event"] == "definition.uncovered" for it in logs)
 
 
-async def test_covered_fields_of_a_lock_of_version_1_are_pinned(server: RawServer) -> None:
+async def test_fields_covered_by_a_lock_of_version_1_are_pinned(server: RawServer) -> None:
     async with serving(server) as service:
         lock_as_version_1(server, "echo", "whoami")
         await until(service, "echo", None)
@@ -134,7 +134,7 @@ async def test_covered_fields_of_a_lock_of_version_1_are_pinned(server: RawServe
         assert await tool(service) is None
 
 
-async def test_a_field_that_was_not_there_when_it_was_accepted_is_no_way_around(
+async def test_a_field_added_after_accepting_is_quarantined(
     server: RawServer,
 ) -> None:
     async with serving(server) as service:

@@ -1,4 +1,4 @@
-"""Presets: shown, chosen, guarded (contract §1, §6)."""
+"""Presets: listing, switching, and permission to switch (contract §1, §6)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def config_of(server: RawServer) -> Config:
-    """Return two presets, of which ``work`` is the default; it names a tool in vain."""
+    """Return two presets; ``work`` is the default and names a missing tool."""
     return Config(
         servers={"s1": server.entry},
         presets=[
@@ -50,7 +50,7 @@ async def test_presets_are_listed_with_the_active_one(service: Service) -> None:
 
 
 @pytest.mark.requirement("P-07")
-async def test_the_active_preset_shows_what_it_names_in_vain(service: Service) -> None:
+async def test_the_active_preset_shows_missing_items(service: Service) -> None:
     shown = await service.get(ACTIVE)
     assert shown["preset"] == {"id": "work", "name": "Preset work"}
     assert [(it["server_id"], it["name"], it["reason"]) for it in shown["missing"]] == [
@@ -60,7 +60,7 @@ async def test_the_active_preset_shows_what_it_names_in_vain(service: Service) -
 
 
 @pytest.mark.requirement("P-13")
-async def test_the_active_preset_shows_what_is_shadowed(server: RawServer) -> None:
+async def test_the_active_preset_shows_shadowed_items(server: RawServer) -> None:
     config = Config(
         servers={"a": server.entry, "b": server.entry},
         presets=[make_preset(tools=[("a", "echo"), ("b", "echo")], resources=[])],
@@ -71,7 +71,7 @@ async def test_the_active_preset_shows_what_is_shadowed(server: RawServer) -> No
 
 
 @pytest.mark.requirement("P-17")
-async def test_switching_changes_the_view_at_once(service: Service) -> None:
+async def test_switching_changes_the_view_immediately(service: Service) -> None:
     answer = (await put(service, "play")).json()
     assert (answer, await service.listed()) == (
         {"preset": {"id": "play", "name": "Preset play"}, "missing": []},
@@ -80,7 +80,7 @@ async def test_switching_changes_the_view_at_once(service: Service) -> None:
 
 
 @pytest.mark.requirement("P-22", "F-12")
-async def test_every_list_shows_the_new_view_to_the_client_that_had_the_old(
+async def test_every_list_shows_the_view_after_a_switch(
     service: Service,
 ) -> None:
     await service.listed()
@@ -95,7 +95,7 @@ async def test_every_list_shows_the_new_view_to_the_client_that_had_the_old(
 
 
 @pytest.mark.requirement("P-18")
-async def test_a_tool_of_the_preset_before_is_refused(service: Service) -> None:
+async def test_a_tool_of_the_previous_preset_is_refused(service: Service) -> None:
     before = await service.code("s1:echo")
     await put(service, "play")
     assert (before, await service.code("s1:echo")) == ("OK", "TOOL_NOT_ALLOWED")
@@ -107,7 +107,7 @@ async def test_a_switch_is_saved_as_the_default(service: Service) -> None:
     assert json.loads((CONFIG_DIR / "mcp.json").read_text())["defaultPresetId"] == "play"
 
 
-async def test_a_switch_that_is_not_to_persist_leaves_the_file_alone(service: Service) -> None:
+async def test_a_switch_without_persist_leaves_the_file_unchanged(service: Service) -> None:
     before = (CONFIG_DIR / "mcp.json").read_bytes()
     await put(service, "play", persist=False)
     assert ((CONFIG_DIR / "mcp.json").read_bytes(), await service.listed()) == (
@@ -133,7 +133,7 @@ async def test_an_unknown_preset_is_not_found_and_nothing_changes(
     )
 
 
-async def test_a_broken_preset_is_not_found_with_its_problems(service: Service) -> None:
+async def test_an_invalid_preset_is_not_found_with_its_problems(service: Service) -> None:
     (CONFIG_DIR / "preset_bad.json").write_text('{"id": "bad", "tools": 1}')
     response = await put(service, "bad")
     error = response.json()["error"]
@@ -163,14 +163,14 @@ async def test_a_pinned_preset_cannot_be_switched(server: RawServer) -> None:
         (b"[]", "body"),
     ],
 )
-async def test_a_malformed_choice_names_the_field(
+async def test_the_error_for_a_malformed_choice_names_the_field(
     service: Service, body: bytes, field: str
 ) -> None:
     response = await service.http.put(ACTIVE, content=body)
     assert (response.status_code, response.json()["error"]["details"]) == (422, {"field": field})
 
 
-async def test_a_choice_that_is_too_long_is_refused(server: RawServer) -> None:
+async def test_an_oversized_choice_is_refused(server: RawServer) -> None:
     async with running(config=config_of(server), max_request_bytes=100) as service:
         assert (await put(service, "x" * 100)).status_code == 413
 
@@ -180,17 +180,19 @@ async def test_a_refusal_has_the_trace_id(service: Service) -> None:
     assert (response.json()["trace_id"], response.headers["X-Trace-Id"]) == ("t-1", "t-1")
 
 
-# Who may switch
+# Permission to switch
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
-async def test_without_a_token_loopback_may_switch(host: str) -> None:
+async def test_without_a_token_loopback_can_switch(host: str) -> None:
     async with running(config=Config(presets=[make_preset()]), host=host) as service:
         assert (await put(service, "work")).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])  # noqa: S104
-async def test_without_a_token_nobody_else_may_and_the_setting_is_named(host: str) -> None:
+async def test_without_a_token_other_addresses_cannot_switch_and_the_error_names_the_setting(
+    host: str,
+) -> None:
     async with running(config=Config(presets=[make_preset()]), host=host) as service:
         response = await put(service, "work")
         error = response.json()["error"]
@@ -206,14 +208,14 @@ async def test_without_a_token_nobody_else_may_and_the_setting_is_named(host: st
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:3000"])
-async def test_without_a_token_no_web_page_may_switch(service: Service, origin: str) -> None:
-    """Not even one of this machine, whose other requests are served."""
+async def test_without_a_token_no_web_page_can_switch(service: Service, origin: str) -> None:
+    """Not even a page of this machine, whose other requests are answered."""
     response = await put(service, "play", {"Origin": origin})
     assert (response.status_code, await service.listed()) == (403, ["s1:echo"])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104
-async def test_with_a_token_its_bearer_may_switch_everywhere(host: str) -> None:
+async def test_with_a_token_its_bearer_can_switch_everywhere(host: str) -> None:
     config = Config(presets=[make_preset()])
     async with running(config=config, host=host, admin_token=TOKEN) as service:
         assert (await put(service, "work", BEARER)).status_code == 200
@@ -232,7 +234,7 @@ async def test_with_a_token_its_bearer_may_switch_everywhere(host: str) -> None:
         {"X-Api-Key": TOKEN},
     ],
 )
-async def test_with_a_token_whoever_has_another_or_none_is_unauthenticated(
+async def test_a_wrong_or_missing_token_is_unauthenticated(
     headers: dict[str, str],
 ) -> None:
     async with running(config=Config(presets=[make_preset()]), admin_token=TOKEN) as service:
@@ -245,7 +247,7 @@ async def test_with_a_token_whoever_has_another_or_none_is_unauthenticated(
         ) == (401, "UNAUTHENTICATED", "Bearer", False)
 
 
-async def test_a_token_that_is_not_ascii_is_just_wrong() -> None:
+async def test_a_token_that_is_not_ascii_is_invalid() -> None:
     async with running(config=Config(presets=[make_preset()]), admin_token=TOKEN) as service:
         request = service.http.build_request("PUT", ACTIVE, json={"preset_id": "work"})
         request.headers = httpx.Headers(
@@ -254,23 +256,23 @@ async def test_a_token_that_is_not_ascii_is_just_wrong() -> None:
         assert (await service.http.send(request)).status_code == 401
 
 
-async def test_a_sender_is_checked_before_the_choice() -> None:
+async def test_the_sender_is_checked_before_the_choice() -> None:
     async with running(admin_token=TOKEN) as service:
         assert (await service.http.put(ACTIVE, content=b"{")).status_code == 401
         accepted = await service.http.put(ACTIVE, content=b"{", headers=BEARER)
         assert accepted.status_code == 422
 
 
-async def test_a_folder_that_cannot_be_written_says_so_and_nothing_changes(
+async def test_an_unwritable_folder_is_reported_and_nothing_changes(
     service: Service,
 ) -> None:
     (CONFIG_DIR / "mcp.json").unlink()
-    (CONFIG_DIR / "mcp.json").mkdir()  # not even root writes a file here
+    (CONFIG_DIR / "mcp.json").mkdir()  # even root cannot write a file here
     response = await put(service, "play")
     assert (response.status_code, response.json()["error"]["code"]) == (409, "CONFIG_READ_ONLY")
 
 
-async def test_a_choice_without_a_folder_says_that_it_has_to_be_made(tmp_path: Path) -> None:
+async def test_a_switch_without_a_folder_asks_to_create_it(tmp_path: Path) -> None:
     async with running(config_dir=tmp_path / "nowhere", admin_token=TOKEN) as service:
         error = (await put(service, "__empty__", BEARER)).json()["error"]
     assert (error["code"], "does not exist; create it" in error["message"]) == (

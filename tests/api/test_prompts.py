@@ -1,4 +1,4 @@
-"""Prompts of downstream servers: listed and got as the active preset says."""
+"""Prompts of downstream servers: listed and returned by the active preset."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +14,7 @@ USER = {"user_id": "u", "tenant_id": "t"}
 
 
 def two_servers(era: str = "both", **preset: Any) -> AbstractAsyncContextManager[Service]:
-    """Serve servers one and two, which share the prompts greet and plain; two has mine as well."""
+    """Serve servers one and two, which share the prompts greet and plain; two also has mine."""
     mine = {"name": "mine", "arguments": [{"name": "name"}]}
     return one_and_two({"prompts": [mine]}, era=era, **preset)
 
@@ -37,13 +37,13 @@ def text_of(envelope: Envelope) -> str:
 
 
 @pytest.mark.requirement("P-10")
-async def test_unrestricted_prompts_are_all_of_the_servers_in_scope() -> None:
+async def test_unrestricted_prompts_are_all_prompts_of_the_servers_in_scope() -> None:
     async with two_servers(tools=[("two", "echo")]) as service:
         assert await names(service) == ["greet", "plain", "mine"]
 
 
 @pytest.mark.requirement("P-10")
-async def test_prompts_of_a_server_out_of_scope_cannot_be_got() -> None:
+async def test_prompts_of_a_server_out_of_scope_are_refused() -> None:
     async with two_servers(tools=[("one", "echo")]) as service:
         assert (await got(service, "mine"))["error"]["code"] == "PROMPT_NOT_FOUND"
 
@@ -57,26 +57,26 @@ async def test_prompts_of_a_server_out_of_scope_cannot_be_got() -> None:
     ],
 )
 @pytest.mark.requirement("P-11")
-async def test_listed_prompts_are_all_there_is(listed: list[Pair], expected: list[str]) -> None:
+async def test_only_listed_prompts_are_available(listed: list[Pair], expected: list[str]) -> None:
     async with two_servers(tools=[("one", "echo")], prompts=listed) as service:
         assert await names(service) == expected
 
 
 @pytest.mark.requirement("P-11", "F-14")
-async def test_a_prompt_outside_the_preset_cannot_be_got_by_name() -> None:
+async def test_a_prompt_outside_the_preset_is_refused_by_name() -> None:
     async with two_servers(prompts=[("two", "mine")]) as service:
         assert (await got(service, "plain"))["error"]["code"] == "PROMPT_NOT_FOUND"
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.requirement("F-13")
-async def test_a_prompt_is_got_from_its_server(era: str) -> None:
+async def test_a_prompt_is_returned_by_its_server(era: str) -> None:
     async with two_servers(era, prompts=[("two", "mine")]) as service:
         assert text_of(await got(service, "mine", {"name": "Ann"})) == "mine of second for Ann"
 
 
 @pytest.mark.requirement("P-13")
-async def test_of_two_prompts_of_one_name_the_first_server_in_scope_wins() -> None:
+async def test_the_first_server_in_scope_wins_a_shared_prompt_name() -> None:
     async with two_servers(tools=[("two", "echo"), ("one", "echo")]) as service:
         assert (await names(service)).count("plain") == 1
         assert text_of(await got(service, "plain")) == "plain of second for all"
@@ -88,7 +88,7 @@ async def test_an_unknown_prompt_is_not_found() -> None:
         assert (await got(service, "nowhere"))["error"]["code"] == "PROMPT_NOT_FOUND"
 
 
-async def test_a_prompt_without_its_required_argument_names_it() -> None:
+async def test_the_error_for_a_missing_required_argument_names_it() -> None:
     async with two_servers(tools=[("one", "echo")]) as service:
         error = (await got(service, "greet"))["error"]
         assert (error["code"], "name" in error["message"]) == ("INVALID_ARGUMENTS", True)
@@ -108,11 +108,11 @@ async def test_an_unknown_agent_gets_no_prompt() -> None:
         assert (await got(service, "plain", agent="a"))["error"]["code"] == "AGENT_NOT_FOUND"
 
 
-async def test_an_unknown_agents_prompts_are_refused() -> None:
+async def test_the_prompt_list_of_an_unknown_agent_is_refused() -> None:
     async with running() as service:
         assert (await service.get(PROMPTS, agent="a"))["error"]["code"] == "AGENT_NOT_FOUND"
 
 
-async def test_a_tool_is_no_prompt() -> None:
+async def test_a_tool_is_not_found_as_a_prompt() -> None:
     async with running() as service:
         assert (await got(service, "read_doc_metadata"))["error"]["code"] == "PROMPT_NOT_FOUND"

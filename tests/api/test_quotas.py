@@ -13,7 +13,7 @@ from tests.support.tokens import TOKENS_FILE
 SMILE = "\N{GRINNING FACE}"
 
 
-async def test_a_tenant_makes_no_more_tokens_than_its_quota() -> None:
+async def test_a_tenant_cannot_create_more_tokens_than_its_quota() -> None:
     async with serving(quota_tokens=3) as service:
         wanted = [create(service, tenant_id="tenant_1") for _ in range(8)]
         answers = await asyncio.gather(*wanted)
@@ -25,15 +25,15 @@ async def test_a_tenant_makes_no_more_tokens_than_its_quota() -> None:
         assert error["details"] == {"quota": "tokens", "unit": "count", "limit": 3, "used": 3}
         assert "limit of 3" in error["message"]
         assert (await create(service, tenant_id="tenant_2")).status_code == 200
-        assert (await create(service, rights=["audit"])).status_code == 200  # of no tenant
-        add_token(TOKENS_FILE, Principal(tenant_id="tenant_1"))  # as the command does
+        assert (await create(service, rights=["audit"])).status_code == 200  # without a tenant
+        add_token(TOKENS_FILE, Principal(tenant_id="tenant_1"))  # like the command
         await revoke(service, made[0].json()["id"])
         assert outcome(await create(service, tenant_id="tenant_1")) == (409, "QUOTA_EXCEEDED")
         await revoke(service, made[1].json()["id"])
         assert (await create(service, tenant_id="tenant_1")).status_code == 200
 
 
-async def test_the_bytes_of_a_tenants_tokens_are_bounded() -> None:
+async def test_the_total_size_of_a_tenants_tokens_is_limited() -> None:
     async with serving(quota_token_bytes=100_000) as service:
         documents = [f"{number:03}" + SMILE * 60 for number in range(150)]
         answers = [
@@ -44,7 +44,7 @@ async def test_the_bytes_of_a_tenants_tokens_are_bounded() -> None:
         assert len(TOKENS_FILE.read_bytes()) < 100_000
 
 
-async def test_the_fields_of_one_token_are_bounded() -> None:
+async def test_the_size_of_one_tokens_fields_is_limited() -> None:
     async with serving() as service:
         many = [f"{number:03}" + SMILE * 250 for number in range(1000)]
         for fields in ({"documents": many}, {"agents": many}):
@@ -66,7 +66,7 @@ async def test_a_quota_of_zero_is_off() -> None:
         assert {it.status_code for it in answers} == {200}
 
 
-async def test_uploads_in_parallel_keep_to_the_quota() -> None:
+async def test_parallel_uploads_respect_the_quota() -> None:
     async with operated(quota_documents=2) as operator:
         uploads = []
         for number in range(6):
@@ -93,7 +93,7 @@ async def test_a_replacement_counts_only_the_difference() -> None:
         assert more.json()["error"]["details"]["unit"] == "bytes"
 
 
-async def test_tags_and_readers_of_an_upload_are_bounded() -> None:
+async def test_tags_and_readers_of_an_upload_are_limited() -> None:
     content = {**DOC, "title": "T", "pages": ["one"]}
     many = [f"item {number:07}" for number in range(50_000)]
     async with operated() as operator:

@@ -24,19 +24,19 @@ async def test_exactly_n_of_m_parallel_calls_pass() -> None:
         assert (await codes(service, 30)).count("OK") == 7
 
 
-async def test_by_default_a_document_has_120_calls_a_minute() -> None:
+async def test_the_default_for_a_document_is_120_calls_a_minute() -> None:
     async with running(unlimited=False) as service:
         assert (await codes(service, 122)).count("OK") == 120
 
 
-async def test_by_default_a_tenant_has_6000_calls_and_any_number_of_tokens() -> None:
+async def test_the_default_for_a_tenant_is_6000_calls_and_unlimited_tokens() -> None:
     async with running(unlimited=False) as service:
         shown = await service.get("/internal/mcp/limits", tenant_id="tenant_1")
     budgets = {it["name"]: it["limit"] for it in shown["limits"]}
     assert budgets == {"tenant_calls": 6000}
 
 
-async def test_a_refusal_says_which_budget_and_when_to_retry() -> None:
+async def test_a_refusal_names_the_budget_and_the_retry_time() -> None:
     async with running(rate_limit_calls=1) as service:
         await service.execute("read_doc_metadata", METADATA)
         response = await service.http.post(EXECUTE, json=request_of("read_doc_metadata", METADATA))
@@ -69,7 +69,7 @@ async def test_another_document_has_its_own_budget() -> None:
         assert await codes(service, 1, "other") == ["OK"]
 
 
-async def test_used_up_tokens_refuse_the_next_call() -> None:
+async def test_exhausted_tokens_refuse_the_next_call() -> None:
     async with running(rate_limit_tokens=1) as service:
         first = await service.code("read_doc_metadata", METADATA)
         second = await service.execute("read_doc_metadata", METADATA)
@@ -82,19 +82,19 @@ async def test_a_failing_call_is_charged() -> None:
         assert await codes(service, 1) == ["RATE_LIMIT_EXCEEDED"]
 
 
-async def test_a_call_without_a_document_counts_against_its_tenant() -> None:
+async def test_a_call_without_a_document_is_charged_to_its_tenant() -> None:
     async with running(rate_limit_tenant_calls=2) as service:
         results = [await service.code("list_available_tools") for _ in range(3)]
         assert results == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_invented_documents_buy_nothing() -> None:
+async def test_invented_documents_give_no_extra_budget() -> None:
     async with running(rate_limit_tenant_calls=5) as service:
         results = [(await codes(service, 1, f"invented-{n}"))[0] for n in range(8)]
         assert results.count("RATE_LIMIT_EXCEEDED") == 3
 
 
-async def test_a_call_refused_by_its_document_is_not_charged_to_its_tenant() -> None:
+async def test_a_call_refused_by_the_documents_budget_is_not_charged_to_its_tenant() -> None:
     async with running(
         make_document(doc_id="other"), rate_limit_calls=1, rate_limit_tenant_calls=2
     ) as service:
@@ -102,7 +102,7 @@ async def test_a_call_refused_by_its_document_is_not_charged_to_its_tenant() -> 
         assert await codes(service, 1, "other") == ["OK"]
 
 
-async def test_a_call_refused_by_its_tenant_is_not_charged_to_its_document() -> None:
+async def test_a_call_refused_by_the_tenants_budget_is_not_charged_to_its_document() -> None:
     async with running(rate_limit_calls=2, rate_limit_tenant_calls=1) as service:
         await codes(service, 5)
         refusal = await service.execute("read_doc_metadata", METADATA)
@@ -131,14 +131,14 @@ async def test_a_cancelled_call_stays_charged() -> None:
         assert await codes(service, 1) == ["RATE_LIMIT_EXCEEDED"]
 
 
-async def test_a_result_that_is_not_delivered_costs_no_tokens() -> None:
+async def test_an_undelivered_result_costs_no_tokens() -> None:
     async with running(rate_limit_tenant_tokens=1, max_result_bytes=300) as service:
         codes = [await service.code("list_available_tools") for _ in range(2)]
         assert codes == ["RESULT_TOO_LARGE"] * 2
 
 
-async def test_by_default_120_full_windows_of_a_document_fit_into_a_minute() -> None:
-    """The original service's caller reads 120 windows of one document in a chat."""
+async def test_the_default_allows_120_full_windows_of_a_document_per_minute() -> None:
+    """A caller of the original service reads 120 windows of one document in a chat."""
     long = make_document(doc_id="long", pages=["x" * 20480] * 3)
     window: dict[str, object] = {"doc_id": "long", "anchor_chunk_id": "p2-c3", "radius": 20}
     async with running(

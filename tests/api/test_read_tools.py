@@ -47,7 +47,7 @@ async def pages(service: Service, start: object, end: object, **arguments: objec
     )
 
 
-async def test_a_section_comes_with_all_its_fields(service: Service) -> None:
+async def test_a_section_has_all_its_fields(service: Service) -> None:
     assert await section(service, "top") == {
         "text": "Second page. ",
         "tokens": 3,
@@ -69,7 +69,7 @@ async def test_a_section_comes_with_all_its_fields(service: Service) -> None:
     }
 
 
-async def test_two_sections_on_one_page_have_their_own_text(service: Service) -> None:
+async def test_two_sections_on_one_page_have_separate_texts(service: Service) -> None:
     text = (await section(service, "rest"))["text"]
     assert text == "Second page. " * 29 + "\n\n" + "third\n"
 
@@ -88,12 +88,12 @@ async def test_tokens_are_a_quarter_of_the_characters(service: Service) -> None:
     assert result["tokens"] == len(result["text"]) // 4
 
 
-async def test_an_integer_may_be_spelt_as_a_string(service: Service) -> None:
+async def test_an_integer_can_be_a_string(service: Service) -> None:
     assert (await pages(service, "1", "2"))["page_end"] == 2
 
 
 @pytest.mark.requirement("T-01")
-async def test_pages_in_the_wrong_order_are_refused_and_both_named(service: Service) -> None:
+async def test_pages_in_the_wrong_order_are_refused_and_both_are_named(service: Service) -> None:
     arguments = {"doc_id": "d", "page_start": 3, "page_end": 2}
     error = (await service.execute("read_doc_pages", arguments))["error"]
     assert (error["code"], error["message"], error["details"]) == (
@@ -130,13 +130,13 @@ async def test_metadata_describes_the_document(service: Service) -> None:
     )
 
 
-async def test_a_cut_text_is_within_the_byte_limit() -> None:
+async def test_a_truncated_text_is_within_the_byte_limit() -> None:
     async with running(DOCUMENT, max_text_bytes=101) as service:
         result = await section(service, "whole")
         assert 98 <= len(result["text"].encode()) <= 101
 
 
-async def test_reading_on_gives_the_whole_text() -> None:
+async def test_continued_reads_return_the_whole_text() -> None:
     async with running(DOCUMENT, max_text_bytes=150) as service:
         text, start = "", 0
         while True:
@@ -148,7 +148,7 @@ async def test_reading_on_gives_the_whole_text() -> None:
         assert text == "\n\n".join(PAGES)
 
 
-async def test_pages_are_read_on_with_start_char_too() -> None:
+async def test_pages_continue_at_start_char_too() -> None:
     async with running(DOCUMENT, max_text_bytes=400) as service:
         first = await pages(service, 2, 3)
         rest = await pages(service, 2, 3, start_char=first["next_start_char"])
@@ -194,7 +194,7 @@ async def test_the_page_limit_is_a_setting() -> None:
         ({"pagestart": 1}, "pagestart"),
     ],
 )
-async def test_bad_arguments_are_refused_by_name(
+async def test_the_error_for_invalid_arguments_names_them(
     service: Service, change: dict[str, object], named: str
 ) -> None:
     arguments = {"doc_id": "d", "page_start": 1, "page_end": 1} | change
@@ -203,7 +203,7 @@ async def test_bad_arguments_are_refused_by_name(
 
 
 @pytest.mark.requirement("T-01")
-async def test_bad_arguments_cost_nothing() -> None:
+async def test_invalid_arguments_are_not_charged() -> None:
     async with running(DOCUMENT, rate_limit_calls=1) as service:
         for _ in range(3):
             await service.execute("read_doc_metadata", {"doc_id": "d", "version": 1})
@@ -221,6 +221,6 @@ async def test_the_seed_document_has_its_sections(service: Service) -> None:
 
 
 @pytest.mark.requirement("T-05")
-async def test_without_mock_mode_there_is_no_seed_document() -> None:
+async def test_without_mock_mode_the_seed_document_is_missing() -> None:
     async with running(mock_mode=False) as service:
         assert await service.code("read_doc_metadata", {"doc_id": "doc_1"}) == "DOCUMENT_NOT_FOUND"

@@ -1,8 +1,7 @@
-"""Two tenants, three users, three sets of roles: who sees which document, in both stores.
+"""Two tenants, three users, three sets of roles: visibility of each document in both stores.
 
-Each document has a word of its own. A caller must see it in every tool if the readers admit the
-caller, and nowhere else: over HTTP, in a batch, and over MCP in both eras.
-"""
+Each document contains a unique word, which every tool shows to its readers and to no other caller:
+over HTTP, in a batch, and over MCP in both eras."""
 
 import itertools
 import json
@@ -61,7 +60,7 @@ def document(tenant_id: str, doc_id: str) -> Document:
 
 
 def is_reader(caller: Caller, doc_id: str) -> bool:
-    """Return whether the readers admit the caller, said anew and not by the code under test."""
+    """Return whether the caller is a reader; does not use the code under test."""
     readers = READERS[doc_id]
     if readers is None:
         return True
@@ -82,7 +81,7 @@ async def served(request: pytest.FixtureRequest, databases: Databases) -> AsyncI
 
 
 def check(answer: str, caller: Caller, doc_id: str, *, is_error: bool) -> None:
-    """Check that an answer holds the word of this document, if it may, and no other one."""
+    """Check that an answer has this document's word if the caller is a reader, and no other."""
     words = {
         word_of(tenant, other)
         for tenant, other in itertools.product(TENANTS, READERS)
@@ -94,7 +93,7 @@ def check(answer: str, caller: Caller, doc_id: str, *, is_error: bool) -> None:
     assert ("ACCESS_DENIED" in answer) is not allowed
 
 
-async def test_over_http(served: Served) -> None:
+async def test_readers_see_their_documents_over_http(served: Served) -> None:
     for caller, _ in itertools.product(CALLERS, range(2)):  # cold, then in memory
         wanted = list(itertools.product(CALLS.items(), READERS))
         body = {
@@ -114,7 +113,7 @@ async def test_over_http(served: Served) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_over_mcp(served: Served, mode: str) -> None:
+async def test_readers_see_their_documents_over_mcp(served: Served, mode: str) -> None:
     for caller in CALLERS:
         headers = {"X-Tenant-Id": caller.tenant_id, "X-User-Id": caller.user_id}
         if caller.roles:

@@ -1,5 +1,3 @@
-"""An operator closes and reopens the connection to a server."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,7 +51,7 @@ async def serving(entry: Json, **settings: Any) -> AsyncIterator[Service]:
     ("transport", "era"),
     [("http", "modern"), ("http", "legacy"), ("sse", "legacy"), ("ws", "modern"), ("ws", "legacy")],
 )
-async def test_the_connection_is_opened_anew_and_serves(transport: str, era: str) -> None:
+async def test_the_connection_is_reopened_and_works(transport: str, era: str) -> None:
     async with (
         running_raw(transport, era=era, only=TOOLS) as server,
         serving(server.entry) as service,
@@ -69,7 +67,7 @@ async def test_the_connection_is_opened_anew_and_serves(transport: str, era: str
         assert await service.code("s1:echo") == "OK"
 
 
-async def test_requests_in_a_row_are_one() -> None:
+async def test_consecutive_requests_are_combined() -> None:
     async with running_raw(era="legacy", only=TOOLS) as server, serving(server.entry) as service:
         before = server.script.requests["initialize"]
         answers = await asyncio.gather(*(reconnect(service) for _ in range(20)))
@@ -80,7 +78,7 @@ async def test_requests_in_a_row_are_one() -> None:
         await wait_ready(service, 2)
 
 
-async def test_a_call_in_flight_ends_and_the_next_one_is_served() -> None:
+async def test_a_call_in_flight_completes_and_the_next_one_is_served() -> None:
     async with running_raw(only=TOOLS) as server, serving(server.entry) as service:
         async with asyncio.TaskGroup() as group:
             calling = group.create_task(service.code("s1:hang"))
@@ -91,7 +89,7 @@ async def test_a_call_in_flight_ends_and_the_next_one_is_served() -> None:
         assert server.script.calls["hang"] == 1
 
 
-async def test_a_server_that_was_away_is_tried_at_once() -> None:
+async def test_an_unreachable_server_is_retried_immediately() -> None:
     async with running_raw(only=TOOLS) as server, serving(server.entry) as service:
         await server.stop()
 
@@ -105,7 +103,7 @@ async def test_a_server_that_was_away_is_tried_at_once() -> None:
         assert await service.code("s1:echo") == "OK"
 
 
-async def test_a_failed_server_is_tried_at_once() -> None:
+async def test_a_failed_server_is_retried_immediately() -> None:
     async with running_raw(era="legacy", only=TOOLS) as server:
         entry = {**server.entry, "headers": {"X-Tenant": "${caller.tenant_id}"}}
         async with serving(entry) as service:
@@ -115,7 +113,7 @@ async def test_a_failed_server_is_tried_at_once() -> None:
             await wait_ready(service, 0)
 
 
-async def test_the_process_of_a_server_is_started_anew_and_no_other_is_left() -> None:
+async def test_the_process_of_a_server_is_restarted_and_no_other_is_left() -> None:
     async with serving(raw_entry(only=list(TOOLS))) as service:
         first = int((await service.result("s1:witness"))["structured_content"]["process"])
         await reconnect(service)
@@ -126,7 +124,7 @@ async def test_the_process_of_a_server_is_started_anew_and_no_other_is_left() ->
     assert not runs(second)
 
 
-async def test_the_sessions_of_tenants_are_opened_anew_too() -> None:
+async def test_the_sessions_of_tenants_are_reopened_too() -> None:
     entry = {**raw_entry(only=list(TOOLS)), "isolation": "tenant"}
     async with serving(entry) as service:
 
@@ -159,7 +157,7 @@ async def test_a_server_that_does_not_run_cannot_be_reconnected(server: RawServe
     )
 
 
-async def test_it_needs_the_right_config_for_all_tenants_and_is_recorded(
+async def test_reconnecting_needs_the_right_config_for_all_tenants_and_is_recorded(
     server: RawServer,
 ) -> None:
     tokens = {
@@ -179,7 +177,7 @@ async def test_it_needs_the_right_config_for_all_tenants_and_is_recorded(
     assert no_token == 401
 
 
-async def test_who_may_not_see_errors_of_servers_is_not_shown_any(tmp_path: Path) -> None:
+async def test_callers_without_the_right_see_no_server_errors(tmp_path: Path) -> None:
     token = file_token(tenant=None, may={OperatorRight.CONFIG})
     entry = {"command": str(tmp_path / "no_such_program")}
     async with serving(entry, **token_settings()) as service:

@@ -1,4 +1,4 @@
-"""No record and no metric shows content: what callers say, and what documents hold."""
+"""No record or metric contains content of calls or documents."""
 
 import json
 from random import Random
@@ -11,7 +11,7 @@ from tests.support.service import BATCH, EXECUTE, Service, running
 from tests.support.tokens import MODES, bearer
 
 HUSH = "hush"
-"""In every value that may not be shown, and in nothing else."""
+"""Part of every secret value, and of nothing that may be shown."""
 
 CALLS = 500
 SERVER_TOOLS = ("echo", "is_error", "meta", "rpc_error")
@@ -23,7 +23,6 @@ TOOLS = (
 
 
 def random_call(random: Random) -> dict[str, object]:
-    """Build a call with arguments that fit or do not; its names and ids are no secret."""
     text = HUSH + random.choice(("", "x" * 3000, "é\u0000", '"}\n{', "/../.."))
     value = random.choice((text, [text], {text: text}, {"deep": [{text: [text]}]}))
     names = ("query", "section_id", "anchor_chunk_id", "page_start", HUSH, f"{HUSH}-{text[:20]}")
@@ -34,7 +33,6 @@ def random_call(random: Random) -> dict[str, object]:
 
 
 async def send(service: Service, random: Random, headers: dict[str, str]) -> None:
-    """Send a call, or several at once, to the API or over MCP."""
     user = {"user_id": "u", "tenant_id": "acme"}
     match random.randrange(4):
         case 0:
@@ -52,7 +50,7 @@ async def send(service: Service, random: Random, headers: dict[str, str]) -> Non
             )
 
 
-async def test_no_record_and_no_metric_shows_what_callers_say_or_documents_hold() -> None:
+async def test_no_record_or_metric_contains_content_of_calls_or_documents() -> None:
     settings, mint = MODES["token"]
     preset = make_preset(tools=[("s1", tool) for tool in SERVER_TOOLS])
     headers = bearer(mint(tenant="acme", asserts_users=True))

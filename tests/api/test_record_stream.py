@@ -1,4 +1,4 @@
-"""Records as they come, for operators with the right ``audit``: /internal/mcp/calls/stream."""
+"""The stream of records, for operators with the right ``audit``: /internal/mcp/calls/stream."""
 
 import asyncio
 import socket
@@ -27,7 +27,6 @@ DOC_1 = {"doc_id": "doc_1"}
 
 
 async def call(served: Served, trace_id: str, *, tenant_id: str = "tenant_1", **more: Any) -> None:
-    """Run a tool that reads a document, as anybody."""
     name = more.pop("tool", "read_doc_metadata")
     request = request_of(name, DOC_1, tenant_id=tenant_id, trace_id=trace_id, **more)
     headers = more.pop("headers", {})
@@ -39,13 +38,13 @@ def followers(served: Served) -> int:
 
 
 def record_now(served: Served, number: int, **fields: object) -> None:
-    """Record an attempt at once, while no other task runs."""
+    """Record an attempt immediately, while no other task runs."""
     payload = {"code": "OK", "number": number, **fields}
     served.service.gateway.audit.record("info", "tool.call", f"t-{number}", payload)
 
 
 def write_tokens(text: str) -> None:
-    """Replace the tokens file in one step: no token is good while a file is half written."""
+    """Replace the tokens file atomically: a partially written file would invalidate all tokens."""
     draft = TOKENS_FILE.with_suffix(".new")
     draft.write_text(text)
     draft.replace(TOKENS_FILE)
@@ -62,7 +61,7 @@ async def records_of(served: Served, event: str) -> list[dict[str, Any]]:
     return [it["payload"] for it in found.json()["records"]]
 
 
-async def test_a_record_comes_as_the_audit_shows_it() -> None:
+async def test_a_streamed_record_equals_the_audit_record() -> None:
     async with serving(admin_token=ADMIN) as served:
         async with watching(served.http, ADMIN) as reader:
             await call(served, "t-1")
@@ -74,7 +73,7 @@ async def test_a_record_comes_as_the_audit_shows_it() -> None:
         assert (event, record) == ("record", audited)
 
 
-async def test_only_what_the_query_wants_comes() -> None:
+async def test_only_records_that_match_the_query_are_streamed() -> None:
     query = {"tool": "read_doc_metadata", "code": "DOCUMENT_NOT_FOUND", "user_id": "user_1"}
     async with (
         serving(admin_token=ADMIN) as served,
@@ -89,7 +88,7 @@ async def test_only_what_the_query_wants_comes() -> None:
         assert (await reader.next())[1]["trace_id"] == "t-3"
 
 
-async def test_who_has_the_right_for_one_tenant_sees_its_records_only() -> None:
+async def test_a_right_for_one_tenant_streams_only_its_records() -> None:
     settings = token_settings()
     token = file_token(tenant="tenant_1", may=[OperatorRight.AUDIT])
     callers = {tenant: file_token(tenant=tenant, user="u") for tenant in ("tenant_1", "tenant_2")}
@@ -107,7 +106,7 @@ async def test_who_has_the_right_for_one_tenant_sees_its_records_only() -> None:
             assert record["payload"]["tenant_id"] == "tenant_1"
 
 
-async def test_who_has_not_the_right_sees_nothing() -> None:
+async def test_the_stream_needs_the_right() -> None:
     async with serving() as served:
         assert await refusal(served) == (403, "FORBIDDEN")
     async with serving(admin_token=ADMIN) as served:
@@ -118,7 +117,7 @@ async def test_who_has_not_the_right_sees_nothing() -> None:
         )
 
 
-async def test_a_seventeenth_stream_is_refused_until_one_has_ended() -> None:
+async def test_a_seventeenth_stream_is_refused_until_another_one_has_ended() -> None:
     async with serving(admin_token=ADMIN) as served, AsyncExitStack() as open_streams:
         for _ in range(audit_routes.MAX_STREAMS - 1):
             await open_streams.enter_async_context(watching(served.http, ADMIN))
@@ -129,7 +128,7 @@ async def test_a_seventeenth_stream_is_refused_until_one_has_ended() -> None:
             pass
 
 
-async def test_the_operators_of_one_tenant_do_not_take_all_streams() -> None:
+async def test_the_operators_of_one_tenant_cannot_take_all_streams() -> None:
     token, other = (
         file_token(tenant=tenant, may={OperatorRight.AUDIT}) for tenant in ("acme", "rival")
     )
@@ -142,7 +141,7 @@ async def test_the_operators_of_one_tenant_do_not_take_all_streams() -> None:
             pass
 
 
-async def test_a_slow_reader_loses_records_and_is_told_where() -> None:
+async def test_a_slow_reader_loses_records_and_is_notified() -> None:
     async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
         for number in range(MAX_WAITING + 44):
             record_now(served, number)
@@ -153,7 +152,7 @@ async def test_a_slow_reader_loses_records_and_is_told_where() -> None:
         assert (await reader.next())[1]["payload"]["number"] == 1000
 
 
-async def test_a_reader_who_does_not_read_holds_no_more_than_its_queue() -> None:
+async def test_a_stalled_reader_holds_at_most_its_queue() -> None:
     count, text = 600, "x" * 16_384
     async with serving(admin_token=ADMIN) as served, AsyncExitStack() as stack:
         address = urlsplit(served.url)
@@ -168,7 +167,7 @@ async def test_a_reader_who_does_not_read_holds_no_more_than_its_queue() -> None
         for number in range(count):
             record_now(served, number, text=text)
             await asyncio.sleep(0)
-        await call(served, "t-1")  # others are served as ever
+        await call(served, "t-1")  # others are not affected
         data = b""
         while b"event: lost" not in data or not data.endswith(b"\r\n\r\n"):
             data += await loop.sock_recv(stuck, 1 << 20)
@@ -211,7 +210,7 @@ async def test_a_stream_ends_when_the_token_loses_the_right_for_the_tenant() -> 
         assert end == ("end", {"reason": "FORBIDDEN"})
 
 
-async def test_a_user_with_a_jwt_watches_with_the_right_of_its_claim() -> None:
+async def test_a_user_with_a_jwt_needs_the_right_in_its_claim() -> None:
     async with serving(**of_jwts()) as served:
         assert await refusal(served, signed_token()) == (403, "FORBIDDEN")
         token = signed_token(may=[OperatorRight.AUDIT])
@@ -226,7 +225,7 @@ async def test_a_stream_ends_with_the_gateway() -> None:
         assert await refusal(served, ADMIN) == (503, "SHUTTING_DOWN")
 
 
-async def test_opening_a_stream_and_its_end_are_recorded() -> None:
+async def test_start_and_end_of_a_stream_are_recorded() -> None:
     async with serving(admin_token=ADMIN) as served:
         async with watching(served.http, ADMIN, tenant_id="tenant_1") as reader:
             await call(served, "t-1")
@@ -240,14 +239,14 @@ async def test_opening_a_stream_and_its_end_are_recorded() -> None:
     assert ended == {**shared, "records": 1, "lost": 0}
 
 
-async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_streams_send_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tools_proxy.http.api.audit_routes.PING_S", 0.01)
     assert PING_S == 15
     async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
         assert [await reader.next() for _ in range(3)] == [("", ": ping")] * 3
 
 
-async def test_nobody_else_is_held_up_by_a_client_that_is_gone() -> None:
+async def test_a_disconnected_client_delays_no_other() -> None:
     async with serving(admin_token=ADMIN) as served:
         async with httpx.AsyncClient(base_url=served.url) as client, watching(client, ADMIN):
             assert followers(served) == 1

@@ -1,4 +1,4 @@
-"""A flood that costs no budget, with or without a valid token: the history stays."""
+"""Floods of uncharged requests, with and without a valid token, do not displace the history."""
 
 import os
 from collections.abc import AsyncIterator
@@ -26,12 +26,12 @@ READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_
 BAD = bearer("mtp_" + "x" * 43)
 PROXIES = ("127.0.0.0/8",)
 FLOOD = 400
-"""Requests: recorded one by one they would rotate every file away several times."""
+"""Requests that would rotate every file several times if each had a record."""
 
 
 @asynccontextmanager
 async def audited(folder: Path, **settings: Any) -> AsyncIterator[tuple[Service, Path, str]]:
-    """Start with an audit file of small files, and a token."""
+    """Start with small audit files and a token."""
     key_file, path = folder / "audit.key", folder / "audit.jsonl"
     key_file.write_text(KEY)
     options = {
@@ -57,7 +57,6 @@ def rss_bytes() -> int:
 
 
 def found(path: Path, **wanted: str) -> list[Any]:
-    """Return the records of a file, the newest first."""
     return search_files(path, RecordFilter(**wanted), cursor=None, limit=100_000).records
 
 
@@ -97,7 +96,7 @@ async def test_a_flood_without_a_valid_token_rotates_no_history_away(
         assert verify(file, KEY.encode()).problems == []
 
 
-async def test_many_addresses_fill_their_own_share_and_no_memory(tmp_path: Path) -> None:
+async def test_many_addresses_fill_only_their_own_share_and_no_memory(tmp_path: Path) -> None:
     async with audited(tmp_path, trusted_proxies=PROXIES) as (service, path, token):
         await service.http.post(EXECUTE, json=READ, headers=bearer(token))
 
@@ -106,12 +105,12 @@ async def test_many_addresses_fill_their_own_share_and_no_memory(tmp_path: Path)
                 peer = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
                 await service.http.get(TOOLS, headers={**BAD, "X-Forwarded-For": peer})
 
-        await flood(0, 2_000)  # what is allocated once
+        await flood(0, 2_000)  # one-time allocations
         before = rss_bytes()
         await flood(2_000, 6_000)
         grown = rss_bytes() - before
     companion = unauthenticated_path(path)
-    # a file ends with the batch that fills it, of which there are at most 1,000 records
+    # a file ends with the batch that fills it, at most 1,000 records
     assert sum(it.stat().st_size for it in audit_files(companion)) < 5 * (10_000 + 400_000)
     assert grown < 10_000_000
     assert len(found(path, event="tool.call")) == 1
@@ -121,7 +120,7 @@ async def test_many_addresses_fill_their_own_share_and_no_memory(tmp_path: Path)
     assert (of_callers.notes, of_callers.first_seq) == ([], 1)
 
 
-async def test_a_valid_token_passes_in_the_middle_of_a_flood_of_its_address(
+async def test_a_valid_token_passes_during_a_flood_from_its_address(
     tmp_path: Path,
 ) -> None:
     async with audited(tmp_path) as (service, _, token):
@@ -131,7 +130,7 @@ async def test_a_valid_token_passes_in_the_middle_of_a_flood_of_its_address(
             assert response.status_code == 200
 
 
-async def test_operators_find_refusals_beside_all_other_records(tmp_path: Path) -> None:
+async def test_operators_find_refusals_among_all_other_records(tmp_path: Path) -> None:
     async with audited(tmp_path) as (service, _, _):
         operator = bearer(file_token(tenant=None, may=[OperatorRight.AUDIT]))
         assert service.gateway.tokens is not None
@@ -149,7 +148,7 @@ async def test_operators_find_refusals_beside_all_other_records(tmp_path: Path) 
         assert await listed() == []
 
 
-async def test_without_a_file_refusals_push_no_call_out_of_memory() -> None:
+async def test_without_a_file_refusals_evict_no_call_from_memory() -> None:
     async with running(make_document(tenant_id="tenant_1"), **token_settings()) as service:
         token = file_token(tenant="tenant_1", user="u", may=[OperatorRight.AUDIT])
         assert service.gateway.tokens is not None
@@ -164,7 +163,7 @@ async def test_without_a_file_refusals_push_no_call_out_of_memory() -> None:
     assert [it["event"] for it in answer.json()["records"]] == ["tool.call"]
 
 
-async def test_without_tokens_what_callers_send_is_recorded_one_by_one() -> None:
+async def test_without_tokens_each_call_is_recorded() -> None:
     async with running() as service:
         with capture_logs() as lines:
             for _ in range(MAX_RECORDED * 2):
@@ -200,11 +199,11 @@ OF_TOKENS: dict[str, tuple[str, str, Any, set[str]]] = {
     "mcp": ("POST", "/mcp", b"{", {"INVALID_REQUEST"}),
     "mcp method": ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "x"}, {"INVALID_REQUEST"}),
 }
-"""Requests of a valid token that are refused without a charge, and the codes of their records."""
+"""Uncharged refusals of requests with a valid token, and the codes of their records."""
 
 
 @pytest.mark.parametrize("flood", OF_TOKENS)
-async def test_a_flood_of_a_valid_token_that_is_not_charged_rotates_nothing_away(
+async def test_an_uncharged_flood_of_a_valid_token_rotates_no_history_away(
     tmp_path: Path, flood: str
 ) -> None:
     method, target, body, codes = OF_TOKENS[flood]
@@ -244,7 +243,7 @@ async def test_a_flood_of_a_valid_token_that_is_not_charged_rotates_nothing_away
         ("POST", EXECUTE, {**READ, "idempotency_key": "once"}, "tool.call"),
     ],
 )
-async def test_a_flood_of_answers_that_cost_no_budget_is_summed_up(
+async def test_a_flood_of_uncharged_answers_is_summarised(
     tmp_path: Path, method: str, target: str, body: Any, event: str
 ) -> None:
     async with audited(tmp_path, audit_max_bytes=2_000_000) as (service, path, token):
@@ -261,7 +260,7 @@ async def test_a_flood_of_answers_that_cost_no_budget_is_summed_up(
     assert sum(it["events"][event] for it in summaries) == FLOOD - one_by_one > 0
 
 
-async def test_many_tokens_of_a_tenant_have_the_records_of_a_few(tmp_path: Path) -> None:
+async def test_many_tokens_of_a_tenant_share_the_record_limit(tmp_path: Path) -> None:
     async with audited(tmp_path, audit_max_bytes=2_000_000) as (service, path, _):
         tokens = [file_token(tenant="tenant_1", user="u") for _ in range(12)]
         assert service.gateway.tokens is not None
@@ -275,7 +274,7 @@ async def test_many_tokens_of_a_tenant_have_the_records_of_a_few(tmp_path: Path)
     assert len(summed_up) == 12
 
 
-async def test_summaries_are_in_the_file_seconds_after_the_refusals(tmp_path: Path) -> None:
+async def test_summaries_are_written_seconds_after_the_refusals(tmp_path: Path) -> None:
     async with audited(tmp_path) as (service, path, token):
         for headers in (BAD, bearer(token)):
             for _ in range(2 * MOST_RECORDED[Bound.REFUSED]):
@@ -288,11 +287,11 @@ async def test_summaries_are_in_the_file_seconds_after_the_refusals(tmp_path: Pa
         await eventually(are_written)
 
 
-async def test_a_record_that_is_only_counted_gives_its_place_back(tmp_path: Path) -> None:
+async def test_a_record_that_is_only_counted_frees_its_slot(tmp_path: Path) -> None:
     async with audited(tmp_path, audit_required=True, audit_max_bytes=2_000_000) as running_one:
         service, _, token = running_one
         headers = bearer(token)
-        for _ in range(1_200):  # more than there are places
+        for _ in range(1_200):  # more than there are slots
             body = {**READ, "tool_name": "no:such"}
             await service.http.post(EXECUTE, json=body, headers=headers)
         response = await service.http.post(EXECUTE, json=READ, headers=headers)

@@ -1,4 +1,4 @@
-"""What the log says of refused requests and of calls: who, where, why (contract §7)."""
+"""Log lines of refused requests and calls: caller, route, reason (contract §7)."""
 
 from typing import Any
 
@@ -33,7 +33,6 @@ def refused(lines: Lines) -> dict[str, Any]:
 
 
 def token_id() -> str:
-    """Return the id of the one token in the file."""
     (entry,) = read_lines(TOKENS_FILE.read_bytes()).entries
     return entry.id
 
@@ -49,7 +48,7 @@ async def load(service: Service) -> None:
     ids=["none", "bad", "empty"],
 )
 @pytest.mark.parametrize("path", [TOOLS, SERVERS, "/mcp", "/mcp/sse"])
-async def test_a_caller_unknown_is_logged_with_reason_route_and_peer(
+async def test_an_unknown_caller_is_logged_with_reason_route_and_peer(
     path: str, token: str | None, reason: str
 ) -> None:
     headers = {} if token is None else bearer(token)
@@ -68,7 +67,7 @@ async def test_a_caller_unknown_is_logged_with_reason_route_and_peer(
 
 
 @pytest.mark.parametrize("path", [EXECUTE, "/mcp", "/mcp/sse"])
-async def test_a_caller_known_is_logged_with_tenant_and_token(path: str) -> None:
+async def test_a_known_caller_is_logged_with_tenant_and_token(path: str) -> None:
     async with running(**token_settings()) as service:
         headers = bearer(file_token(), **{"X-Tenant-Id": "tenant_2"})
         await load(service)
@@ -84,7 +83,7 @@ async def test_a_caller_known_is_logged_with_tenant_and_token(path: str) -> None
     assert "another tenant" in lines[0]["reason"]
 
 
-async def test_what_is_wrong_after_the_token_was_checked_names_it_too() -> None:
+async def test_an_error_after_the_token_check_is_logged_with_the_token() -> None:
     async with running(**token_settings()) as service:
         headers = bearer(file_token())
         await load(service)
@@ -98,7 +97,7 @@ async def test_what_is_wrong_after_the_token_was_checked_names_it_too() -> None:
         assert found == (code, "tenant_1", token_id())
 
 
-async def test_what_a_request_says_is_no_proof() -> None:
+async def test_unverified_identities_are_not_logged() -> None:
     async with running() as service:
         with capture_logs() as lines:
             await service.http.post(
@@ -142,7 +141,7 @@ async def test_a_call_over_mcp_is_logged_with_its_token() -> None:
     assert call["token_id"] == token_id()
 
 
-async def test_the_admin_tokens_refusal_names_it() -> None:
+async def test_a_refusal_of_the_admin_token_names_it() -> None:
     admin = "an-admin-token-of-16"
     async with running(**token_settings(), admin_token=admin) as service:
         with capture_logs() as lines:
@@ -150,7 +149,7 @@ async def test_the_admin_tokens_refusal_names_it() -> None:
     assert refused(lines)["token_id"] == "admin_token"
 
 
-async def test_an_agent_that_is_missing_names_tenant_and_token() -> None:
+async def test_a_missing_agent_is_logged_with_tenant_and_token() -> None:
     config = Config(agents=[make_agent("one"), make_agent("two")])
     async with running(config=config, **token_settings()) as service:
         headers = bearer(file_token(agents=("one", "two"), user="u"))
@@ -160,7 +159,7 @@ async def test_an_agent_that_is_missing_names_tenant_and_token() -> None:
     assert (refused(lines)["code"], refused(lines)["token_id"]) == ("AGENT_REQUIRED", token_id())
 
 
-async def test_a_trusted_proxy_says_who_the_peer_is() -> None:
+async def test_a_trusted_proxy_sets_the_peer() -> None:
     forwarded = {"X-Forwarded-For": "198.51.100.1, 203.0.113.7:4711"}
     async with running(**token_settings(), trusted_proxies=("127.0.0.0/8",)) as service:
         with capture_logs() as lines:
@@ -168,14 +167,14 @@ async def test_a_trusted_proxy_says_who_the_peer_is() -> None:
     assert refused(lines)["peer"] == "203.0.113.7"
 
 
-async def test_nobody_is_trusted_to_say_so_by_default() -> None:
+async def test_no_proxy_is_trusted_by_default() -> None:
     async with running(**token_settings()) as service:
         with capture_logs() as lines:
             await service.http.get(TOOLS, headers={"X-Forwarded-For": "203.0.113.7"})
     assert refused(lines)["peer"] == PEER
 
 
-async def test_a_jwt_that_is_refused_is_no_proof() -> None:
+async def test_a_refused_jwt_proves_nothing() -> None:
     settings, _ = MODES["jwt"]
     async with running(**settings()) as service:
         with capture_logs() as lines:

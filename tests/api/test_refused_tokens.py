@@ -1,4 +1,4 @@
-"""Many bad tokens from one address: refused, and nobody with a good one notices."""
+"""Many invalid tokens from one address are refused without affecting valid ones."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,11 +22,11 @@ READ: dict[str, object] = {
 MAX_REFUSED = MOST_RECORDED[Bound.UNAUTHENTICATED]
 STRANGER = SigningKey(KEY.kid, "ES256", make_key("ES256", "stranger").private)
 BAD = {"token": "mtp_" + "x" * 43, "jwt": STRANGER.sign()}
-"""The JWT claims all that it should, and is signed by somebody else."""
+"""The JWT has the required claims and a foreign signature."""
 
 
 class Attacked:
-    """A service that has refused as many tokens of this address as it records one by one."""
+    """A service that has refused the maximum of individually recorded tokens of this address."""
 
     def __init__(self, service: Service, make: MakeToken, bad: str, seen: str) -> None:
         self.service = service
@@ -62,7 +62,7 @@ async def bad_call(attack: Attacked, path: str = EXECUTE, **headers: str) -> htt
 
 
 @pytest.mark.parametrize("path", [EXECUTE, "/mcp", "/mcp/sse", "/mcp/agents/x"])
-async def test_one_more_is_told_to_wait(attacked: Attacked, path: str) -> None:
+async def test_the_next_invalid_token_has_to_wait(attacked: Attacked, path: str) -> None:
     response = await bad_call(attacked, path, **{"X-Trace-Id": "t-1"})
     body = response.json()
     error = body["error"] if path == EXECUTE else body["error"]["data"]
@@ -72,7 +72,7 @@ async def test_one_more_is_told_to_wait(attacked: Attacked, path: str) -> None:
     assert response.headers["X-Trace-Id"] == "t-1"
 
 
-async def test_its_body_is_not_read(attacked: Attacked) -> None:
+async def test_the_body_of_a_throttled_request_is_not_read(attacked: Attacked) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b" " * 1000
@@ -93,17 +93,17 @@ async def test_its_body_is_not_read(attacked: Attacked) -> None:
     assert (await asyncio.wait_for(call(), BOUND_S), read) == (401, 0)
 
 
-async def test_a_good_token_that_was_seen_passes(attacked: Attacked) -> None:
+async def test_a_valid_token_that_was_used_before_passes(attacked: Attacked) -> None:
     assert await attacked.status(attacked.seen) == 200
 
 
-async def test_a_good_token_that_was_never_seen_passes(attacked: Attacked) -> None:
+async def test_a_valid_token_that_was_never_used_passes(attacked: Attacked) -> None:
     token = attacked.make(user="another")
     await attacked.load()
     assert await attacked.status(token) == 200
 
 
-async def test_good_tokens_pass_among_a_thousand_bad_ones(attacked: Attacked) -> None:
+async def test_valid_tokens_pass_among_a_thousand_invalid_ones(attacked: Attacked) -> None:
     fresh = [attacked.make(user=f"u-{number}") for number in range(10)]
     await attacked.load()
     tokens = [*([attacked.bad] * 1000), *fresh, *([attacked.seen] * 10)]
@@ -117,17 +117,17 @@ async def test_good_tokens_pass_among_a_thousand_bad_ones(attacked: Attacked) ->
     assert (len(tokens), wrong) == (1020, [])
 
 
-async def test_probes_are_answered_whatever_they_send(attacked: Attacked) -> None:
+async def test_probes_are_answered_with_any_token(attacked: Attacked) -> None:
     response = await attacked.http.get(READY, headers=bearer(attacked.bad))
     assert response.status_code == 200
 
 
-async def test_without_a_token_there_is_nothing_to_wait_for(attacked: Attacked) -> None:
+async def test_requests_without_a_token_are_not_throttled(attacked: Attacked) -> None:
     response = await attacked.http.get(TOOLS)
     assert (response.status_code, "Retry-After" in response.headers) == (401, False)
 
 
-async def test_another_address_is_not_concerned() -> None:
+async def test_another_address_is_not_affected() -> None:
     settings, _ = MODES["token"]
     async with running(**settings(), trusted_proxies=("127.0.0.0/8",)) as service:
 
@@ -140,7 +140,7 @@ async def test_another_address_is_not_concerned() -> None:
         assert [await call(peer) for peer in ("203.0.113.8", "2001:db8::1")] == [False, False]
 
 
-async def test_a_jwt_of_a_key_that_came_since_passes() -> None:
+async def test_a_jwt_with_a_newly_published_key_passes() -> None:
     settings, _ = MODES["jwt"]
     async with running(make_document(tenant_id="tenant_1"), **settings()) as service:
         for _ in range(MAX_REFUSED + 5):

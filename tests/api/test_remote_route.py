@@ -1,4 +1,4 @@
-"""How the connection to the remote backend is: GET /internal/mcp/remote."""
+"""State of the connection to the remote backend: GET /internal/mcp/remote."""
 
 from dataclasses import replace
 
@@ -36,7 +36,6 @@ LOST = RemoteStatus(
 
 
 async def shown(status: RemoteStatus | None) -> httpx.Response:
-    """Ask the route of a connector that is like this."""
     authenticator = Authenticator(None)
     endpoints = EndpointFactory(
         RequestRefusals(Metrics(), RequestTelemetry(AuditTrail())),
@@ -53,12 +52,12 @@ async def shown(status: RemoteStatus | None) -> httpx.Response:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
 
 
-async def test_a_gateway_without_a_backend_says_that_the_connector_is_off() -> None:
+async def test_a_gateway_without_a_backend_reports_that_the_connector_is_off() -> None:
     async with running() as service:
         assert await service.get(REMOTE) == {"state": "off"}
 
 
-async def test_a_lost_backend_is_shown_with_its_reason_and_what_is_next() -> None:
+async def test_a_lost_backend_has_a_reason_and_the_next_attempt() -> None:
     assert (await shown(LOST)).json() == {
         "state": "offline",
         "since": "2026-11-22T03:23:42.207933Z",
@@ -79,10 +78,10 @@ async def test_each_state_is_named(state: RemoteState) -> None:
     assert (await shown(replace(LOST, state=state))).json()["state"] == state.value
 
 
-async def test_what_there_is_none_of_is_left_out() -> None:
+async def test_absent_values_are_omitted() -> None:
     online = replace(LOST, state=RemoteState.ONLINE, last_error=None, next_attempt_s=None)
     assert {"last_error", "next_attempt_s"} & (await shown(online)).json().keys() == set()
 
 
-async def test_the_answer_bears_the_trace_id() -> None:
+async def test_the_answer_has_the_trace_id() -> None:
     assert (await shown(None)).headers["X-Trace-Id"] == "t-1"

@@ -49,7 +49,7 @@ def nested(depth: int) -> bytes:
         '{"a": 1}'.encode("utf-16"),
     ],
 )
-async def test_what_is_not_a_strict_json_object_is_refused(
+async def test_anything_but_a_strict_json_object_is_refused(
     service: Service, content: bytes
 ) -> None:
     assert await status_and_code(service, content[:LIMIT]) == (422, "INVALID_REQUEST")
@@ -60,7 +60,7 @@ def body_of_depth(depth: int) -> bytes:
     return body + nested(depth - 2) + b"}}"
 
 
-async def test_64_levels_are_taken(service: Service) -> None:
+async def test_64_levels_are_accepted(service: Service) -> None:
     assert await status_and_code(service, body_of_depth(64)) == (200, "TOOL_NOT_FOUND")
 
 
@@ -68,7 +68,7 @@ async def test_65_levels_are_refused(service: Service) -> None:
     assert await status_and_code(service, body_of_depth(65)) == (422, "INVALID_REQUEST")
 
 
-async def test_many_shallow_lists_are_taken(service: Service) -> None:
+async def test_many_shallow_lists_are_accepted(service: Service) -> None:
     lists = b", ".join([b"[]"] * 100)
     body = body_of_depth(3).replace(b"[]", b"[" + lists + b"]")
     assert await status_and_code(service, body) == (200, "TOOL_NOT_FOUND")
@@ -79,7 +79,7 @@ def padded_to(size: int) -> bytes:
     return body + b" " * (size - len(body))
 
 
-async def test_a_body_of_the_limit_is_taken(service: Service) -> None:
+async def test_a_body_of_the_maximum_size_is_accepted(service: Service) -> None:
     assert await status_and_code(service, padded_to(LIMIT)) == (200, "TOOL_NOT_FOUND")
 
 
@@ -87,7 +87,7 @@ async def test_a_body_over_the_limit_is_refused(service: Service) -> None:
     assert await status_and_code(service, padded_to(LIMIT + 1)) == (413, "PAYLOAD_TOO_LARGE")
 
 
-async def test_a_body_in_chunks_is_counted_as_a_whole(service: Service) -> None:
+async def test_chunks_of_a_body_are_counted_together(service: Service) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b" " * 20
@@ -96,7 +96,7 @@ async def test_a_body_in_chunks_is_counted_as_a_whole(service: Service) -> None:
     assert response.status_code == 413
 
 
-async def test_a_body_in_chunks_within_the_limit_is_taken(service: Service) -> None:
+async def test_a_chunked_body_within_the_limit_is_accepted(service: Service) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for byte in padded_to(100):
             yield bytes([byte])
@@ -112,7 +112,7 @@ async def test_the_content_type_does_not_matter(service: Service) -> None:
     assert response.json()["error"]["code"] == "TOOL_NOT_FOUND"
 
 
-async def test_a_large_answerable_body_stays_an_answer() -> None:
+async def test_a_large_valid_body_is_answered() -> None:
     async with running() as service:
         body = request_of("list_available_tools", {"format": "y" * 900_000})
         response = await service.http.post(EXECUTE, json=body)
@@ -120,7 +120,7 @@ async def test_a_large_answerable_body_stays_an_answer() -> None:
 
 
 @pytest.mark.parametrize("key", ["calls", "roles"])
-async def test_a_long_list_of_nonsense_is_refused_at_its_first_entry(key: str) -> None:
+async def test_a_long_invalid_list_is_refused_at_its_first_entry(key: str) -> None:
     async with running() as service:
         user: dict[str, object] = {"user_id": "u", "tenant_id": "t"}
         nonsense = [0] * 300_000
@@ -142,10 +142,10 @@ async def test_a_long_list_of_nonsense_is_refused_at_its_first_entry(key: str) -
         ('"doc_id"', '"\\u0064oc_id": "doc_2", "doc_id"', "arguments.doc_id"),
     ],
 )
-async def test_a_key_that_is_there_twice_is_refused_at_its_place(
+async def test_a_duplicate_key_is_refused_with_its_place(
     service: Service, old: str, new: str, field: str
 ) -> None:
-    """Whoever looked at the request before may have believed the other one."""
+    """An earlier inspection may have used the other value."""
     body = json.dumps(request_of("read_doc_metadata", {"doc_id": "doc_1"})).replace(old, new, 1)
     response = await service.http.post(EXECUTE, content=body.encode())
     error = response.json()["error"]
@@ -156,8 +156,8 @@ async def test_a_key_that_is_there_twice_is_refused_at_its_place(
     )
 
 
-async def test_among_very_many_keys_it_is_not_said_which_is_there_twice() -> None:
-    """To find it took longer than other calls may wait."""
+async def test_among_many_keys_the_duplicate_is_not_named() -> None:
+    """The search took longer than other calls may wait."""
     body = json.dumps(request_of("nope", {f"k{number}": 1 for number in range(11_000)}))
     content = body.replace('"k7"', '"k7": 2, "k7"').encode()
     async with running() as service:
@@ -170,7 +170,7 @@ async def test_among_very_many_keys_it_is_not_said_which_is_there_twice() -> Non
 
 
 @pytest.mark.parametrize("more", [0, 1])
-async def test_a_body_may_hold_so_many_values_and_not_one_more(more: int) -> None:
+async def test_a_body_can_have_exactly_the_maximum_number_of_values(more: int) -> None:
     async with running(max_json_items=100) as service:
         body = request_of("nope", {"a": [{"x": "1,2,[{"}] * 46 + [[]] * (1 + more)})
         response = await service.http.post(EXECUTE, json=body)
@@ -179,7 +179,7 @@ async def test_a_body_may_hold_so_many_values_and_not_one_more(more: int) -> Non
     )
 
 
-async def test_a_list_without_end_is_refused_by_its_number_of_values(service: Service) -> None:
+async def test_an_endless_list_is_refused_by_its_number_of_values(service: Service) -> None:
     async with running() as service:
         body = request_of("list_available_tools", {"a": [0] * 300_000})
         error = (await service.http.post(EXECUTE, json=body)).json()["error"]
@@ -189,7 +189,7 @@ async def test_a_list_without_end_is_refused_by_its_number_of_values(service: Se
     )
 
 
-async def test_of_arguments_without_end_some_are_told_and_the_declared_ones_are_taken() -> None:
+async def test_some_of_many_unknown_arguments_are_named_and_declared_ones_are_accepted() -> None:
     async with running() as service:
         arguments = {f"k{n}": 1 for n in range(80_000)} | {"doc_id": True}
         error = (await service.execute("read_doc_metadata", arguments))["error"]
@@ -197,12 +197,12 @@ async def test_of_arguments_without_end_some_are_told_and_the_declared_ones_are_
     assert len(error["message"]) < 2000
 
 
-async def test_brackets_in_strings_are_no_depth(service: Service) -> None:
+async def test_brackets_in_strings_do_not_count_as_levels(service: Service) -> None:
     body = body_of_depth(3).replace(b"[]", b'"' + b'[{\\"' * 100 + b'"')
     assert await status_and_code(service, body) == (200, "TOOL_NOT_FOUND")
 
 
-async def test_a_refused_request_leaves_a_log_line(service: Service) -> None:
+async def test_a_refused_request_is_logged(service: Service) -> None:
     with capture_logs() as lines:
         await service.http.post(EXECUTE, content=b"{", headers={"X-Trace-Id": "t-1"})
     assert [(line["event"], line["trace_id"], line["code"]) for line in lines] == [
@@ -217,6 +217,6 @@ async def test_a_refused_request_is_counted() -> None:
     assert 'mcp_proxy_requests_refused_total{code="PAYLOAD_TOO_LARGE"} 1.0' in exposition
 
 
-async def test_a_body_that_is_too_large_ends_the_connection(service: Service) -> None:
+async def test_an_oversized_body_closes_the_connection(service: Service) -> None:
     response = await service.http.post(EXECUTE, content=b" " * (LIMIT + 1))
     assert response.headers["Connection"] == "close"

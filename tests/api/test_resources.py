@@ -1,4 +1,4 @@
-"""Resources and templates of downstream servers: listed and read as the active preset says."""
+"""Resources and templates of downstream servers: listed and read by the active preset."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -17,7 +17,7 @@ ITEM = "raw://item/{id}"
 
 
 def two_servers(era: str = "both", **preset: Any) -> AbstractAsyncContextManager[Service]:
-    """Serve servers one and two, which share raw://text and a template; two has mine as well."""
+    """Serve servers one and two, which share raw://text and a template; two also has mine."""
     return one_and_two({"resources": [{"uri": MINE, "name": "mine"}]}, era=era, **preset)
 
 
@@ -41,7 +41,7 @@ def text_of(envelope: Envelope) -> str:
 
 
 @pytest.mark.requirement("P-12")
-async def test_unrestricted_resources_are_all_of_the_servers_in_scope() -> None:
+async def test_unrestricted_resources_are_all_resources_of_the_servers_in_scope() -> None:
     async with two_servers(tools=[("two", "echo")]) as service:
         assert await listed(service) == ([TEXT, MINE], [ITEM])
 
@@ -56,7 +56,7 @@ async def test_unrestricted_resources_are_all_of_the_servers_in_scope() -> None:
     ],
 )
 @pytest.mark.requirement("P-12")
-async def test_named_resources_are_all_there_is(
+async def test_only_named_resources_are_available(
     named: list[Pair], expected: tuple[list[str], list[str]]
 ) -> None:
     async with two_servers(tools=[("one", "echo")], resources=named) as service:
@@ -78,12 +78,12 @@ async def test_a_resource_is_read_from_its_server(era: str) -> None:
 
 
 @pytest.mark.requirement("P-13")
-async def test_of_two_resources_of_one_uri_the_first_server_in_scope_wins() -> None:
+async def test_the_first_server_in_scope_wins_a_shared_uri() -> None:
     async with two_servers(tools=[("two", "echo"), ("one", "echo")]) as service:
         assert text_of(await read(service, TEXT)) == f"{TEXT} of second"
 
 
-async def test_a_templates_uri_is_read_whole() -> None:
+async def test_a_uri_of_a_template_is_read_unchanged() -> None:
     async with two_servers(resources=[("two", ITEM)]) as service:
         assert text_of(await read(service, "raw://item/7")) == "raw://item/7 of second"
 
@@ -105,11 +105,11 @@ async def test_a_uri_is_a_string_that_is_neither_empty_nor_huge(uri: object) -> 
         )
 
 
-async def test_an_unknown_agents_resources_are_refused() -> None:
+async def test_the_resource_list_of_an_unknown_agent_is_refused() -> None:
     async with running() as service:
         assert (await service.get(RESOURCES, agent="a"))["error"]["code"] == "AGENT_NOT_FOUND"
 
 
-async def test_without_servers_there_are_none() -> None:
+async def test_without_servers_there_are_no_resources() -> None:
     async with running() as service:
         assert await listed(service) == ([], [])

@@ -1,4 +1,4 @@
-"""The reference Retrieval Service over ASGI: what its README promises."""
+"""Promises of the reference Retrieval Service's README, over ASGI."""
 
 import asyncio
 import json
@@ -51,12 +51,12 @@ def code_of(response: httpx.Response) -> str:
     return str(error["code"])
 
 
-async def test_a_window_comes_back_in_order() -> None:
+async def test_a_window_is_returned_in_order() -> None:
     response = await post({**SEED, "window_before": 1, "window_after": 1})
     assert [chunk["chunk_id"] for chunk in response.json()["chunks"]] == ["p2-c3", "p3-c1", "p3-c2"]
 
 
-async def test_a_chunk_has_id_text_and_its_place() -> None:
+async def test_a_chunk_has_id_text_and_position() -> None:
     (chunk,) = (await post(SEED)).json()["chunks"]
     assert {name: type(value) for name, value in chunk.items()} == {
         "chunk_id": str,
@@ -71,7 +71,7 @@ async def test_a_chunk_has_id_text_and_its_place() -> None:
 
 
 @pytest.mark.requirement("T-02")
-async def test_at_the_edge_of_a_document_fewer_chunks_come_back() -> None:
+async def test_a_window_at_the_edge_of_a_document_has_fewer_chunks() -> None:
     response = await post({**SEED, "anchor_chunk_id": "p1-c1", "window_before": 5})
     assert len(response.json()["chunks"]) == 1
 
@@ -101,7 +101,7 @@ async def test_health_is_ok() -> None:
     ],
     ids=str,
 )
-async def test_a_bad_value_is_a_bad_request(change: dict[str, object]) -> None:
+async def test_an_invalid_value_is_a_bad_request(change: dict[str, object]) -> None:
     response = await post({**SEED, **change})
     assert (response.status_code, code_of(response)) == (400, "INVALID_REQUEST")
 
@@ -109,17 +109,17 @@ async def test_a_bad_value_is_a_bad_request(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"\xff", b" " * (MAX_REQUEST_BYTES + 1)], ids=range(5)
 )
-async def test_a_body_that_is_no_request_is_a_bad_request(body: bytes) -> None:
+async def test_an_invalid_body_is_a_bad_request(body: bytes) -> None:
     response = await post(body)
     assert (response.status_code, code_of(response)) == (400, "INVALID_REQUEST")
 
 
-async def test_the_largest_window_allowed_is_served() -> None:
+async def test_the_largest_allowed_window_is_returned() -> None:
     response = await post({**SEED, "window_before": 50, "window_after": 50})
     assert response.status_code == 200
 
 
-async def test_the_largest_window_can_be_set() -> None:
+async def test_the_largest_window_is_configurable() -> None:
     settings = RetrievalSettings(max_window=1)
     assert (await post({**SEED, "window_after": 1}, settings=settings)).status_code == 400
 
@@ -132,7 +132,7 @@ async def test_the_largest_window_can_be_set() -> None:
     ],
     ids=["document", "chunk"],
 )
-async def test_what_is_not_there_is_a_404(change: dict[str, object], code: str) -> None:
+async def test_a_missing_document_or_chunk_is_a_404(change: dict[str, object], code: str) -> None:
     response = await post({**SEED, **change})
     assert (response.status_code, code_of(response)) == (404, code)
 
@@ -143,7 +143,7 @@ async def test_a_document_of_other_tenants_only_is_a_403() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "s3cret", "Bearer ", "Basic s3cret"])
-async def test_without_the_token_set_nothing_is_served(given: str | None) -> None:
+async def test_a_wrong_or_missing_token_is_refused(given: str | None) -> None:
     response = await post(SEED, settings=RetrievalSettings(token="s3cret"), token=given)
     assert (response.status_code, code_of(response)) == (401, "UNAUTHENTICATED")
 
@@ -153,7 +153,7 @@ async def test_the_token_is_checked_before_the_body() -> None:
     assert response.status_code == 401
 
 
-async def test_with_the_token_set_the_window_is_served() -> None:
+async def test_the_correct_token_is_accepted() -> None:
     response = await post(SEED, settings=RetrievalSettings(token="s3cret"), token="Bearer s3cret")
     assert response.status_code == 200
 
@@ -191,7 +191,7 @@ async def test_a_file_in_the_folder_of_another_tenant_is_not_served(tmp_path: Pa
     assert (response.status_code, code_of(response)) == (404, "DOCUMENT_NOT_FOUND")
 
 
-async def test_without_mock_mode_there_is_no_seed_document(tmp_path: Path) -> None:
+async def test_without_mock_mode_the_seed_document_is_missing(tmp_path: Path) -> None:
     settings = RetrievalSettings(documents_path=tmp_path, mock_mode=False)
     assert (await post(SEED, settings=settings)).status_code == 404
 
@@ -206,7 +206,7 @@ def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> N
     assert load_settings().token is None
 
 
-def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_invalid_setting_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVAL_PORT", "eighty")
     with pytest.raises(SettingsError, match="RETRIEVAL_PORT"):
         load_settings()

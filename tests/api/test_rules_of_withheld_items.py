@@ -1,4 +1,4 @@
-"""Records and explanations name the rule by which an item is withheld; callers are not told."""
+"""Records and explanations name the rule that hides an item; callers do not see it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,7 +67,7 @@ async def serving(*, preset: list[str], lock: bool = False, **entry: Any) -> Asy
         ("s:find_all", {"preset": ["find", "unclear"], **REQUIRED}, None, PRESET),
     ],
 )
-async def test_the_rule_of_a_withheld_tool_is_named_and_no_answer_has_it(
+async def test_the_rule_of_a_hidden_tool_is_recorded_and_in_no_answer(
     tool: str, entry: Json, agent: str | None, rule: Json
 ) -> None:
     defaults: Json = {"preset": ["find", "find_all", "unclear"]}
@@ -84,7 +84,7 @@ async def test_the_rule_of_a_withheld_tool_is_named_and_no_answer_has_it(
 
 
 @pytest.mark.parametrize("agent", [None, "writer"])
-async def test_no_preset_is_the_rule_for_a_tool_that_its_server_does_not_offer(
+async def test_a_tool_that_its_server_does_not_offer_is_not_blamed_on_the_preset(
     agent: str | None,
 ) -> None:
     body = {"tool_name": "s:nosuch", "user": USER, "agent": agent}
@@ -96,7 +96,7 @@ async def test_no_preset_is_the_rule_for_a_tool_that_its_server_does_not_offer(
     assert refused["reason"] == 'server "s" does not offer this tool'
 
 
-async def test_the_rule_of_a_withheld_prompt_is_named_in_its_record() -> None:
+async def test_the_rule_of_a_hidden_prompt_is_recorded() -> None:
     async with serving(preset=["find"], **REQUIRED) as service:
         with capture_logs() as lines:
             await service.http.post(GET_PROMPT, json={"name": "summary", "user": USER})

@@ -1,4 +1,4 @@
-"""Search by meaning, through the API, over a folder of documents."""
+"""Search by meaning through the API, over a folder of documents."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def manual(**changes: Any) -> Document:
 
 
 def settings_of(embeddings: EmbeddingsService, **changes: object) -> dict[str, Any]:
-    """Keep the documents in the test's own folder."""
+    """Keep the documents in the test's folder."""
     return {
         "documents_path": Path("documents"),
         "cache_dir": Path("cache"),
@@ -68,7 +68,6 @@ def put(document: Document) -> None:
 
 
 async def upload(service: Service, pages: Sequence[str] = PAGES, *, replaces: bool = False) -> None:
-    """Put the document over HTTP, in its JSON form."""
     content = dump_document(manual(pages=pages))
     condition = {"If-Match": "*"} if replaces else {"If-None-Match": "*"}
     answer = await service.http.put(
@@ -81,7 +80,6 @@ async def upload(service: Service, pages: Sequence[str] = PAGES, *, replaces: bo
 
 
 async def found(service: Service, query: str, **context: Any) -> list[int]:
-    """Search, and return the pages of what was found."""
     arguments = {"doc_id": "manual", "query": query}
     result = await service.result("doc_local_search", arguments, **context)
     return [snippet["page"] for snippet in result["snippets"]]
@@ -101,7 +99,7 @@ def outcomes(service: Service, purpose: str, outcome: str) -> float:
     return registry.get_sample_value("mcp_proxy_embeddings_requests_total", labels) or 0
 
 
-async def test_a_paraphrase_is_found_once_the_document_has_vectors(
+async def test_a_paraphrase_is_found_after_the_document_has_vectors(
     embeddings: EmbeddingsService,
 ) -> None:
     put(manual())
@@ -135,7 +133,9 @@ async def test_only_texts_and_the_model_are_sent(embeddings: EmbeddingsService) 
     }
 
 
-async def test_an_upload_has_vectors_before_it_is_searched(embeddings: EmbeddingsService) -> None:
+async def test_an_uploaded_document_has_vectors_before_its_first_search(
+    embeddings: EmbeddingsService,
+) -> None:
     async with running(**settings_of(embeddings), admin_token=ADMIN) as service:
         await upload(service)
         await until_embedded(service)
@@ -153,7 +153,7 @@ async def test_an_upload_succeeds_while_the_service_fails(embeddings: Embeddings
         await until_embedded(service)
 
 
-async def test_vectors_are_there_after_a_restart(embeddings: EmbeddingsService) -> None:
+async def test_vectors_survive_a_restart(embeddings: EmbeddingsService) -> None:
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
@@ -164,7 +164,7 @@ async def test_vectors_are_there_after_a_restart(embeddings: EmbeddingsService) 
     assert embeddings.texts == [*PAGES, PARAPHRASE]
 
 
-async def test_another_model_makes_vectors_anew(embeddings: EmbeddingsService) -> None:
+async def test_another_model_creates_new_vectors(embeddings: EmbeddingsService) -> None:
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
@@ -177,7 +177,7 @@ async def test_another_model_makes_vectors_anew(embeddings: EmbeddingsService) -
     assert [request["model"] for request in embeddings.requests] == ["bag-1", "bag-2", "bag-2"]
 
 
-async def test_another_model_of_the_same_name_makes_vectors_anew_once(
+async def test_a_changed_model_of_the_same_name_creates_new_vectors_once(
     embeddings: EmbeddingsService,
 ) -> None:
     put(manual())
@@ -189,14 +189,16 @@ async def test_another_model_of_the_same_name_makes_vectors_anew_once(
         await until_embedded(service, 2)
         assert await found(service, PARAPHRASE) == [1]
 
-        embeddings.dimension = 48  # it changes with each request: that is not paid for for ever
+        embeddings.dimension = 48  # changes with each request: must not cause endless costs
         assert await found(service, "reimbursement") == []
         assert await found(service, "vehicle") == []
         assert await found(service, "compensation") == [1]
         await until_embedded(service, 2)
 
 
-async def test_a_new_version_is_searched_by_its_own_vectors(embeddings: EmbeddingsService) -> None:
+async def test_a_new_version_is_searched_with_its_own_vectors(
+    embeddings: EmbeddingsService,
+) -> None:
     put(manual())
     async with running(**settings_of(embeddings), admin_token=ADMIN) as service:
         await found(service, PARAPHRASE)
@@ -207,7 +209,7 @@ async def test_a_new_version_is_searched_by_its_own_vectors(embeddings: Embeddin
         assert await found(service, PARAPHRASE) == [3]
 
 
-async def test_exact_words_stay_first(embeddings: EmbeddingsService) -> None:
+async def test_exact_words_rank_first(embeddings: EmbeddingsService) -> None:
     pages = (*("Reimbursement of the client, reimbursement, client money." for _ in range(6)), "x")
     exact = "Compensation of a purchaser is listed in the annex, by country and by year of sale."
     put(manual(pages=(*pages, exact)))
@@ -239,7 +241,7 @@ async def test_exact_words_stay_first(embeddings: EmbeddingsService) -> None:
         pytest.param(answer_endlessly, id="endless"),
     ],
 )
-async def test_whatever_the_service_answers_a_search_goes_on_by_words(
+async def test_a_search_continues_by_words_after_any_answer_of_the_service(
     embeddings: EmbeddingsService, answer: Answer
 ) -> None:
     put(manual())
@@ -258,7 +260,7 @@ async def test_whatever_the_service_answers_a_search_goes_on_by_words(
         assert without >= 1
 
 
-async def test_a_dead_service_is_not_called_by_each_search(
+async def test_a_failed_service_is_not_called_by_each_search(
     embeddings: EmbeddingsService,
 ) -> None:
     put(manual())
@@ -300,8 +302,8 @@ async def test_quotes_are_not_sent(embeddings: EmbeddingsService) -> None:
     assert embeddings.texts == [*PAGES]
 
 
-async def test_another_tenants_query_is_sent_anew(embeddings: EmbeddingsService) -> None:
-    """How soon an answer comes tells nothing of what another tenant has searched for."""
+async def test_another_tenants_query_is_sent_again(embeddings: EmbeddingsService) -> None:
+    """Response times must not reveal the searches of another tenant."""
     put(manual())
     put(manual(tenant_id="tenant_2"))
     async with running(**settings_of(embeddings)) as service:
@@ -314,7 +316,7 @@ async def test_another_tenants_query_is_sent_anew(embeddings: EmbeddingsService)
     assert embeddings.texts.count(PARAPHRASE) == 2
 
 
-async def test_vectors_go_with_their_document(embeddings: EmbeddingsService) -> None:
+async def test_vectors_are_deleted_with_their_document(embeddings: EmbeddingsService) -> None:
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
@@ -325,7 +327,7 @@ async def test_vectors_go_with_their_document(embeddings: EmbeddingsService) -> 
         await until(lambda: kept_names() == 0, "the vectors are gone")
 
 
-async def test_vectors_of_a_document_that_went_while_nothing_ran_go_at_the_start(
+async def test_vectors_of_a_document_deleted_while_stopped_are_removed_at_the_start(
     embeddings: EmbeddingsService,
 ) -> None:
     put(manual())
@@ -348,7 +350,7 @@ def kept_names() -> int:
     return int(count)
 
 
-async def test_nothing_is_sent_or_imported_where_it_is_off() -> None:
+async def test_nothing_is_sent_or_imported_if_it_is_off() -> None:
     put(manual())
     program = (
         "import sys, mcp_tools_proxy.app.http, mcp_tools_proxy.cli.main;"
@@ -370,7 +372,7 @@ def file_in_place_of_a_folder() -> Path:
     return path
 
 
-async def test_vectors_that_cannot_be_kept_are_not_paid_for_again(
+async def test_vectors_that_cannot_be_stored_are_not_requested_again(
     embeddings: EmbeddingsService,
 ) -> None:
     put(manual())
@@ -385,7 +387,7 @@ async def test_vectors_that_cannot_be_kept_are_not_paid_for_again(
     assert embeddings.texts == [*PAGES]
 
 
-def test_the_start_says_which_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     client = "mcp_tools_proxy.documents.embeddings.embeddings_client"
     monkeypatch.setitem(sys.modules, client, None)
     settings = {"embeddings_url": "http://127.0.0.1:9/v1/embeddings", "embeddings_model": "bag"}

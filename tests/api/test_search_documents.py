@@ -1,4 +1,4 @@
-"""search_documents: what the caller may read, from all its documents, and nothing else."""
+"""search_documents: results from all documents that the caller may read, and no others."""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +50,6 @@ async def called(
 
 
 async def found(service: Service, query: str = "certificate", **more: Any) -> list[str]:
-    """Return the documents of the places, in order of ids."""
     arguments = {"query": query, **more.pop("narrowed", {})}
     result = (await called(service, arguments, **more))["result"]
     assert result["count"] == len(result["places"])
@@ -59,7 +58,7 @@ async def found(service: Service, query: str = "certificate", **more: Any) -> li
 
 
 @pytest.mark.parametrize("hide", [False, True])
-async def test_what_the_caller_may_read_is_found_and_no_trace_of_the_rest(*, hide: bool) -> None:
+async def test_only_readable_documents_are_found(*, hide: bool) -> None:
     async with running(*DOCUMENTS, hide_foreign_documents=hide) as service:
         bob = await called(service, {"query": "certificate tunnel salary"})
         assert not {"payroll", "Salaries", "theirs"} & set(json.dumps(bob).split('"'))
@@ -71,7 +70,7 @@ async def test_what_the_caller_may_read_is_found_and_no_trace_of_the_rest(*, hid
         assert await found(service, tenant_id="nobody") == []
 
 
-async def test_a_place_has_what_is_needed_to_read_on_and_to_cite() -> None:
+async def test_a_result_has_the_fields_for_reading_on_and_citing() -> None:
     async with running(*DOCUMENTS) as service:
         (place,) = (await called(service, {"query": "tunnels"}))["result"]["places"]
         assert place.pop("score") > 0
@@ -109,13 +108,13 @@ async def test_tags_ids_and_bounds_narrow_a_search() -> None:
         assert await found(service, agent="reader", narrowed=narrowed) == []
 
 
-async def test_nothing_found_names_the_words() -> None:
+async def test_no_match_returns_the_searched_words() -> None:
     async with running(*DOCUMENTS) as service:
         result = (await called(service, {"query": "xylophone zebra"}))["result"]
         assert result == {"places": [], "count": 0, "searched_for": ["xylophone", "zebra"]}
 
 
-async def test_a_search_is_charged_to_the_tenant_alone_and_can_be_excluded() -> None:
+async def test_a_search_is_charged_only_to_the_tenant_and_can_be_excluded() -> None:
     Config(agents=[make_agent(exclude=[SEARCH])]).write(CONFIG_DIR)
     settings: dict[str, Any] = {
         "rate_limit_tenant_calls": 2,
@@ -131,7 +130,7 @@ async def test_a_search_is_charged_to_the_tenant_alone_and_can_be_excluded() -> 
         assert refused["error"]["details"]["budget"] == "tenant_calls"
 
 
-async def test_a_record_has_nothing_of_what_was_searched_or_found() -> None:
+async def test_a_record_has_neither_query_nor_results() -> None:
     async with running(*DOCUMENTS) as service:
         with capture_logs() as lines:
             await found(service, "tunnel", narrowed={"tags": ["maße"]})
@@ -140,7 +139,7 @@ async def test_a_record_has_nothing_of_what_was_searched_or_found() -> None:
         assert not {"tunnel", "maße", "größe, 1%"} & set(json.dumps(lines).split('"'))
 
 
-async def test_max_results_and_the_length_of_a_text_bound_an_answer() -> None:
+async def test_max_results_and_the_text_limit_bound_an_answer() -> None:
     made = [
         make_document(tenant_id="acme", doc_id=f"{n:02}", pages=("x " * 90,)) for n in range(12)
     ]
@@ -164,6 +163,6 @@ async def test_max_results_and_the_length_of_a_text_bound_an_answer() -> None:
         {"query": "a", "doc_ids": ["d"] * 101},
     ],
 )
-async def test_arguments_that_are_none_are_refused(arguments: dict[str, object]) -> None:
+async def test_invalid_arguments_are_refused(arguments: dict[str, object]) -> None:
     async with running(*DOCUMENTS) as service:
         assert (await called(service, arguments))["error"]["code"] == "INVALID_ARGUMENTS"

@@ -1,4 +1,4 @@
-"""Names of servers that cannot be ids, as in other programs' mcp.json: each has a derived id."""
+"""Server names that are invalid as ids, as in other programs' mcp.json, get derived ids."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,6 @@ async def named(
     preset: Json | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[Service, RawServer]]:
-    """Serve one server of this name; presets and agents use the name as well."""
     async with running_raw(only=("whoami", "echo")) as raw:
         config = Config(
             servers={name: raw.entry | (entry or {})},
@@ -63,7 +62,7 @@ async def shown(service: Service) -> Json:
         ("x" * 63 + " ", "x" * 48),
     ],
 )
-async def test_a_name_gives_an_id_and_the_id_names_the_tools(name: str, slug: str) -> None:
+async def test_a_name_derives_an_id_which_prefixes_the_tools(name: str, slug: str) -> None:
     server_id = f"{slug}-{sha256(name.encode()).hexdigest()[:6]}"
     async with named(name) as (service, _):
         found = await shown(service)
@@ -74,14 +73,14 @@ async def test_a_name_gives_an_id_and_the_id_names_the_tools(name: str, slug: st
         assert await service.code(f"{server_id}__whoami") == "OK"
 
 
-async def test_an_id_has_no_other_name() -> None:
+async def test_an_id_keeps_its_name() -> None:
     async with named("plain.Id_1") as (service, _):
         found = await shown(service)
         assert found["server_id"] == "plain.Id_1"
         assert "original_id" not in found
 
 
-async def test_ids_stay_the_same_beside_others_and_never_collide() -> None:
+async def test_ids_are_stable_next_to_others_and_never_collide() -> None:
     async with running_raw() as raw:
         names = ["my server", NAME, "my-server", "My  Server", "My-Server "]
         for written in (names[:2], names, names[::-1]):
@@ -94,7 +93,7 @@ async def test_ids_stay_the_same_beside_others_and_never_collide() -> None:
                 assert found[NAME] == ID
 
 
-async def test_a_file_that_has_a_derived_id_as_well_is_refused() -> None:
+async def test_a_file_with_both_a_name_and_its_derived_id_is_refused() -> None:
     config = Config(servers={NAME: {"url": "http://h/"}, ID: {"url": "http://h/"}})
     async with running(config=config, discovered=False) as service:
         (problem,) = service.gateway.publisher.config.problems
@@ -103,7 +102,7 @@ async def test_a_file_that_has_a_derived_id_as_well_is_refused() -> None:
         assert (await service.get(SERVERS))["servers"] == []
 
 
-async def test_presets_take_the_id_as_well_and_instructions_go_by_either() -> None:
+async def test_presets_accept_the_id_and_instructions_accept_both() -> None:
     own = {"instructions": {NAME: "Own."}}
     async with named(preset=own) as (service, _):
         listed = await service.get("/internal/mcp/tools")
@@ -115,7 +114,7 @@ async def test_presets_take_the_id_as_well_and_instructions_go_by_either() -> No
 
 
 @pytest.mark.parametrize("name", [NAME, ID])
-async def test_agents_files_take_both(name: str) -> None:
+async def test_agents_files_accept_both(name: str) -> None:
     agents = [
         make_agent("allowed", client_ids=[name]),
         make_agent("without", exclude=[f"{name}:echo"]),
@@ -123,7 +122,7 @@ async def test_agents_files_take_both(name: str) -> None:
         make_agent("bound") | {"bind": {f"{name}:echo": {"text": "bound"}}},
     ]
     async with named(NAME, *agents) as (service, _):
-        assert service.gateway.publisher.warnings[1:] == ()  # the first is on the name
+        assert service.gateway.publisher.warnings[1:] == ()  # the first refers to the name
 
         async def listed_for(agent: str) -> list[str]:
             tools = (await service.get("/internal/mcp/tools", agent=agent))["tools"]
@@ -136,13 +135,13 @@ async def test_agents_files_take_both(name: str) -> None:
         assert "bound" in json.dumps(bound["result"])
 
 
-async def test_an_unknown_name_of_an_agent_s_file_is_named_as_it_is_written() -> None:
+async def test_an_unknown_name_in_an_agents_file_is_reported_unchanged() -> None:
     async with named(NAME, make_agent("a", client_ids=["My Servr"])) as (service, _):
         messages = [str(it) for it in service.gateway.publisher.warnings]
     assert any('"My Servr" is not a server in mcp.json' in it for it in messages)
 
 
-async def test_the_rules_of_refusals_are_at_the_places_of_the_file() -> None:
+async def test_the_rules_of_refusals_have_their_positions_in_the_file() -> None:
     entry = {"exclude": ["echo", "gone"], "guards": {"instructions": "refuse"}}
     async with named(entry=entry) as (service, _):
         body = {"tool_name": f"{ID}:echo", "user": {"user_id": "u", "tenant_id": "t"}}
@@ -154,7 +153,7 @@ async def test_the_rules_of_refusals_are_at_the_places_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("entry", ["echo", f"{NAME}:echo", f"{ID}:echo"])
-async def test_exclusions_of_the_entry_take_both(entry: str) -> None:
+async def test_exclusions_of_the_entry_accept_both(entry: str) -> None:
     async with named(entry={"exclude": [entry]}) as (service, _):
         assert await service.listed() == [f"{ID}:whoami"]
 
@@ -171,7 +170,7 @@ async def test_an_excluded_tool_with_a_colon_stays_excluded() -> None:
             assert await service.listed() == []
 
 
-async def test_limits_take_both() -> None:
+async def test_limits_accept_both() -> None:
     rules = [make_rule("one", {"server": NAME}, calls=1)]
     async with named(limits=rules) as (service, _):
         assert service.gateway.publisher.config.limits.warnings == ()
@@ -180,7 +179,7 @@ async def test_limits_take_both() -> None:
 
 
 @pytest.mark.parametrize("name", [NAME, ID])
-async def test_operators_routes_take_both(name: str) -> None:
+async def test_operator_routes_accept_both(name: str) -> None:
     async with named(definitions="pin") as (service, _):
         listed = await service.http.get(SERVERS, params={"offers": name}, headers=bearer(ADMIN))
         assert listed.json()["offers"]["server_id"] == ID

@@ -1,4 +1,4 @@
-"""All that a server offers, and why callers do not see some of it, for operators."""
+"""All items that a server offers, with the reasons why callers do not see some, for operators."""
 
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ async def serving(server: RawServer, **settings: Any) -> AsyncIterator[Service]:
         yield service
 
 
-async def test_each_item_says_whether_the_preset_shows_it_and_why_not() -> None:
+async def test_each_item_has_its_visibility_in_the_preset_and_the_reason() -> None:
     only = ("echo", "meta", "whoami")
     extra = {"tools": [TASK, INVALID, NOTED]}
     async with (
@@ -83,7 +83,7 @@ async def test_each_item_says_whether_the_preset_shows_it_and_why_not() -> None:
     assert ("definition" in by_name["bad"], bool(by_name["bad"]["problem"])) == (False, True)
 
 
-async def test_what_cannot_be_bound_or_is_not_as_locked_says_so() -> None:
+async def test_unbindable_and_changed_items_have_a_reason() -> None:
     async with running_raw(only=("echo", "meta")) as server:
         entry = {**server.entry, "bind": {"text": "x"}, "bindRequired": True}
         preset = make_preset(tools=[("s1", "echo"), ("s1", "meta")], prompts=[], resources=[])
@@ -94,7 +94,7 @@ async def test_what_cannot_be_bound_or_is_not_as_locked_says_so() -> None:
     assert hidden == {"echo": "quarantined", "meta": "cannot_bind"}
 
 
-async def test_pages_have_each_item_once_and_are_bounded_in_items_and_bytes() -> None:
+async def test_pages_have_each_item_once_and_are_limited_in_items_and_bytes() -> None:
     long = {"name": "long", "inputSchema": OBJECT, "description": "x" * 1_500_000}
     wide = [
         {"name": f"wide{number}", "inputSchema": OBJECT, "description": "y" * 20_000}
@@ -133,7 +133,9 @@ async def test_a_cursor_of_another_offer_is_refused() -> None:
             ), tried
 
 
-async def test_a_server_that_there_is_not_or_that_offers_nothing_yet(server: RawServer) -> None:
+async def test_an_unknown_server_and_one_that_has_not_offered_anything_yet(
+    server: RawServer,
+) -> None:
     async with serving(server) as service:
         unknown = await page(service, "s2")
         refused = await service.http.get(f"{SERVERS}?offers=s1&offers=s1", headers=bearer(ADMIN))
@@ -144,7 +146,7 @@ async def test_a_server_that_there_is_not_or_that_offers_nothing_yet(server: Raw
         assert (await offers(service))["items"] == []
 
 
-async def test_only_who_may_audit_for_all_tenants_is_shown_offers(server: RawServer) -> None:
+async def test_offers_need_the_right_audit_for_all_tenants(server: RawServer) -> None:
     tokens = {
         "caller": file_token(),
         "others": file_token(tenant=None, may={*OperatorRight} - {OperatorRight.AUDIT}),
@@ -165,7 +167,7 @@ async def test_only_who_may_audit_for_all_tenants_is_shown_offers(server: RawSer
 
 
 @pytest.mark.parametrize("query", ["", "?cursor=x", "?other=1&other=2"])
-async def test_without_offers_nothing_is_different(server: RawServer, query: str) -> None:
+async def test_without_offers_the_answer_is_unchanged(server: RawServer, query: str) -> None:
     async with serving(server) as service:
         answer = (await service.http.get(SERVERS + query)).json()
     assert list(answer) == ["servers"]

@@ -1,4 +1,4 @@
-"""How the downstream servers are: the servers route and the readiness lines."""
+"""States of downstream servers: the servers route and the readiness lines."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.mcp_servers.threaded_server import running_server
 from tests.support.service import CONFIG_DIR, READY, SERVERS, Envelope, Service, eventually, running
 
 UNREACHABLE_SERVER: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
-"""An entry whose server is not there."""
+"""An entry of a server that does not exist."""
 
 
 async def only_server(service: Service) -> Envelope:
@@ -22,7 +22,7 @@ async def only_server(service: Service) -> Envelope:
 
 
 @pytest.mark.parametrize(("era", "version"), [("modern", "2026-07-28"), ("legacy", "2025-11-25")])
-async def test_a_ready_server_shows_what_it_speaks_and_offers(era: str, version: str) -> None:
+async def test_a_ready_server_shows_its_protocol_and_offers(era: str, version: str) -> None:
     async with (
         running_raw(era=era, only=("echo", "meta")) as server,
         running(config=Config(servers={"s1": server.entry})) as service,
@@ -43,7 +43,7 @@ async def test_a_ready_server_shows_what_it_speaks_and_offers(era: str, version:
 
 
 @pytest.mark.parametrize("mode", ["http", "sse", "ws"])
-async def test_every_transport_of_the_network_gets_ready(mode: str) -> None:
+async def test_every_network_transport_becomes_ready(mode: str) -> None:
     async with (
         running_server(mode) as server,
         running(config=Config(servers={"s1": server.entry})) as service,
@@ -52,13 +52,13 @@ async def test_every_transport_of_the_network_gets_ready(mode: str) -> None:
 
 
 @pytest.mark.parametrize("entry", [stdio_entry(), raw_entry()], ids=["sdk", "raw"])
-async def test_a_server_over_stdio_gets_ready(entry: Json) -> None:
+async def test_a_stdio_server_becomes_ready(entry: Json) -> None:
     async with running(config=Config(servers={"s1": entry})) as service:
         assert (await only_server(service))["state"] == "ready"
 
 
 @pytest.mark.requirement("F-24")
-async def test_a_dead_server_holds_nothing_up_and_says_why(server: RawServer) -> None:
+async def test_an_unreachable_server_delays_nothing_and_has_a_reason(server: RawServer) -> None:
     config = Config(
         servers={"dead": UNREACHABLE_SERVER, "s1": server.entry},
         presets=[make_preset(tools=[("s1", "echo"), ("dead", "echo")])],
@@ -74,7 +74,7 @@ async def test_a_dead_server_holds_nothing_up_and_says_why(server: RawServer) ->
 
 
 @pytest.mark.requirement("P-07")
-async def test_a_tool_of_a_server_never_discovered_is_missing(server: RawServer) -> None:
+async def test_a_tool_of_an_undiscovered_server_is_missing(server: RawServer) -> None:
     preset = make_preset(tools=[("dead", "echo")])
     async with running(
         config=Config(servers={"dead": UNREACHABLE_SERVER}, presets=[preset])
@@ -92,7 +92,7 @@ async def test_a_disabled_server_is_shown_and_never_connected(server: RawServer)
         assert (state, sum(server.script.requests.values())) == ("disabled", 0)
 
 
-async def test_a_server_that_went_down_is_stale_and_still_listed(server: RawServer) -> None:
+async def test_a_disconnected_server_is_stale_and_still_listed(server: RawServer) -> None:
     config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
     async with running(config=config) as service:
         await server.stop()
@@ -106,14 +106,13 @@ async def test_a_server_that_went_down_is_stale_and_still_listed(server: RawServ
 
 
 async def line(service: Service, name: str) -> Envelope:
-    """Return one line of the readiness report, which has to be 200 whatever is wrong."""
     response = await service.http.get(READY)
     assert response.status_code == 200, response.text
     shown: Envelope = response.json()["checks"][name]
     return shown
 
 
-async def test_a_ready_server_has_a_good_line(server: RawServer) -> None:
+async def test_the_line_of_a_ready_server_is_ok(server: RawServer) -> None:
     async with running(config=Config(servers={"s1": server.entry})) as service:
         assert await line(service, "server:s1") == {
             "status": "ok",
@@ -122,7 +121,7 @@ async def test_a_ready_server_has_a_good_line(server: RawServer) -> None:
         }
 
 
-async def test_a_dead_server_degrades() -> None:
+async def test_an_unreachable_server_degrades() -> None:
     async with running(config=Config(servers={"dead": UNREACHABLE_SERVER})) as service:
         status = (await service.get(READY))["status"]
         assert (status, (await line(service, "server:dead"))["status"]) == ("degraded", "degraded")
@@ -134,13 +133,13 @@ async def test_a_disabled_server_does_not_degrade() -> None:
         assert (await service.get(READY))["status"] == "ready"
 
 
-async def test_a_preset_that_misses_nothing_has_a_good_line(server: RawServer) -> None:
+async def test_the_line_of_a_complete_preset_is_ok(server: RawServer) -> None:
     config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
     async with running(config=config) as service:
         assert await line(service, "preset") == {"status": "ok", "active": "work", "missing": 0}
 
 
-async def test_a_preset_that_misses_something_degrades(server: RawServer) -> None:
+async def test_a_preset_with_missing_items_degrades(server: RawServer) -> None:
     config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "gone")])])
     async with running(config=config) as service:
         assert await line(service, "preset") == {
@@ -151,7 +150,7 @@ async def test_a_preset_that_misses_something_degrades(server: RawServer) -> Non
         }
 
 
-async def test_a_file_that_breaks_while_running_degrades_until_it_is_mended(
+async def test_a_file_that_becomes_invalid_degrades_until_it_is_fixed(
     server: RawServer,
 ) -> None:
     config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
@@ -170,7 +169,7 @@ async def test_a_file_that_breaks_while_running_degrades_until_it_is_mended(
         await eventually(mended)
 
 
-async def test_a_file_that_is_broken_at_the_start_degrades(tmp_path: Path) -> None:
+async def test_a_file_that_is_invalid_at_the_start_degrades(tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     folder.mkdir()
     (folder / "mcp.json").write_text('{"mcpServers": {"s": {}}}')

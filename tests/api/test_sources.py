@@ -1,4 +1,4 @@
-"""Every text and snippet says where it stands, by page and characters (contract §2)."""
+"""Every text and snippet has its page and character position (contract §2)."""
 
 from typing import Any
 
@@ -33,7 +33,6 @@ SCAN = make_document(
 
 
 def cited(sources: list[dict[str, Any]]) -> str:
-    """Return the text that sources point to, as a reader of the document finds it."""
     return "".join(PAGES[it["page"] - 1][it["start_char"] : it["end_char"]] for it in sources)
 
 
@@ -53,7 +52,7 @@ async def test_sources_name_document_and_version() -> None:
     ]
 
 
-async def test_a_truncated_text_and_what_follows_have_sources_of_their_own() -> None:
+async def test_a_truncated_text_and_its_continuation_have_separate_sources() -> None:
     async with running(DOCUMENT, max_text_bytes=5000) as service:
         arguments = {"doc_id": "d", "page_start": 1, "page_end": 3}
         first = await service.result("read_doc_pages", arguments)
@@ -71,7 +70,7 @@ async def search(service: Service, doc_id: str, query: str) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("query", ["страница", "second page"])
-async def test_a_snippets_sources_hold_its_words(query: str) -> None:
+async def test_the_sources_of_a_snippet_contain_its_words(query: str) -> None:
     async with running(DOCUMENT) as service:
         snippets = await search(service, "d", query)
     assert snippets
@@ -80,7 +79,7 @@ async def test_a_snippets_sources_hold_its_words(query: str) -> None:
         assert words == snippet["snippet"].strip("…").split()
 
 
-async def test_a_chunk_whose_text_is_not_its_pages_has_no_source() -> None:
+async def test_a_chunk_that_differs_from_its_pages_has_no_source() -> None:
     async with running(OWN) as service:
         snippets = await search(service, "own", "the installer")
     places = {
@@ -89,7 +88,7 @@ async def test_a_chunk_whose_text_is_not_its_pages_has_no_source() -> None:
     assert places == {"c0": [(1, 7, 21)], "c1": []}
 
 
-async def test_chunks_of_a_window_are_cut_together_with_their_places() -> None:
+async def test_chunks_of_a_window_are_truncated_with_their_sources() -> None:
     async with running(DOCUMENT, retrieval_window_url="local", max_text_bytes=1500) as service:
         result = await service.result(
             "read_chunk_window", {"doc_id": "d", "anchor_chunk_id": "p3-c1", "radius": 1}
@@ -101,7 +100,6 @@ async def test_chunks_of_a_window_are_cut_together_with_their_places() -> None:
 
 
 def places_of(answer: object) -> list[dict[str, Any]]:
-    """Return every source in an answer."""
     if isinstance(answer, list):
         return [place for item in answer for place in places_of(item)]
     if not isinstance(answer, dict):
@@ -123,7 +121,7 @@ def places_of(answer: object) -> list[dict[str, Any]]:
         ("verify_quote", {"quote": "A page of typed text"}, [None]),
     ],
 )
-async def test_a_source_on_a_page_read_by_ocr_says_how_sure_that_was(
+async def test_a_source_on_an_ocr_page_has_its_confidence(
     tool: str, arguments: dict[str, object], confidences: list[int | None]
 ) -> None:
     async with running(SCAN, retrieval_window_url="local") as service:
@@ -132,7 +130,6 @@ async def test_a_source_on_a_page_read_by_ocr_says_how_sure_that_was(
 
 
 def sources_in(result: Any) -> set[str]:
-    """Return the keys of a result, and of the items of its lists, that are sources."""
     nested = [it for part in result.values() if isinstance(part, list) for it in part]
     objects = [result, *(it for it in nested if isinstance(it, dict))]
     return {key for it in objects for key in it if key == "sources"}
@@ -154,11 +151,11 @@ CHOICES: tuple[tuple[bool, bool | None, bool | None], ...] = (
     (False, False, True),
     (True, True, False),
 )
-"""What setting, profile and request say; the last that says something counts."""
+"""Values of setting, profile and request; the last one present applies."""
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-async def test_sources_are_left_out_by_setting_profile_or_request(
+async def test_setting_profile_or_request_can_omit_sources(
     choice: tuple[bool, bool | None, bool | None],
 ) -> None:
     setting, profile, request = choice
@@ -178,7 +175,7 @@ async def test_sources_are_left_out_by_setting_profile_or_request(
             assert one["result"] == answer["result"]
 
 
-async def test_the_places_of_a_quote_are_no_sources_to_leave_out() -> None:
+async def test_the_positions_of_a_quote_are_never_omitted() -> None:
     async with running(SCAN, sources=False) as service:
         result = await service.result(
             "verify_quote", {"doc_id": "scan", "quote": "at most twelve bar"}
@@ -187,7 +184,7 @@ async def test_the_places_of_a_quote_are_no_sources_to_leave_out() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["no", 0, [], {}])
-async def test_another_value_of_sources_is_refused(wanted: object) -> None:
+async def test_an_invalid_value_of_sources_is_refused(wanted: object) -> None:
     async with running() as service:
         answer = await service.execute("list_documents", sources=wanted)
     error = answer["error"]
@@ -205,7 +202,7 @@ async def test_the_same_key_for_a_request_without_sources_is_a_conflict() -> Non
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_over_mcp_sources_are_left_out_by_meta(era: str) -> None:
+async def test_over_mcp_meta_can_omit_sources(era: str) -> None:
     key = "io.github.mcp-tools-proxy/sources"
     call = {"name": "read_doc_pages", "arguments": WITH_SOURCES["read_doc_pages"]}
     async with serving() as served:

@@ -48,7 +48,7 @@ CALLS += [(name, {**it}) for name, it in document_calls() if name not in dict(CA
 
 
 async def retrieval(request: httpx.Request) -> httpx.Response:
-    """Answer only for tenant_2, as a Retrieval Service that checks tenants does."""
+    """Answer only for tenant_2, like a Retrieval Service that checks tenants."""
     wanted = json.loads(request.content)
     if wanted["tenant_id"] != "tenant_2":
         return httpx.Response(403)
@@ -81,13 +81,13 @@ def with_document(arguments: dict[str, object], tool_name: str, doc_id: str) -> 
 
 
 def without_arguments(text: str, arguments: dict[str, object]) -> str:
-    """Remove what the caller said itself: an answer may repeat it."""
+    """Remove the caller's own text, which an answer may repeat."""
     return text.replace(str(arguments.get("section_id", "\0")), "")
 
 
 @pytest.mark.parametrize(("tool_name", "arguments"), CALLS)
 @pytest.mark.parametrize("doc_id", ["theirs", "both"])
-async def test_a_call_shows_nothing_of_another_tenant(
+async def test_a_call_reveals_nothing_of_another_tenant(
     service: Service, tool_name: str, arguments: dict[str, object], doc_id: str
 ) -> None:
     body = request_of(tool_name, with_document(arguments, tool_name, doc_id))
@@ -95,7 +95,7 @@ async def test_a_call_shows_nothing_of_another_tenant(
     assert SECRET not in without_arguments(response.text, arguments)
 
 
-async def test_a_batch_shows_nothing_of_another_tenant(service: Service) -> None:
+async def test_a_batch_reveals_nothing_of_another_tenant(service: Service) -> None:
     calls = [
         {"tool_name": tool_name, "arguments": with_document(arguments, tool_name, doc_id)}
         for tool_name, arguments in CALLS
@@ -106,7 +106,7 @@ async def test_a_batch_shows_nothing_of_another_tenant(service: Service) -> None
     assert SECRET not in response.text.replace(f"{SECRET}-section", "")
 
 
-async def test_no_log_line_holds_a_text(service: Service) -> None:
+async def test_no_log_line_contains_document_text(service: Service) -> None:
     with capture_logs() as lines:
         for tool_name, arguments in CALLS:
             for tenant_id in ("tenant_1", "tenant_2"):
@@ -146,14 +146,14 @@ async def test_a_foreign_document_can_be_hidden() -> None:
         assert foreign["message"].replace("theirs", "nobody") == nobodys["message"]
 
 
-async def test_one_tenants_budget_is_not_anothers() -> None:
+async def test_budgets_of_tenants_are_separate() -> None:
     async with running(rate_limit_tenant_calls=1) as service:
         await service.execute("list_available_tools", tenant_id="tenant_1")
         assert await service.code("list_available_tools", tenant_id="tenant_2") == "OK"
 
 
 @pytest.mark.requirement("T-03", "T-04")
-async def test_hidden_foreign_documents_look_like_nobodys_through_retrieval_too() -> None:
+async def test_hidden_foreign_documents_look_missing_through_retrieval_too() -> None:
     def retrieval(request: httpx.Request) -> httpx.Response:
         return httpx.Response(403 if b"theirs" in request.content else 404)
 

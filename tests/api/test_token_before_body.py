@@ -1,4 +1,4 @@
-"""The token is checked before anything else of a request is read or parsed (contract §1)."""
+"""The token is checked before any other part of a request is read or parsed (contract §1)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,6 @@ async def service(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
 
 @pytest.fixture(scope="module")
 def routes_with_a_body() -> list[tuple[str, str]]:
-    """Name method and path of every route of the OpenAPI document that takes a body."""
     return [
         (method.upper(), path)
         for path, operations in create_app(GivenSettings()).openapi()["paths"].items()
@@ -53,7 +52,7 @@ def routes_with_a_body() -> list[tuple[str, str]]:
 
 
 async def unread(service: Service, method: str, path: str, headers: dict[str, str]) -> None:
-    """Send a body without an end, and check that it was refused without a byte of it."""
+    """Send an endless body; check that it was refused without reading a byte."""
     read = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -84,7 +83,7 @@ async def test_no_route_reads_a_body_without_a_valid_token(
             await unread(service, "POST", path, {**SENT, **headers, **bad})
 
 
-async def test_a_bad_token_is_refused_as_such_whatever_the_body(
+async def test_an_invalid_token_is_refused_as_such_with_any_body(
     service: Service, routes_with_a_body: list[tuple[str, str]]
 ) -> None:
     routes = [*routes_with_a_body, ("POST", "/mcp"), ("POST", "/mcp/sse")]
@@ -97,7 +96,7 @@ async def test_a_bad_token_is_refused_as_such_whatever_the_body(
             assert set(found) == {"UNAUTHENTICATED"}
 
 
-async def test_nothing_else_of_the_request_is_judged_before(service: Service) -> None:
+async def test_nothing_else_of_the_request_is_checked_first(service: Service) -> None:
     for method, path, headers in (
         ("GET", f"{TOOLS}?format=none&format=none", {}),
         ("GET", "/internal/mcp/audit?limit=x", {}),
@@ -114,13 +113,13 @@ async def test_nothing_else_of_the_request_is_judged_before(service: Service) ->
             assert (response.status_code, code_of(response)) == (401, "UNAUTHENTICATED"), path
 
 
-async def test_two_tokens_are_refused_without_the_body(service: Service) -> None:
+async def test_two_tokens_are_refused_without_reading_the_body(service: Service) -> None:
     headers = [("Authorization", "Bearer a"), ("Authorization", "Bearer b")]
     response = await service.http.post(EXECUTE, content=TOO_LARGE, headers=headers)
     assert (response.status_code, code_of(response)) == (422, "INVALID_REQUEST")
 
 
-async def test_open_routes_need_no_token(service: Service) -> None:
+async def test_public_routes_need_no_token(service: Service) -> None:
     for path in ("/health", "/health/ready", "/metrics", "/openapi.json", "/.well-known/jwks.json"):
         for bad in BAD.values():
             assert (await service.http.get(path, headers=bad)).status_code in (200, 404)
@@ -138,14 +137,14 @@ OPERATORS = (
 )
 
 
-async def test_a_bad_admin_token_is_refused_without_the_body() -> None:
+async def test_an_invalid_admin_token_is_refused_without_reading_the_body() -> None:
     async with running(admin_token=ADMIN, host="0.0.0.0") as service:  # noqa: S104 - no socket
         for method, path in OPERATORS:
             for bad in (BAD["none"], BAD["unknown"]):
                 await unread(service, method, path, {**SENT, **bad})
 
 
-async def test_a_valid_token_with_an_invalid_body_is_named_in_the_record() -> None:
+async def test_a_valid_token_with_an_invalid_body_is_recorded() -> None:
     settings, make = MODES["token"]
     async with running(**settings()) as service:
         token = make(tenant="tenant_1")
@@ -158,7 +157,7 @@ async def test_a_valid_token_with_an_invalid_body_is_named_in_the_record() -> No
     assert (line["tenant_id"], "token_id" in line) == ("tenant_1", True)
 
 
-async def test_pages_of_the_console_read_no_form_without_a_session() -> None:
+async def test_console_pages_read_no_form_without_a_session() -> None:
     settings, _ = MODES["token"]
     async with running_console(**settings()) as console:
         read = 0

@@ -1,4 +1,4 @@
-"""A token is made, listed and revoked only if it may do at most what the operator's own may."""
+"""Creating, listing and revoking a token is limited to the permissions of the operator's token."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -63,11 +63,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "another right": ({"may": [TOKENS, AUDIT]}, {"may": [AUDIT, CONFIG]}, "rights"),
     "the right of presets": ({}, {"admin": True}, "rights"),
 }
-"""By what is wanted: of the holder's token and the wanted one what differs, and what is refused."""
+"""By case: the difference between the holder's and the requested token, and the refused field."""
 
 
 def limit(name: str) -> tuple[dict[str, Any], dict[str, Any], str | None]:
-    """Return the holder, what is wanted of a token, and by which field that is too much."""
+    """Return the holder, the requested token, and the field that exceeds it."""
     holder, wanted, field = LIMITS[name]
     if wanted.get("tenant", "t") is None:
         wanted = {"may": [TOKENS], **wanted}
@@ -79,7 +79,7 @@ def ids_in_file() -> set[str]:
 
 
 def body_of(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body that asks for a token as ``file_token`` makes it."""
+    """Return the request body for the token that ``file_token`` builds."""
     fields = {
         "tenant_id": wanted["tenant"],
         "user_id": wanted.get("user"),
@@ -92,7 +92,7 @@ def body_of(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {key: it for key, it in fields.items() if it is not None}
 
 
-async def test_a_token_is_made_with_at_most_its_makers(service: Service) -> None:
+async def test_a_token_cannot_grant_more_than_its_creator(service: Service) -> None:
     for name in LIMITS:
         holder, wanted, field = limit(name)
         token = await loaded(service, **holder)
@@ -100,11 +100,11 @@ async def test_a_token_is_made_with_at_most_its_makers(service: Service) -> None
         answer = await create(service, token, **body_of(wanted))
         found = outcome(answer), len(ids_in_file() - before)
         assert found == (((200, None), 1) if field is None else ((403, "FORBIDDEN"), 0)), name
-        if wanted["tenant"] != "other" and field is not None:  # the gate refuses another tenant
+        if wanted["tenant"] != "other" and field is not None:  # another tenant is refused earlier
             assert answer.json()["error"]["details"] == {"field": field}, name
 
 
-async def test_only_tokens_with_at_most_the_holders_are_listed_and_revoked(
+async def test_only_tokens_within_the_holders_permissions_are_listed_and_revoked(
     service: Service,
 ) -> None:
     for name in LIMITS:

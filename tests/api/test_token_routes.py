@@ -1,4 +1,4 @@
-"""Tokens are listed, made and revoked by request, and work and stop at once."""
+"""Tokens are listed, created and revoked by request, with immediate effect."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def service() -> AsyncIterator[Service]:
         yield started
 
 
-async def test_a_token_works_at_once_and_once_revoked_no_longer(service: Service) -> None:
+async def test_a_token_works_immediately_until_it_is_revoked(service: Service) -> None:
     made = await create(service, tenant_id="tenant_1", note="chat")
     token = made.json()["token"]
     assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
@@ -48,7 +48,7 @@ async def test_a_token_works_at_once_and_once_revoked_no_longer(service: Service
     assert read_lines(TOKENS_FILE.read_bytes()).entries == ()
 
 
-async def test_what_was_wanted_is_answered_listed_and_in_the_file(service: Service) -> None:
+async def test_a_created_token_is_returned_listed_and_in_the_file(service: Service) -> None:
     wanted: dict[str, Any] = {
         "tenant_id": "acme",
         "user_id": "jo",
@@ -69,7 +69,7 @@ async def test_what_was_wanted_is_answered_listed_and_in_the_file(service: Servi
     assert entry.principal.agents == frozenset("ab")
 
 
-async def test_of_agents_without_a_profile_the_maker_is_warned(service: Service) -> None:
+async def test_agents_without_a_profile_cause_a_warning(service: Service) -> None:
     config = Config(agents=[make_agent("desk")])
     async with serving(config=config) as started:
         made = (await create(started, tenant_id="acme", agents=["desk", "dsek"])).json()
@@ -80,7 +80,7 @@ async def test_of_agents_without_a_profile_the_maker_is_warned(service: Service)
     assert "warnings" not in known
 
 
-async def test_one_token_is_listed_by_its_id(service: Service) -> None:
+async def test_one_token_can_be_listed_by_its_id(service: Service) -> None:
     ids = [(await create(service, tenant_id="acme")).json()["id"] for _ in range(3)]
     for it in ids:
         found = await listed(service, token_id=it, tenant_id="acme")
@@ -88,7 +88,7 @@ async def test_one_token_is_listed_by_its_id(service: Service) -> None:
     assert (await listed(service, token_id=ids[0], tenant_id="rival"))["tokens"] == []
 
 
-async def test_what_limits_nothing_is_missing_and_no_documents_are_an_empty_list(
+async def test_absent_limits_are_omitted_and_no_documents_are_an_empty_list(
     service: Service,
 ) -> None:
     made = (await create(service, tenant_id="acme", documents=[], agents=None)).json()
@@ -106,7 +106,7 @@ async def test_a_list_has_neither_token_nor_hash(service: Service) -> None:
     )
 
 
-async def test_the_admin_token_gives_everything_and_is_no_token_of_the_file(
+async def test_the_admin_token_has_all_rights_and_is_not_in_the_list(
     service: Service,
 ) -> None:
     made = await create(service, rights=[*OperatorRight], asserts_users=True)
@@ -115,13 +115,13 @@ async def test_the_admin_token_gives_everything_and_is_no_token_of_the_file(
     assert outcome(await revoke(service, "admin_token")) == (404, "NOT_FOUND")
 
 
-async def test_an_operator_may_revoke_the_own_token(service: Service) -> None:
+async def test_an_operator_can_revoke_their_own_token(service: Service) -> None:
     token = await loaded(service)
     assert outcome(await revoke(service, entry_of(token).id, token)) == (200, None)
     assert outcome(await service.http.get(PATH, headers=bearer(token))) == (401, "UNAUTHENTICATED")
 
 
-async def test_what_counts_is_what_the_file_says_of_a_token_now(service: Service) -> None:
+async def test_the_current_file_entry_of_a_token_applies(service: Service) -> None:
     entry = entry_of(file_token(tenant="t"))
     token = await loaded(service, tenant="t")
     assert entry.id in await ids_of(service, token)
@@ -132,7 +132,7 @@ async def test_what_counts_is_what_the_file_says_of_a_token_now(service: Service
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_each_needs_the_right(service: Service, method: str) -> None:
+async def test_each_route_needs_the_right(service: Service, method: str) -> None:
     tokens = {
         file_token(may={*OperatorRight} - {TOKENS}): (403, "FORBIDDEN"),
         file_token(): (403, "FORBIDDEN"),
@@ -149,7 +149,7 @@ async def test_each_needs_the_right(service: Service, method: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["none", "jwt"])
-async def test_where_callers_have_other_tokens_or_none_it_is_refused(mode: str) -> None:
+async def test_with_other_authentication_modes_tokens_are_refused(mode: str) -> None:
     settings = jwt_settings() if mode == "jwt" else {}
     async with running(**settings, admin_token=ADMIN) as service:
         answers = [
@@ -162,7 +162,7 @@ async def test_where_callers_have_other_tokens_or_none_it_is_refused(mode: str) 
     assert messages == ["list", "create", "revoke"]
 
 
-async def test_a_list_is_of_one_tenant_if_it_says_so(service: Service) -> None:
+async def test_a_list_can_be_limited_to_one_tenant(service: Service) -> None:
     token = await loaded(service, tenant="a")
     file_token(tenant="b")
     file_token(tenant=None, may=[OperatorRight.AUDIT])
@@ -175,7 +175,7 @@ async def test_a_list_is_of_one_tenant_if_it_says_so(service: Service) -> None:
 
 
 def write_tokens(count: int) -> None:
-    """Write tokens of two tenants; of one in a hundred nobody wrote down when it was made."""
+    """Write tokens of two tenants; one in a hundred has no creation time."""
     entries = [
         TokenEntry(
             id=f"t{number}",
@@ -188,7 +188,7 @@ def write_tokens(count: int) -> None:
     TOKENS_FILE.write_bytes(b"".join(map(dump_line, entries)))
 
 
-async def test_ten_thousand_tokens_are_listed_in_pages_the_newest_first(service: Service) -> None:
+async def test_ten_thousand_tokens_are_listed_in_pages_newest_first(service: Service) -> None:
     write_tokens(10_000)
     token = await loaded(service, tenant="b")
     for who, count in ((ADMIN, 10_001), (token, 5_001)):
@@ -203,7 +203,7 @@ async def test_ten_thousand_tokens_are_listed_in_pages_the_newest_first(service:
         assert created == sorted(created, reverse=True)
 
 
-async def test_a_page_goes_on_where_it_was_though_its_last_token_has_gone(
+async def test_a_page_continues_after_its_last_token_was_removed(
     service: Service,
 ) -> None:
     write_tokens(20)
@@ -216,7 +216,7 @@ async def test_a_page_goes_on_where_it_was_though_its_last_token_has_gone(
     assert "next_cursor" not in rest
 
 
-async def test_a_token_that_has_expired_is_listed_as_such(service: Service) -> None:
+async def test_an_expired_token_is_listed_as_expired(service: Service) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
     _, entry = add_token(TOKENS_FILE, Principal(tenant_id="a"), expires=past)
     await reload(service)
@@ -224,7 +224,7 @@ async def test_a_token_that_has_expired_is_listed_as_such(service: Service) -> N
     assert (shown["id"], shown["is_expired"]) == (entry.id, True)
 
 
-async def test_problems_of_the_file_are_shown_to_who_has_no_tenant(service: Service) -> None:
+async def test_only_operators_of_all_tenants_see_problems_of_the_file(service: Service) -> None:
     token = await loaded(service)
     with TOKENS_FILE.open("a") as file:
         file.write("{}\n")
@@ -235,13 +235,13 @@ async def test_problems_of_the_file_are_shown_to_who_has_no_tenant(service: Serv
 
 @pytest.fixture
 def no_folder(tmp_path: Path) -> Path:
-    """A path at which nothing can be written, by root neither."""
+    """A path that not even root can write."""
     file = tmp_path / "no-folder"
     file.write_text("")
     return file / "tokens.jsonl"
 
 
-async def test_a_file_that_cannot_be_written_is_said(no_folder: Path) -> None:
+async def test_an_unwritable_file_is_reported(no_folder: Path) -> None:
     settings = {**token_settings(), "tokens_file": no_folder}
     async with running(**settings, admin_token=ADMIN) as service:
         for answer in (await create(service, tenant_id="t"), await revoke(service, "x")):
@@ -251,7 +251,7 @@ async def test_a_file_that_cannot_be_written_is_said(no_folder: Path) -> None:
         assert problem.startswith("the file cannot be read: ")
 
 
-async def test_tokens_that_are_made_at_once_are_all_there(service: Service) -> None:
+async def test_tokens_created_in_parallel_are_all_stored(service: Service) -> None:
     made = await asyncio.gather(*(create(service, tenant_id="t") for _ in range(20)))
     tokens = {it.json()["token"] for it in made}
     assert {it.hash for it in read_lines(TOKENS_FILE.read_bytes()).entries} == {
@@ -312,7 +312,7 @@ async def test_each_use_is_recorded_and_no_token_is_in_the_log(service: Service)
         ({"tenant_id": "t", "expires": "9999-12-31T23:59:59-23:00"}, "expires"),
     ],
 )
-async def test_bad_input_is_refused_naming_the_field(
+async def test_the_error_for_invalid_input_names_the_field(
     service: Service, wanted: dict[str, Any], field: str
 ) -> None:
     answer = await create(service, **wanted)
@@ -321,7 +321,7 @@ async def test_bad_input_is_refused_naming_the_field(
     assert not TOKENS_FILE.exists()
 
 
-async def test_a_text_that_is_no_unicode_is_refused(service: Service) -> None:
+async def test_invalid_unicode_is_refused(service: Service) -> None:
     body = b'{"tenant_id": "t", "note": "\\ud800"}'
     answer = await service.http.post(PATH, content=body, headers=bearer(ADMIN))
     assert outcome(answer) == (422, "INVALID_REQUEST")
@@ -338,7 +338,7 @@ async def test_a_text_that_is_no_unicode_is_refused(service: Service) -> None:
         ("DELETE", {"token_id": ["a", "b"]}, "token_id"),
     ],
 )
-async def test_a_malformed_query_is_refused_naming_the_field(
+async def test_the_error_for_a_malformed_query_names_the_field(
     service: Service, method: str, query: dict[str, Any], field: str
 ) -> None:
     answer = await service.http.request(method, PATH, params=query, headers=bearer(ADMIN))

@@ -1,4 +1,4 @@
-"""A caller's token goes no further than the gateway (peers: token passthrough)."""
+"""A caller's token is never forwarded (other gateways: token passthrough)."""
 
 import json
 
@@ -20,7 +20,7 @@ async def use(service: Service, tool: str, headers: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("transport", ["http", "sse", "ws"])
-async def test_a_server_gets_neither_token_nor_caller(mode: str, transport: str) -> None:
+async def test_a_server_receives_neither_token_nor_caller(mode: str, transport: str) -> None:
     settings, mint = MODES[mode]
     token = mint(tenant="hush-tenant")
     async with running_raw(transport=transport) as server:
@@ -39,7 +39,7 @@ async def test_a_server_gets_neither_token_nor_caller(mode: str, transport: str)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_no_log_line_metric_or_error_shows_a_token(mode: str) -> None:
+async def test_no_log_line_metric_or_error_contains_a_token(mode: str) -> None:
     settings, mint = MODES[mode]
     good = mint(user="u")
     tokens = [good, good[:-4] + "AAAA", "mtp_" + "h" * 43, "eyJhbGciOiJub25lIn0.e30."]

@@ -27,44 +27,38 @@ LOOKBEHIND: Json = {
 
 @pytest.fixture(scope="module")
 async def two(lasting: Json) -> AsyncIterator[Two]:
-    """Serve both servers to callers without an agent."""
     async with two_servers(**lasting) as started:
         yield started
 
 
 @pytest.fixture
 async def of_first() -> AsyncIterator[Two]:
-    """Serve both servers to an agent of the first."""
     async with two_servers(FIRST) as started:
         yield started
 
 
 @pytest.fixture
 async def of_every() -> AsyncIterator[Two]:
-    """Serve both servers to an agent of both."""
     async with two_servers(EVERY) as started:
         yield started
 
 
 def preset_of(*tools: str) -> Json:
-    """Return a preset of these tools of server ``a``."""
     return make_preset(tools=[("a", name) for name in tools])
 
 
 async def fetch(service: Service, *names: str, **query: str) -> Envelope:
-    """GET tools with ``names`` as they are given."""
+    """GET tools with ``names`` unchanged."""
     parameters = httpx.QueryParams({**query, "names": names} if names else query)
     answer: Envelope = (await service.http.get(TOOLS, params=parameters)).json()
     return answer
 
 
 def names_in(answer: Envelope) -> list[str]:
-    """Name the tools of a list in any format."""
     return [tool.get("function", tool)["name"] for tool in answer["tools"]]
 
 
 def remote(names: list[str]) -> list[str]:
-    """Leave out the document tools."""
     return [name for name in names if ":" in name or "__" in name]
 
 
@@ -81,7 +75,7 @@ async def test_every_format_lists_the_same_tools_in_the_same_order(agent: str | 
             assert (answer["format"], remote(names_in(answer))) == (tool_format, names)
 
 
-async def test_a_format_that_is_not_named_is_mcps(two: Two) -> None:
+async def test_the_default_format_is_mcp(two: Two) -> None:
     assert await fetch(two.service) == await fetch(two.service, format="mcp")
 
 
@@ -111,7 +105,7 @@ async def test_a_format_that_is_not_named_is_mcps(two: Two) -> None:
     ],
 )
 @pytest.mark.requirement("A-12")
-async def test_a_tool_has_the_shape_that_the_api_takes(
+async def test_a_tool_has_the_shape_of_the_api(
     of_first: Two, tool_format: str, shown: Json
 ) -> None:
     answer = await fetch(of_first.service, "alpha", format=tool_format, agent="reader")
@@ -120,7 +114,7 @@ async def test_a_tool_has_the_shape_that_the_api_takes(
 
 @pytest.mark.requirement("A-12")
 @pytest.mark.parametrize("tool_format", FORMATS)
-async def test_a_list_for_a_model_leaves_out_other_servers_then_what_is_excluded(
+async def test_a_list_for_a_model_omits_other_servers_and_then_excluded_items(
     tool_format: str,
 ) -> None:
     agent = make_agent(client_ids=["a"], exclude=["alpha", "beta"])
@@ -131,7 +125,7 @@ async def test_a_list_for_a_model_leaves_out_other_servers_then_what_is_excluded
 
 @pytest.mark.requirement("A-17")
 @pytest.mark.parametrize("tool_format", FORMATS)
-async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have(
+async def test_an_agent_of_the_first_server_sees_the_tool_that_both_have(
     of_first: Two,
     tool_format: str,
 ) -> None:
@@ -141,7 +135,7 @@ async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have
 
 @pytest.mark.requirement("A-13")
 @pytest.mark.parametrize("tool_format", FORMATS)
-async def test_every_listed_name_runs_its_own_tool(tool_format: str) -> None:
+async def test_every_listed_name_calls_its_own_tool(tool_format: str) -> None:
     async with two_servers(make_agent(exclude=["a:alpha"])) as two:
         listed = remote(names_in(await fetch(two.service, format=tool_format, agent="reader")))
         ran = [await two.service.result(name, agent="reader") for name in listed]
@@ -168,10 +162,10 @@ NAMED: tuple[tuple[list[str], list[str]], ...] = (
     ([",", ""], []),
     (["", "alpha"], ["a:alpha"]),
 )
-"""Values of ``names``, and the tools that are listed."""
+"""Values of ``names``, and the listed tools."""
 
 
-async def test_names_are_what_execute_takes_repeated_or_parted_by_commas() -> None:
+async def test_names_accept_the_spellings_of_execute_repeated_or_separated_by_commas() -> None:
     preset = make_preset(tools=[("a", "alpha"), ("a", "x,y"), ("a-b", "beta")])
     async with two_servers(EVERY, presets=[preset], more={"tools": [COMMAS]}) as two:
         for names, expected in NAMED:
@@ -179,13 +173,13 @@ async def test_names_are_what_execute_takes_repeated_or_parted_by_commas() -> No
             assert (names_in(answer), "warnings" in answer) == (expected, False), names
 
 
-async def test_names_work_without_an_agent_where_execute_takes_them(two: Two) -> None:
+async def test_names_work_without_an_agent_if_execute_accepts_them(two: Two) -> None:
     answer = await fetch(two.service, "a__alpha", "beta", "whoami")
     warned = [warning["tool"] for warning in answer["warnings"]]
     assert (names_in(answer), warned) == (["a:alpha", "a-b:beta"], ["whoami"])
 
 
-async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do(
+async def test_an_ambiguous_name_is_omitted_with_advice(
     of_every: Two,
 ) -> None:
     answer = await fetch(of_every.service, "whoami", agent="reader")
@@ -200,7 +194,7 @@ async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do(
     )
 
 
-async def test_what_is_hidden_is_told_of_as_what_does_not_exist() -> None:
+async def test_a_hidden_name_is_reported_like_an_unknown_one() -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=["alpha"])) as two:
         for hidden in ("a:alpha", "a__alpha", "alpha", "a-b:beta", "beta"):
             answer = await fetch(two.service, hidden, "no_such_tool", agent="reader")
@@ -211,7 +205,7 @@ async def test_what_is_hidden_is_told_of_as_what_does_not_exist() -> None:
             assert found == ([], messages[1], 2), hidden
 
 
-async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are(two: Two) -> None:
+async def test_of_many_unknown_names_the_first_are_listed_and_the_others_counted(two: Two) -> None:
     warnings = (await fetch(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
     assert (len(warnings), warnings[-1]) == (
         101,
@@ -230,7 +224,7 @@ async def test_unknown_keys_of_the_query_are_ignored(two: Two) -> None:
     ("tool_format", "warned"),
     [("mcp", []), ("openai", ["a:loose"]), ("anthropic", []), ("gemini", [])],
 )
-async def test_a_tool_whose_schema_an_api_cannot_take_whole_is_warned_of(
+async def test_a_schema_that_an_api_does_not_fully_support_causes_a_warning(
     tool_format: str, warned: list[str]
 ) -> None:
     presets = [preset_of("alpha", "loose")]
@@ -239,14 +233,14 @@ async def test_a_tool_whose_schema_an_api_cannot_take_whole_is_warned_of(
         assert [warning["tool"] for warning in answer.get("warnings", [])] == warned
 
 
-async def test_only_tools_that_are_listed_are_warned_of() -> None:
+async def test_only_listed_tools_cause_warnings() -> None:
     presets = [preset_of("alpha", "loose")]
     async with two_servers(presets=presets, more={"tools": [LOOKBEHIND]}) as two:
         await fetch(two.service, format="openai")
         assert "warnings" not in await fetch(two.service, "a:alpha", format="openai")
 
 
-async def test_more_tools_than_an_api_takes_are_warned_of() -> None:
+async def test_more_tools_than_an_api_accepts_cause_a_warning() -> None:
     tools = [("a", f"tool_{number:03}") for number in range(1, 131)]
     async with running_raw(tools=130) as server:
         config = Config(servers={"a": server.entry}, presets=[make_preset(tools=tools)])
@@ -261,7 +255,7 @@ async def test_more_tools_than_an_api_takes_are_warned_of() -> None:
 
 @pytest.mark.requirement("A-13")
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
-async def test_the_tool_gives_the_definitions_that_the_route_lists(
+async def test_the_tool_returns_the_definitions_of_the_route(
     of_first: Two, tool_format: str
 ) -> None:
     listed = await fetch(of_first.service, format=tool_format, agent="reader")
@@ -270,7 +264,7 @@ async def test_the_tool_gives_the_definitions_that_the_route_lists(
     assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])
 
 
-async def test_the_tool_gives_definitions_only_where_format_or_names_is_given(two: Two) -> None:
+async def test_the_tool_returns_definitions_only_with_format_or_names(two: Two) -> None:
     default = await two.service.result("list_available_tools")
     names = [*default["tools"]]
     shaped = await two.service.result("list_available_tools", {"format": "mcp"})
@@ -304,7 +298,9 @@ async def test_a_summary_is_the_first_sentence_of_a_description() -> None:
     )
 
 
-async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others(of_every: Two) -> None:
+async def test_the_tool_lists_only_the_given_names_and_warns_about_the_others(
+    of_every: Two,
+) -> None:
     arguments = {"names": ["beta", "a__alpha,nope"]}
     result = await of_every.service.result("list_available_tools", arguments, agent="reader")
     assert (
@@ -324,7 +320,7 @@ async def test_the_tool_refuses_other_arguments(two: Two, arguments: Json) -> No
     assert await two.service.code("list_available_tools", arguments) == "INVALID_ARGUMENTS"
 
 
-async def test_a_list_too_long_for_a_result_says_that_names_make_it_shorter() -> None:
+async def test_a_list_that_exceeds_a_result_advises_to_use_names() -> None:
     async with running(max_result_bytes=3_000) as service:
         error = (await service.execute("list_available_tools", {"format": "mcp"}))["error"]
         named = await service.code("list_available_tools", {"names": ["read_doc_metadata"]})

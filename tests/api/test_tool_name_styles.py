@@ -1,8 +1,6 @@
-"""The setting ``tool_name_style``: what MCP lists is what calls take, in every style, for everybody
-who may ask, and what a plain reading of the files gives.
+"""The setting ``tool_name_style``: in every style, exactly the names that MCP lists can be called.
 
-The oracle is that of the agent matrix, which shares no code with the gateway.
-"""
+The oracle is that of the agent matrix and shares no code with the gateway."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +31,6 @@ async def listed(service: Service, caller: Caller) -> list[str]:
 
 
 async def happens(service: Service, name: str, caller: Caller) -> str:
-    """Call a tool and say what was reached, or "refused"."""
     call = Call(name=name, caller=caller, trace_id="trace-1")
     outcome = await service.gateway.executor.execute(call)
     if isinstance(outcome, Failed):
@@ -46,7 +43,7 @@ async def happens(service: Service, name: str, caller: Caller) -> str:
 @pytest.mark.requirement("A-13", "F-11", "F-14")
 @pytest.mark.parametrize("tenant_id", ["t", NO_TENANT], ids=["tenant", "tenantless"])
 @pytest.mark.parametrize("style", SPELT)
-async def test_what_mcp_lists_is_what_can_be_called_and_what_the_files_leave(
+async def test_exactly_the_tools_that_mcp_lists_can_be_called_and_they_match_the_files(
     style: str, tenant_id: str
 ) -> None:
     spell = SPELT[style]
@@ -74,17 +71,17 @@ async def test_what_mcp_lists_is_what_can_be_called_and_what_the_files_leave(
 
 
 @pytest.mark.parametrize("style", SPELT)
-async def test_a_bare_name_needs_no_agent_whatever_lists_show(style: str) -> None:
+async def test_a_bare_name_needs_no_agent_in_any_list_style(style: str) -> None:
     async with two_servers(presets=[UNIQUE], tool_name_style=style) as two:
         assert await two.service.code("alpha") == "OK"
 
 
-async def test_the_http_list_names_tools_in_full_in_every_style() -> None:
+async def test_the_http_list_has_qualified_names_in_every_style() -> None:
     async with two_servers(presets=[UNIQUE], tool_name_style="bare") as two:
         assert await two.service.listed() == ["a:whoami", "a:alpha", "a-b:beta"]
 
 
-async def test_a_preset_whose_bare_names_are_not_unique_can_be_chosen() -> None:
+async def test_a_preset_with_ambiguous_bare_names_can_be_chosen() -> None:
     async with two_servers(presets=[UNIQUE, EVERYTHING], tool_name_style="bare") as two:
         answer = await two.service.http.put(ACTIVE, json={"preset_id": EVERYTHING["id"]})
         assert answer.status_code == 200
@@ -94,7 +91,7 @@ async def test_a_preset_whose_bare_names_are_not_unique_can_be_chosen() -> None:
         }
 
 
-async def test_an_agent_calls_what_it_is_listed_bare() -> None:
+async def test_an_agent_can_call_the_bare_names_in_its_list() -> None:
     async with two_servers(
         make_agent("of_b", client_ids=["a-b"]), presets=[UNIQUE], tool_name_style="bare"
     ) as two:

@@ -1,4 +1,4 @@
-"""What a caller would see with another preset: as after the switch, for operators alone."""
+"""Preview of a caller's tools with another preset, for operators only."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,6 @@ WORK = make_preset("work", tools=[("s1", "echo")])
 
 
 def config_of(server: RawServer, **more: Any) -> Config:
-    """Return two presets, of which ``work`` is the default."""
     return Config(
         servers={"s1": server.entry, "s2": server.entry},
         presets=[WORK, PLAY],
@@ -74,7 +73,7 @@ async def switch(service: Service, preset_id: str = "play") -> httpx.Response:
         {"names": "who,s1:echo,no_such"},
     ],
 )
-async def test_it_is_the_list_that_the_caller_gets_after_the_switch(
+async def test_a_preview_equals_the_list_after_the_switch(
     server: RawServer, query: dict[str, Any]
 ) -> None:
     async with serving(server) as service:
@@ -90,9 +89,7 @@ async def test_it_is_the_list_that_the_caller_gets_after_the_switch(
 
 
 @pytest.mark.parametrize("tool_format", ["mcp", "openai", "anthropic", "gemini"])
-async def test_each_tool_has_its_origin_and_what_it_costs(
-    server: RawServer, tool_format: str
-) -> None:
+async def test_each_tool_has_its_origin_and_cost(server: RawServer, tool_format: str) -> None:
     async with serving(server) as service:
         found = await previewed(service, format=tool_format)
     tools, preview = found["tools"], found["preview"]
@@ -108,16 +105,16 @@ async def test_each_tool_has_its_origin_and_what_it_costs(
     assert origins["read_doc_pages"] == (None, None)
 
 
-async def test_the_active_preset_shows_what_a_caller_sees_now(server: RawServer) -> None:
+async def test_the_active_preset_shows_the_callers_current_view(server: RawServer) -> None:
     async with serving(server) as service:
-        (CONFIG_DIR / "preset_work.json").write_text("{")  # the last good one is in force
+        (CONFIG_DIR / "preset_work.json").write_text("{")  # the last valid one is active
         found = await previewed(service, "work", agent="narrow", tenant_id="t", user_id="u")
         now = await service.get(TOOLS, agent="narrow", tenant_id="t", user_id="u")
     assert (found["tools"], found["preview"]["active"]) == (now["tools"], True)
     assert found["preview"]["preset"] == {"id": "work", "name": "Preset work"}
 
 
-async def test_what_is_shadowed_and_pending_and_wrong_is_shown(server: RawServer) -> None:
+async def test_shadowed_pending_and_invalid_items_are_shown(server: RawServer) -> None:
     (CONFIG_DIR).mkdir()
     async with serving(server) as service:
         before = await service.get(ACTIVE)
@@ -135,7 +132,7 @@ async def test_what_is_shadowed_and_pending_and_wrong_is_shown(server: RawServer
     assert [it["file"] for it in preview["problems"]] == ["limits.json"]
 
 
-async def test_nothing_is_published_counted_or_logged_but_the_use_of_the_right(
+async def test_a_preview_only_records_the_use_of_the_right(
     server: RawServer,
 ) -> None:
     async with serving(server) as service:
@@ -157,7 +154,7 @@ async def test_nothing_is_published_counted_or_logged_but_the_use_of_the_right(
 
 
 @pytest.mark.parametrize("preset_id", ["nowhere", "../work", "bad"])
-async def test_a_preset_that_cannot_be_switched_to_is_the_same_error(
+async def test_a_preset_that_cannot_be_activated_returns_the_same_error(
     server: RawServer, preset_id: str
 ) -> None:
     async with serving(server) as service:
@@ -170,12 +167,12 @@ async def test_a_preset_that_cannot_be_switched_to_is_the_same_error(
     assert shown.json()["error"] == switched.json()["error"]
 
 
-async def test_a_preset_that_is_pinned_can_be_compared_with_another(server: RawServer) -> None:
+async def test_a_pinned_preset_can_be_compared_with_another(server: RawServer) -> None:
     async with serving(server, preset="work") as service:
         assert "who" in [it["name"] for it in (await previewed(service))["tools"]]
 
 
-async def test_callers_that_a_list_refuses_are_refused(server: RawServer) -> None:
+async def test_callers_without_a_list_get_no_preview(server: RawServer) -> None:
     async with serving(server, require_agent=None) as service:
         codes = [
             (await previewed_or_error(service, agent))["error"]["code"] for agent in ("", "nobody")
@@ -190,7 +187,7 @@ async def previewed_or_error(service: Service, agent: str) -> Envelope:
     return found
 
 
-async def test_two_presets_or_none_at_all_are_refused(server: RawServer) -> None:
+async def test_two_presets_or_no_preset_are_refused(server: RawServer) -> None:
     async with serving(server) as service:
         twice = await service.http.get(f"{TOOLS}?preset_id=play&preset_id=work")
         empty = await service.http.get(f"{TOOLS}?preset_id=")
@@ -198,7 +195,9 @@ async def test_two_presets_or_none_at_all_are_refused(server: RawServer) -> None
 
 
 @pytest.mark.parametrize("mode", ["pin", "warn"])
-async def test_what_a_switch_would_quarantine_is_left_out(server: RawServer, mode: str) -> None:
+async def test_items_that_a_switch_would_quarantine_are_omitted(
+    server: RawServer, mode: str
+) -> None:
     async with serving(server, definitions=mode) as service:
         found = await previewed(service)
         names = [it["name"] for it in found["tools"]]
@@ -210,7 +209,7 @@ async def test_what_a_switch_would_quarantine_is_left_out(server: RawServer, mod
         )
 
 
-async def test_a_client_that_has_the_list_gets_304_until_something_changes(
+async def test_a_client_with_the_list_gets_304_until_a_change(
     server: RawServer,
 ) -> None:
     async with serving(server) as service:
@@ -232,7 +231,7 @@ async def test_a_client_that_has_the_list_gets_304_until_something_changes(
         assert (await previewed(service))["preview"]["missing"] == []
 
 
-async def test_only_who_may_audit_for_the_tenant_is_shown_a_preview(server: RawServer) -> None:
+async def test_a_preview_needs_the_right_audit_for_the_tenant(server: RawServer) -> None:
     settings = {**token_settings(), "admin_token": ADMIN, "require_agent": False}
     tokens = {
         "caller": file_token(),
@@ -258,7 +257,7 @@ async def test_only_who_may_audit_for_the_tenant_is_shown_a_preview(server: RawS
     assert no_token.status_code == 401
 
 
-async def test_an_operator_of_one_tenant_is_shown_no_problem_of_a_file(server: RawServer) -> None:
+async def test_an_operator_of_one_tenant_sees_no_problems_of_files(server: RawServer) -> None:
     settings = {**token_settings(), "admin_token": ADMIN, "require_agent": False}
     of_tenant = file_token(may={OperatorRight.AUDIT})
     async with serving(server, **settings) as service:

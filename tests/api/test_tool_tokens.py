@@ -1,7 +1,6 @@
-"""What the definitions of the gateway's own tools cost a model, and that they say enough.
+"""Token cost and completeness of the gateway's own tool definitions.
 
-Tokens are counted as the gateway counts them: bytes of the JSON // 4.
-"""
+Tokens are counted like in the gateway: bytes of the JSON // 4."""
 
 import json
 from typing import Any
@@ -28,7 +27,7 @@ def tokens_of(tools: list[Any]) -> int:
 
 
 @pytest.mark.parametrize("tool_format", FORMATS)
-async def test_a_list_of_the_own_tools_is_short_in_every_format(tool_format: str) -> None:
+async def test_a_list_of_the_gateways_tools_is_short_in_every_format(tool_format: str) -> None:
     async with running(retrieval_window_url="local") as service:
         tools = (await service.get(TOOLS, format=tool_format))["tools"]
     assert [tool.get("function", tool)["name"] for tool in tools] == [*LOCAL_TOOLS]
@@ -37,7 +36,7 @@ async def test_a_list_of_the_own_tools_is_short_in_every_format(tool_format: str
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize(("windows", "names"), [("local", LOCAL_TOOLS), (None, LISTED_TOOLS)])
-async def test_a_list_over_mcp_is_as_short_and_has_what_is_configured(
+async def test_a_list_over_mcp_is_equally_short_and_complete(
     era: str, windows: str | None, names: tuple[str, ...]
 ) -> None:
     async with serving(retrieval_window_url=windows) as served:
@@ -47,14 +46,14 @@ async def test_a_list_over_mcp_is_as_short_and_has_what_is_configured(
     assert tokens_of(tools) <= MAX_TOKENS
 
 
-async def test_the_connector_lists_what_is_configured() -> None:
+async def test_the_connector_lists_the_configured_tools() -> None:
     async with linked_to_one() as (_, backend, _):
         await begun(backend, LEGACY)
         listed = await backend.session().result("tools/list")
     assert [it["name"] for it in listed["tools"] if ":" not in it["name"]] == [*LISTED_TOOLS]
 
 
-async def test_a_tool_that_is_not_configured_is_in_no_list_when_it_is_named() -> None:
+async def test_a_tool_that_is_not_configured_is_in_no_list_even_by_name() -> None:
     async with running() as service:
         answers = [
             await service.get(TOOLS, names="read_chunk_window", format=tool_format)
@@ -126,11 +125,10 @@ QUESTIONS: dict[str, tuple[str, dict[str, object], tuple[str | int, ...], object
         "An old text.",
     ),
 }
-"""Questions about documents: tool, arguments, place of the answer, answer."""
+"""Questions about documents: tool, arguments, path of the answer, answer."""
 
 
 async def put(operator: Operator, condition: str, **content: object) -> str:
-    """Put the manual in its JSON form, and return its version."""
     body = json.dumps({**DOCUMENT, "title": "Manual", "tags": [], **content})
     headers = {"Content-Type": "application/json", condition: "*"}
     answer = await operator.send("PUT", CONTENT, DOCUMENT, body, **headers)
@@ -138,7 +136,7 @@ async def put(operator: Operator, condition: str, **content: object) -> str:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-async def test_the_ten_questions_are_answered_by_what_every_format_shows(question: str) -> None:
+async def test_every_format_has_the_information_for_the_ten_questions(question: str) -> None:
     tool, arguments, path, expected = QUESTIONS[question]
     async with operated(retrieval_window_url="local") as operator:
         old = await put(operator, "If-None-Match", pages=["An old text."], sections=[])

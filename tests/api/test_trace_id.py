@@ -1,4 +1,4 @@
-"""Which trace_id a request goes by: no spelling of one is worth a call."""
+"""The trace_id of a request: every spelling is accepted or ignored, never an error."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,26 +23,26 @@ def section_request(**top_level: Any) -> dict[str, object]:
     return request_of("read_doc_section", arguments, **top_level)
 
 
-async def test_the_bodys_trace_id_comes_back_in_body_and_header(service: Service) -> None:
+async def test_the_trace_id_of_the_body_is_returned_in_body_and_header(service: Service) -> None:
     response = await service.http.post(
         EXECUTE, json=section_request(trace_id="from-body"), headers={"X-Trace-Id": "other"}
     )
     assert (response.json()["trace_id"], response.headers["X-Trace-Id"]) == ("from-body",) * 2
 
 
-async def test_without_one_the_header_gives_the_trace_id(service: Service) -> None:
+async def test_without_it_the_header_sets_the_trace_id(service: Service) -> None:
     headers = {"X-Trace-Id": "from-header", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
     response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
     assert response.json()["trace_id"] == "from-header"
 
 
-async def test_without_both_traceparent_gives_the_trace_id(service: Service) -> None:
+async def test_without_both_traceparent_sets_the_trace_id(service: Service) -> None:
     headers = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
     response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
     assert response.json()["trace_id"] == "a" * 32
 
 
-async def test_without_any_a_trace_id_is_minted(service: Service) -> None:
+async def test_without_any_a_trace_id_is_generated(service: Service) -> None:
     response = await service.http.post(EXECUTE, json=section_request())
     assert HEX32.fullmatch(response.json()["trace_id"])
 
@@ -77,7 +77,7 @@ SPELT = [
 
 
 @pytest.mark.parametrize(("given", "spelt"), SPELT)
-async def test_any_trace_id_of_the_body_is_taken(
+async def test_any_trace_id_in_the_body_is_accepted(
     service: Service, given: object, spelt: str
 ) -> None:
     response = await service.http.post(
@@ -91,7 +91,7 @@ async def test_any_trace_id_of_the_body_is_taken(
     ("given", "spelt"),
     [("req 1", "req_1"), ("запрос", "______"), ("x" * 300, "x" * 128), (" t-1 \t", "t-1")],
 )
-async def test_any_trace_header_is_taken(service: Service, given: str, spelt: str) -> None:
+async def test_any_trace_header_is_accepted(service: Service, given: str, spelt: str) -> None:
     response = await service.http.post(
         EXECUTE, json=section_request(trace_id=""), headers={b"X-Trace-Id": given.encode()}
     )

@@ -1,4 +1,4 @@
-"""No span shows content: what callers say, what documents hold, what proves who somebody is."""
+"""No span contains content of calls, documents or credentials."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +16,7 @@ from tests.support.service import BATCH, EXECUTE, PROMPTS, RESOURCES, Service, r
 from tests.support.tokens import MODES, bearer
 
 HUSH = "hush"
-"""In every value that may not be shown, and in nothing else."""
+"""Part of every secret value, and of nothing that may be shown."""
 
 CALLS = 300
 SERVER_TOOLS = ("echo", "is_error", "meta", "rpc_error")
@@ -33,14 +33,14 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 @pytest.fixture
 def caller() -> dict[str, str]:
-    """The headers of a caller, whose token is there before the service starts."""
+    """The headers of a caller, whose token exists before the service starts."""
     _, mint = MODES["token"]
     return bearer(mint(tenant="acme", asserts_users=True))
 
 
 @pytest.fixture
 async def service(receiver: Receiver, caller: dict[str, str]) -> AsyncIterator[Service]:
-    """Run the service, whose callers have tokens, with a server and a Retrieval Service."""
+    """Run the service, which requires tokens, with a server and a Retrieval Service."""
 
     def refuse(request: httpx.Request) -> httpx.Response:
         return httpx.Response(400, text=f"hush, of {request.content!r}")
@@ -63,13 +63,11 @@ async def service(receiver: Receiver, caller: dict[str, str]) -> AsyncIterator[S
 
 
 def random_value(random: Random) -> object:
-    """Build an argument's value, with something to hide in it."""
     text = HUSH + random.choice(("", "-blocked", "x" * 5000, "é\u0000", "/../.."))
     return random.choice((text, [text], {text: text}, f"{HUSH}{random.random()}"))
 
 
 def random_call(random: Random) -> dict[str, object]:
-    """Build a call: of a tool that is there or not, with arguments that fit or do not."""
     tools = (
         "read_doc_section", "read_doc_pages", "read_doc_metadata", "doc_local_search",
         "read_chunk_window", "list_available_tools", *(f"s1:{tool}" for tool in SERVER_TOOLS),
@@ -87,7 +85,6 @@ def random_call(random: Random) -> dict[str, object]:
 
 
 async def send(service: Service, random: Random, headers: dict[str, str]) -> httpx.Response:
-    """Send a request to one of the entries, well-formed or not."""
     user = {"user_id": f"{HUSH}-user", "roles": [f"{HUSH}-role"]}
     more = {"trace_id": "trace-1", "user": user}
     headers = headers | {"X-Forwarded-For": "hush", "User-Agent": "hush", "Cookie": "hush"}
@@ -110,7 +107,7 @@ async def send(service: Service, random: Random, headers: dict[str, str]) -> htt
             return await service.http.post(EXECUTE, json=body, headers=headers)
 
 
-async def test_no_span_of_many_calls_shows_what_may_not_be_shown(
+async def test_no_span_of_many_calls_contains_a_secret(
     service: Service, receiver: Receiver, caller: dict[str, str]
 ) -> None:
     random = Random(18)  # noqa: S311 - examples, no secret

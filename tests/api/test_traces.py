@@ -1,4 +1,4 @@
-"""Spans of calls over the HTTP API, as a collector receives them; and where they are none."""
+"""Spans of calls over the HTTP API as a collector receives them, and without tracing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +31,11 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 async def execute(service: Service, tool: str = "read_doc_metadata", **headers: str) -> str:
-    """Run a tool and return the trace id of the response."""
     body = request_of(tool, {"doc_id": "doc_1"} if tool.startswith("read") else {})
     return (await service.http.post(EXECUTE, json=body, headers=headers)).headers["X-Trace-Id"]
 
 
-async def test_a_call_is_a_span_below_that_of_its_request(receiver: Receiver) -> None:
+async def test_the_span_of_a_call_is_a_child_of_its_requests_span(receiver: Receiver) -> None:
     async with running() as service:
         trace_id = await execute(service)
         await receiver.received(REQUEST)
@@ -75,7 +74,7 @@ async def test_the_resource_is_this_service_unless_a_variable_names_another(
     assert (own, receiver.resource["service.name"]) == ("gateway-7", "theirs")
 
 
-async def test_a_search_is_a_span_below_its_call(receiver: Receiver) -> None:
+async def test_the_span_of_a_search_is_a_child_of_its_call(receiver: Receiver) -> None:
     async with running() as service:
         await service.result("doc_local_search", {"doc_id": "doc_1", "query": "budget"})
         await receiver.received(REQUEST)
@@ -83,7 +82,7 @@ async def test_a_search_is_a_span_below_its_call(receiver: Receiver) -> None:
     assert receiver.children(call) == ["document.read", "document.search"]
 
 
-async def test_reading_a_document_is_a_span_the_first_time(receiver: Receiver) -> None:
+async def test_only_the_first_read_of_a_document_has_a_span(receiver: Receiver) -> None:
     write_document(Path("documents"), make_document(doc_id="mine"), replace=False)
     async with running() as service:
         for _ in range(2):
@@ -94,7 +93,7 @@ async def test_reading_a_document_is_a_span_the_first_time(receiver: Receiver) -
     assert receiver.one("document.read").attributes == {"mcp_proxy.document_id": "mine"}
 
 
-async def test_every_call_of_a_batch_is_a_span_of_its_own(receiver: Receiver) -> None:
+async def test_every_call_of_a_batch_has_its_own_span(receiver: Receiver) -> None:
     calls = [
         {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}},
         {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "unknown"}},
@@ -129,7 +128,7 @@ async def test_a_refused_request_has_its_code(
     assert (request.error_type, request.has_error, request.events) == (code, False, 0)
 
 
-async def test_a_failed_call_has_its_code_and_no_text(receiver: Receiver) -> None:
+async def test_a_failed_call_has_its_code_but_no_text(receiver: Receiver) -> None:
     async with running() as service:
         await service.execute("read_doc_metadata", {"doc_id": "d" * 40})
         await service.execute("no_such_tool_of_ours")
@@ -143,7 +142,7 @@ async def test_a_failed_call_has_its_code_and_no_text(receiver: Receiver) -> Non
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics"])
-async def test_probes_have_no_span(receiver: Receiver, path: str) -> None:
+async def test_probes_create_no_span(receiver: Receiver, path: str) -> None:
     async with running() as service:
         await service.http.get(path)
         await execute(service)
@@ -159,7 +158,7 @@ async def test_the_callers_span_is_the_parent(receiver: Receiver) -> None:
     assert (request.trace_id, request.parent_id, request.links) == (TRACE, SPAN, ())
 
 
-async def test_a_caller_that_is_not_trusted_is_linked(receiver: Receiver) -> None:
+async def test_an_untrusted_callers_span_is_a_link(receiver: Receiver) -> None:
     async with running(trust_traceparent=False) as service:
         assert await execute(service, **CALLER) == TRACE
         assert await execute(service, **NOT_SAMPLED) == TRACE
@@ -170,7 +169,7 @@ async def test_a_caller_that_is_not_trusted_is_linked(receiver: Receiver) -> Non
         assert request.attributes["mcp_proxy.trace_id"] == TRACE
 
 
-async def test_a_caller_that_samples_nothing_gets_no_spans(receiver: Receiver) -> None:
+async def test_a_caller_that_does_not_sample_gets_no_spans(receiver: Receiver) -> None:
     async with running() as service:
         await execute(service, **NOT_SAMPLED)
         await execute(service)
@@ -179,19 +178,18 @@ async def test_a_caller_that_samples_nothing_gets_no_spans(receiver: Receiver) -
 
 
 def config_of(server: RawServer) -> Config:
-    """Configure one server, whose tools here are visible."""
     preset = make_preset(tools=[("s1", "meta"), ("s1", "is_error")])
     return Config(servers={"s1": server.entry}, presets=[preset])
 
 
 async def sent_meta(service: Service, **headers: str) -> dict[str, str]:
-    """Return the ``_meta`` that a server was sent for a request with these headers."""
+    """Return the ``_meta`` that a server received for a request with these headers."""
     response = await service.http.post(EXECUTE, json=request_of("s1:meta"), headers=headers)
     meta: dict[str, str] = response.json()["result"]["structured_content"]
     return meta
 
 
-async def test_a_server_gets_the_span_of_its_request(receiver: Receiver) -> None:
+async def test_a_server_receives_the_span_of_its_request(receiver: Receiver) -> None:
     async with running_raw() as raw, running(config=config_of(raw)) as service:
         meta = await sent_meta(service, **CALLER)
         await receiver.received(REQUEST)
@@ -212,7 +210,7 @@ async def test_a_server_gets_the_span_of_its_request(receiver: Receiver) -> None
     }
 
 
-async def test_a_server_that_reports_an_error_is_a_failed_request(receiver: Receiver) -> None:
+async def test_a_server_error_is_a_failed_request(receiver: Receiver) -> None:
     async with running_raw() as raw, running(config=config_of(raw)) as service:
         await service.execute("s1:is_error")
         await receiver.received(REQUEST)
@@ -220,7 +218,7 @@ async def test_a_server_that_reports_an_error_is_a_failed_request(receiver: Rece
     assert receiver.one("execute_tool s1:is_error").error_type == "TOOL_FAILED"
 
 
-async def test_a_server_gets_a_context_of_its_own_of_a_caller_that_is_not_trusted(
+async def test_a_server_receives_a_new_context_for_an_untrusted_caller(
     receiver: Receiver,
 ) -> None:
     async with (
@@ -234,7 +232,7 @@ async def test_a_server_gets_a_context_of_its_own_of_a_caller_that_is_not_truste
     assert "tracestate" not in meta
 
 
-async def test_without_sampling_no_span_is_made_and_the_context_says_so(
+async def test_without_sampling_no_span_is_created_and_the_context_is_unsampled(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
@@ -258,7 +256,7 @@ async def test_without_sampling_no_span_is_made_and_the_context_says_so(
     ],
     ids=["no endpoint", "disabled", "no exporter"],
 )
-async def test_where_traces_are_off_the_callers_context_goes_on_unchanged(
+async def test_without_tracing_the_callers_context_is_forwarded_unchanged(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, off: dict[str, str]
 ) -> None:
     for name, value in off.items():
@@ -269,7 +267,7 @@ async def test_where_traces_are_off_the_callers_context_goes_on_unchanged(
     assert receiver.requests == 0
 
 
-async def test_a_window_of_retrieval_is_a_span_whose_context_is_sent(receiver: Receiver) -> None:
+async def test_a_retrieval_request_is_a_span_whose_context_is_sent(receiver: Receiver) -> None:
     sent: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -294,7 +292,7 @@ async def test_a_window_of_retrieval_is_a_span_whose_context_is_sent(receiver: R
     assert sent[0].headers["traceparent"] == f"00-{request.trace_id}-{request.span_id}-01"
 
 
-async def test_where_traces_are_off_retrieval_gets_no_context(
+async def test_without_tracing_retrieval_receives_no_context(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
@@ -314,7 +312,7 @@ async def test_where_traces_are_off_retrieval_gets_no_context(
     assert "traceparent" not in sent[0].headers
 
 
-async def test_asking_redis_for_a_budget_is_a_span_below_the_call(
+async def test_the_span_of_a_budget_check_in_redis_is_a_child_of_the_call(
     receiver: Receiver, patient_limits: None, tmp_path: Path
 ) -> None:
     with running_redis(tmp_path) as redis:

@@ -1,7 +1,6 @@
-"""Operators with the right ``run`` run tools as somebody else, and the record says so.
+"""Operators with the right ``run`` run tools as another user, which is recorded.
 
-Whose JWT names the user runs them in the own name.
-"""
+A user whose JWT names them runs tools as themselves."""
 
 import json
 from collections.abc import AsyncIterator
@@ -44,7 +43,6 @@ async def attempt(
     arguments: Json | None = None,
     **more: Any,
 ) -> httpx.Response:
-    """Try a tool, as ann unless ``more`` says otherwise."""
     body = {"tool_name": tool, "arguments": arguments or {}, "user": USER, **more}
     headers = {} if token is None else bearer(token)
     return await service.http.post(TRY, json=body, headers=headers)
@@ -69,7 +67,7 @@ async def serving(**settings: Any) -> AsyncIterator[tuple[Service, RawServer]]:
             yield service, server
 
 
-async def test_the_answer_is_that_of_a_call_and_has_what_people_want_to_see() -> None:
+async def test_the_answer_has_the_fields_of_a_call_and_details_for_people() -> None:
     async with serving(admin_token=ADMIN, unlimited=False) as (service, _):
         tool, arguments = METADATA
         made = await service.http.post(
@@ -91,7 +89,7 @@ async def test_the_answer_is_that_of_a_call_and_has_what_people_want_to_see() ->
 
 
 @pytest.mark.parametrize("tool", ["big_image", "is_error"])
-async def test_the_text_is_what_a_model_is_sent_whose_api_takes_text(tool: str) -> None:
+async def test_the_text_is_that_for_models_with_text_results(tool: str) -> None:
     async with serving(admin_token=ADMIN) as (service, _):
         function = {"name": f"s__{tool}", "arguments": '{"bytes": 100}'}
         calls = [{"id": "1", "type": "function", "function": function}]
@@ -102,7 +100,7 @@ async def test_the_text_is_what_a_model_is_sent_whose_api_takes_text(tool: str) 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_only_who_has_the_right_for_the_tenant_runs_anything(mode: str) -> None:
+async def test_running_needs_the_right_for_the_tenant(mode: str) -> None:
     settings, mint = MODES[mode]
     without = (
         mint(user="bob"),
@@ -128,7 +126,7 @@ async def test_only_who_has_the_right_for_the_tenant_runs_anything(mode: str) ->
         assert server.script.calls["counter"] == 2
 
 
-async def test_without_a_token_nobody_stands_in_on_loopback_either() -> None:
+async def test_without_a_token_impersonation_is_refused_on_loopback_too() -> None:
     async with serving() as (service, server):
         refused = await attempt(service, None)
         assert (refused.status_code, code(refused)) == (403, "FORBIDDEN")
@@ -136,11 +134,11 @@ async def test_without_a_token_nobody_stands_in_on_loopback_either() -> None:
         assert server.script.calls["counter"] == 0
 
 
-async def test_a_tool_that_reads_documents_needs_the_right_to_them() -> None:
+async def test_a_tool_that_reads_documents_needs_the_right_for_them() -> None:
     runs, reads = file_token(may=[RUN]), file_token(may=[RUN, DOCUMENTS])
     async with serving(**token_settings(), unlimited=False) as (service, _):
         for tool, arguments in (METADATA, ("list_documents", {}), ("read_doc_metadata", {})):
-            # what is left of a document's budget would say whether there is one
+            # the remaining budget of a document would reveal its existence
             refused = await attempt(service, runs, tool, arguments)
             assert (refused.status_code, code(refused)) == (403, "FORBIDDEN")
             assert '"documents"' in refused.json()["error"]["message"]
@@ -149,7 +147,7 @@ async def test_a_tool_that_reads_documents_needs_the_right_to_them() -> None:
         assert code(await attempt(service, reads, *METADATA)) == "OK"
 
 
-async def test_the_record_has_the_operator_and_that_he_stood_in() -> None:
+async def test_the_record_has_the_operator_and_the_impersonated_user() -> None:
     token = file_token(tenant=None, may=[RUN, DOCUMENTS, AUDIT])
     token_id = json.loads(TOKENS_FILE.read_text())["id"]
     async with serving(**token_settings()) as (service, _):
@@ -167,7 +165,7 @@ async def test_the_record_has_the_operator_and_that_he_stood_in() -> None:
     assert [it["payload"]["stand_in"] for it in found.json()["records"]] == [True, True]
 
 
-async def test_the_record_has_the_operators_jwt_and_a_refusal_the_right() -> None:
+async def test_the_record_has_the_operators_jwt_and_a_refusal_has_the_right() -> None:
     settings, _ = MODES["jwt"]
     async with serving(**settings()) as (service, _):
         token = signed_token(user="carla", may=[RUN])
@@ -183,7 +181,7 @@ async def test_the_record_has_the_operators_jwt_and_a_refusal_the_right() -> Non
     assert (own["user_id"], own["subject"], "stand_in" in own) == ("carla", "carla", False)
 
 
-async def test_who_is_named_by_a_jwt_makes_the_call_in_the_own_name() -> None:
+async def test_a_user_named_by_a_jwt_calls_as_themselves() -> None:
     settings, _ = MODES["jwt"]
     async with serving(**settings()) as (service, server):
         token = signed_token(user="ann", roles=("staff",))
@@ -202,7 +200,7 @@ async def test_who_is_named_by_a_jwt_makes_the_call_in_the_own_name() -> None:
 
 
 @pytest.mark.parametrize("may", [(), (RUN, DOCUMENTS)])
-async def test_in_the_own_name_the_roles_are_those_of_the_jwt(
+async def test_users_who_call_as_themselves_have_the_roles_of_the_jwt(
     may: tuple[OperatorRight, ...],
 ) -> None:
     settings, _ = MODES["jwt"]
@@ -217,7 +215,7 @@ async def test_in_the_own_name_the_roles_are_those_of_the_jwt(
     assert [code(it) for it in answers] == ["OK", other]
 
 
-async def test_it_is_charged_to_the_budgets_of_the_tenant() -> None:
+async def test_runs_are_charged_to_the_budgets_of_the_tenant() -> None:
     async with serving(admin_token=ADMIN, unlimited=False, rate_limit_tenant_calls=2) as (
         service,
         _,
@@ -229,7 +227,7 @@ async def test_it_is_charged_to_the_budgets_of_the_tenant() -> None:
         assert code(await attempt(service, ADMIN, user=other)) == "OK"
 
 
-async def test_the_operators_own_agents_and_documents_narrow_as_well() -> None:
+async def test_the_operators_agents_and_documents_also_apply() -> None:
     private = make_document(doc_id="doc_2", tenant_id="tenant_1")
     token = file_token(may=[RUN, DOCUMENTS], agents=("a",), documents=("doc_1",))
     config = Config(agents=[make_agent("a"), make_agent("b")])
@@ -241,7 +239,7 @@ async def test_the_operators_own_agents_and_documents_narrow_as_well() -> None:
         assert code(await attempt(service, token, *METADATA, agent="b")) == "FORBIDDEN"
 
 
-async def test_the_agent_narrows_what_is_run() -> None:
+async def test_the_agent_limits_the_allowed_tools() -> None:
     async with serving(admin_token=ADMIN) as (service, _):
         refused = await attempt(service, ADMIN, agent="narrow")
         assert code(refused) == "TOOL_NOT_ALLOWED"
@@ -249,7 +247,7 @@ async def test_the_agent_narrows_what_is_run() -> None:
         assert code(await attempt(service, ADMIN, agent="helper")) == "OK"
 
 
-async def test_an_idempotency_key_is_each_operators_own() -> None:
+async def test_idempotency_keys_of_operators_are_separate() -> None:
     user, one, other = file_token(user="ann"), file_token(may=[RUN]), file_token(may=[RUN])
     async with serving(**token_settings()) as (service, server):
         body = {"tool_name": "s:counter", "idempotency_key": "k"}

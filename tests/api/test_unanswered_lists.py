@@ -1,4 +1,4 @@
-"""A list that a server never answers: the others are used, and its items may be tried again."""
+"""A list that a server never answers: the other lists work, and its items are retryable."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ async def outcome(service: Service, method: str) -> tuple[str, bool | None, str]
 
 
 @pytest.mark.parametrize("method", USES)
-async def test_an_unanswered_list_costs_no_other_until_it_has_come(method: str) -> None:
+async def test_an_unanswered_list_does_not_affect_others_until_it_arrives(method: str) -> None:
     async with serving(method) as (service, server):
         assert (await service.http.get(READY)).status_code == 200
         for used in USES.keys() - {method}:
@@ -70,7 +70,7 @@ async def test_its_tools_are_unavailable_by_every_name(name: str) -> None:
         assert await service.code("s1:other") == "TOOL_NOT_ALLOWED"
 
 
-async def test_lists_and_the_preset_say_that_its_tools_are_not_listed() -> None:
+async def test_lists_and_the_preset_report_its_tools_as_not_listed() -> None:
     async with serving("tools/list") as (service, _):
         reason = f"{UNANSWERED} tools yet"
         warning = {"message": f'{reason}; its tools cannot be called now: "echo"'}
@@ -83,7 +83,7 @@ async def test_lists_and_the_preset_say_that_its_tools_are_not_listed() -> None:
         )
 
 
-async def test_a_server_that_declares_no_tools_is_asked_for_them() -> None:
+async def test_a_server_that_declares_no_tools_is_queried_for_them() -> None:
     async with running_raw(undeclared=("tools",)) as server:
         config = Config(servers={"s1": server.entry}, presets=[PRESET])
         async with running(config=config) as service:

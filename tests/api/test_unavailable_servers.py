@@ -1,4 +1,4 @@
-"""A server that was never reached: every surface gives the one reason, and none the address."""
+"""A server that was never reached: all answers have the same reason and no address."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -52,7 +52,7 @@ async def service(lasting: Json) -> AsyncIterator[Service]:
 @pytest.mark.requirement("P-07")
 @pytest.mark.parametrize("agents", [None, [make_agent("a")]], ids=["no agent", "an agent"])
 @pytest.mark.parametrize("name", ["dead:echo", "dead__echo", "echo"])
-async def test_a_call_by_any_name_of_the_tool_may_be_tried_again(
+async def test_a_call_by_any_name_of_the_tool_is_retryable(
     name: str, agents: list[Json] | None
 ) -> None:
     async with serving(agents=agents) as service:
@@ -67,7 +67,7 @@ async def test_a_call_by_any_name_of_the_tool_may_be_tried_again(
         assert "127.0.0.1" not in str(error)
 
 
-async def test_prompts_resources_and_batches_get_the_same_reason(service: Service) -> None:
+async def test_prompts_resources_and_batches_have_the_same_reason(service: Service) -> None:
     bodies = (
         (f"{PROMPTS}/get", {"name": "plain", "user": USER}),
         (f"{RESOURCES}/read", {"uri": "raw://text", "user": USER}),
@@ -81,19 +81,19 @@ async def test_prompts_resources_and_batches_get_the_same_reason(service: Servic
     assert result["error"]["message"].startswith(REASON)
 
 
-async def test_what_the_preset_does_not_name_is_refused_as_before(service: Service) -> None:
+async def test_an_item_outside_the_preset_is_refused_as_before(service: Service) -> None:
     assert await service.code("dead:other") == "TOOL_NOT_ALLOWED"
     assert await service.code("other") == "TOOL_NOT_FOUND"
 
 
-async def test_an_agent_without_the_tool_does_not_learn_of_its_server() -> None:
+async def test_an_agent_without_the_tool_does_not_see_its_server() -> None:
     async with serving(agents=[make_agent("a", exclude=["echo"])]) as service:
         assert await service.code("dead:echo", agent="a") == "TOOL_NOT_ALLOWED"
         listed = await service.result("list_available_tools", agent="a")
         assert "dead" not in str(listed)
 
 
-async def test_explain_says_what_the_call_says(service: Service) -> None:
+async def test_explain_has_the_same_reason_as_the_call(service: Service) -> None:
     body = request_of("dead:echo")
     answer = (await service.http.post(EXPLAIN, json=body, headers=ADMIN)).json()
     error = (await service.execute("dead:echo"))["error"]
@@ -114,7 +114,7 @@ async def test_lists_name_the_server_and_its_tools(service: Service) -> None:
     assert named["warnings"] == [{"tool": "dead:echo", "message": REASON}]
 
 
-async def test_the_preset_readiness_and_the_overview_give_the_reason() -> None:
+async def test_the_preset_readiness_and_the_overview_have_the_reason() -> None:
     async with serving(console=True) as service:
         missing = (await service.get(ACTIVE))["missing"]
         assert {(it["reason"], it["message"]) for it in missing} == {("server_unreachable", REASON)}
@@ -141,7 +141,7 @@ async def test_operators_see_the_address_the_attempts_and_the_next_one(service: 
     assert "next_attempt_at" in server or server["attempts"] >= 1
 
 
-async def test_over_mcp_the_call_gets_the_same_reason(service: Service) -> None:
+async def test_a_call_over_mcp_has_the_same_reason(service: Service) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -179,9 +179,7 @@ async def test_over_mcp_the_call_gets_the_same_reason(service: Service) -> None:
     ],
     ids=["invalid", "no such command", "exits"],
 )
-async def test_other_causes_are_the_same_everywhere_too(
-    entry: Json, reason: str, state: str
-) -> None:
+async def test_other_causes_are_consistent_too(entry: Json, reason: str, state: str) -> None:
     async with serving(entry) as service:
         expected = f"server dead is unavailable: {reason}"
         error = (await service.execute("dead:echo"))["error"]
@@ -195,7 +193,7 @@ async def test_other_causes_are_the_same_everywhere_too(
         assert checks["server:dead"]["reason"] == expected
 
 
-async def test_a_disabled_server_is_no_failure_and_says_that_it_is_disabled() -> None:
+async def test_a_disabled_server_is_reported_as_disabled_and_not_as_failed() -> None:
     async with serving({**UNREACHABLE_SERVER, "enabled": False}) as service:
         assert await service.code("dead:echo") == "TOOL_NOT_ALLOWED"
         messages = {it["message"] for it in (await service.get(ACTIVE))["missing"]}

@@ -33,7 +33,7 @@ def source(page: int, start_char: int, end_char: int) -> dict[str, object]:
     }
 
 
-async def test_a_true_quote_comes_with_its_source(service: Service) -> None:
+async def test_a_correct_quote_returns_its_source(service: Service) -> None:
     assert await verify(service, "at most 12 bar") == {
         "verified": True,
         "matches": [source(1, 15, 29)],
@@ -55,7 +55,7 @@ async def test_a_quote_over_two_pages_has_two_sources(service: Service) -> None:
         ("in 1843, in 1834.", "in 1843, not in 1834."),
     ],
 )
-async def test_a_changed_quote_comes_with_what_stands_there(
+async def test_a_changed_quote_returns_the_original_text(
     service: Service, quote: str, nearest: str
 ) -> None:
     result = await verify(service, quote)
@@ -66,11 +66,11 @@ async def test_a_changed_quote_comes_with_what_stands_there(
     assert 0.6 < result["nearest"]["similarity"] < 1
 
 
-async def test_nothing_like_it_is_no_nearest_passage(service: Service) -> None:
+async def test_a_quote_without_similar_text_has_no_nearest_passage(service: Service) -> None:
     assert "nearest" not in await verify(service, "elephants of Burma")
 
 
-async def test_the_nearest_passage_is_cut_like_every_text() -> None:
+async def test_the_nearest_passage_is_truncated_like_other_texts() -> None:
     async with running(DOCUMENT, max_text_bytes=8) as service:
         result = await verify(service, "The pump holds at most 21 bar")
     assert (result["nearest"]["text"], result["nearest"]["source"], result["tokens"]) == (
@@ -88,13 +88,13 @@ async def test_the_nearest_passage_is_cut_like_every_text() -> None:
         ("x" * 2001, "quote: should have at most 2000 characters; verify it in several parts"),
     ],
 )
-async def test_a_quote_of_the_wrong_length_is_refused(
+async def test_a_quote_of_invalid_length_is_refused(
     service: Service, quote: str, message: str
 ) -> None:
     answer = await service.execute("verify_quote", {"doc_id": "d", "quote": quote})
     assert (answer["error"]["code"], answer["error"]["message"]) == ("INVALID_ARGUMENTS", message)
 
 
-async def test_the_first_quote_waits_for_a_build_that_others_do_not(service: Service) -> None:
+async def test_only_the_first_quote_waits_for_the_index(service: Service) -> None:
     first = await verify(service, "at most 12 bar")
     assert await verify(service, "at most 12 bar") == first

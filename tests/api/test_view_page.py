@@ -22,7 +22,7 @@ PDF_TYPE = {"Content_Type": "application/pdf"}
 
 
 def manual() -> bytes:
-    """Return a PDF of a page of text, and one of a picture that no format makes small."""
+    """Return a PDF with a text page and a picture that no format compresses well."""
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     pdf.add_page()
@@ -41,7 +41,7 @@ async def put(operator: Operator, doc_id: str, content: bytes, kind: dict[str, s
 
 @pytest.fixture(scope="module")
 async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
-    """Serve the manual to all tests; each puts other documents under names of its own."""
+    """Serve the manual to all tests; each adds documents under unique names."""
     settings = {**lasting, "documents_keep_originals": True, "max_image_bytes": 60_000}
     async with operated(**settings) as made:
         await put(made, "manual", manual(), PDF_TYPE)
@@ -61,24 +61,24 @@ def image_of(envelope: Envelope) -> tuple[bytes, Image.Image, str]:
     return data, Image.open(BytesIO(data)), block["mimeType"]
 
 
-async def test_a_page_of_text_is_shown_at_its_full_size(operator: Operator) -> None:
+async def test_a_text_page_has_its_full_size(operator: Operator) -> None:
     envelope = await view(operator)
     data, image, media_type = image_of(envelope)
     result = envelope["result"]
     assert (image.width, image.height) == (result["width"], result["height"])
     assert (max(image.size), media_type, image.format) == (1600, "image/png", "PNG")
     assert len(data) <= 60_000
-    assert image.convert("L").getextrema() == (0, 255)  # something is written on white
+    assert image.convert("L").getextrema() == (0, 255)  # text on white
     assert result["tokens"] == image.width * image.height // 750
 
 
-async def test_a_page_that_does_not_fit_is_drawn_smaller(operator: Operator) -> None:
+async def test_a_large_page_is_scaled_down(operator: Operator) -> None:
     data, image, _ = image_of(await view(operator, 2))
     assert len(data) <= 60_000
     assert 100 <= max(image.size) < 1600
 
 
-async def test_the_same_page_is_the_same_image(operator: Operator) -> None:
+async def test_the_same_page_returns_the_same_image(operator: Operator) -> None:
     assert (await view(operator))["result"] == (await view(operator))["result"]
 
 
@@ -87,14 +87,16 @@ async def test_a_page_past_the_end_is_not_found(operator: Operator) -> None:
     assert (error["code"], error["details"]) == ("PAGES_NOT_FOUND", {"pages": 2})
 
 
-async def test_a_document_that_is_no_pdf_says_what_to_do(operator: Operator) -> None:
+async def test_the_error_for_a_document_without_a_pdf_advises_what_to_do(
+    operator: Operator,
+) -> None:
     await put(operator, "note", NOTE, {"Content_Type": "text/markdown"})
     error = (await view(operator, doc_id="note"))["error"]
     assert error["code"] == "PAGE_IMAGE_UNAVAILABLE"
     assert "sets MCP_PROXY_DOCUMENTS_KEEP_ORIGINALS and imports the PDF again" in error["message"]
 
 
-async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> None:
+async def test_a_file_that_cannot_be_rendered_is_an_error(operator: Operator) -> None:
     document = make_document(tenant_id="acme", doc_id="broken")
     await operator.service.gateway.documents.writer.put(
         document, expected=Expected.NOTHING, keep_readers=False, original=b"%PDF- nonsense"
@@ -104,7 +106,7 @@ async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> No
     assert "the original file cannot be read" in error["message"]
 
 
-async def test_only_readers_are_shown_pages(operator: Operator) -> None:
+async def test_pages_are_limited_to_readers(operator: Operator) -> None:
     await put(operator, "anns", manual(), PDF_TYPE)
     assert (await view(operator, doc_id="anns"))["status"] == "ok"
     writer = operator.service.gateway.documents.writer
@@ -117,7 +119,7 @@ async def test_only_readers_are_shown_pages(operator: Operator) -> None:
     assert envelope["error"]["code"] == "ACCESS_DENIED"
 
 
-async def test_an_image_draws_on_the_documents_budget() -> None:
+async def test_an_image_is_charged_to_the_documents_budget() -> None:
     async with operated(documents_keep_originals=True, rate_limit_tokens=100) as operator:
         await put(operator, "manual", manual(), PDF_TYPE)
         seen = [(await view(operator))["status"], (await view(operator))["error"]["code"]]
@@ -142,7 +144,7 @@ async def test_over_mcp_the_image_is_the_content(mode: str) -> None:
     }
 
 
-async def test_who_is_bound_to_other_documents_is_shown_no_page(operator: Operator) -> None:
+async def test_a_caller_bound_to_other_documents_gets_no_page(operator: Operator) -> None:
     envelope = await operator.service.execute(
         "view_doc_page",
         {"doc_id": "manual", "page": 1},
@@ -152,7 +154,7 @@ async def test_who_is_bound_to_other_documents_is_shown_no_page(operator: Operat
     assert envelope["error"]["code"] == "ACCESS_DENIED"
 
 
-async def test_a_profile_may_exclude_the_tool() -> None:
+async def test_a_profile_can_exclude_the_tool() -> None:
     config = Config(agents=[make_agent(exclude=["view_doc_page"])])
     async with operated(documents_keep_originals=True, config=config) as operator:
         listed = await operator.service.get("/internal/mcp/tools", agent="reader")
@@ -161,7 +163,7 @@ async def test_a_profile_may_exclude_the_tool() -> None:
         assert "view_doc_page" not in names
 
 
-async def test_without_the_setting_there_is_no_such_tool() -> None:
+async def test_without_the_setting_the_tool_does_not_exist() -> None:
     async with operated() as operator:
         assert (await view(operator))["error"]["code"] == "TOOL_NOT_FOUND"
         names = [

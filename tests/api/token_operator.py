@@ -18,13 +18,13 @@ TOKENS = OperatorRight.TOKENS
 
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[Service]:
-    """Serve with an admin token, and a file whose tokens are made by each test."""
+    """Serve with an admin token and a file with tokens of each test."""
     async with running(**token_settings(), admin_token=ADMIN, **settings) as service:
         yield service
 
 
 async def loaded(service: Service, **holder: Any) -> str:
-    """Return a token with the right TOKENS, which the service knows."""
+    """Return a known token with the right TOKENS."""
     token = file_token(**{"may": [TOKENS], **holder})
     await reload(service)
     return token
@@ -54,6 +54,5 @@ async def ids_of(service: Service, token: str = ADMIN) -> set[str]:
 
 
 def entry_of(token: str) -> TokenEntry:
-    """Return the entry of a token in the file."""
     entries = read_lines(TOKENS_FILE.read_bytes()).entries
     return next(it for it in entries if it.hash == sha256_of(token))
