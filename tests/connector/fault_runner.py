@@ -102,7 +102,7 @@ async def check_outage(service: Service, outage: Failure) -> None:
 
 
 async def restore(backend: Backend) -> None:
-    """Let the backend accept links again."""
+    """Accept links again."""
     backend.manner = Manner.WELCOME
     if backend.is_shut:
         await backend.reopen()

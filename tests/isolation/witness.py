@@ -161,7 +161,7 @@ class Entries:
 
 
 async def called(client: McpClient, tool: str) -> Json:
-    """Make a call that must succeed; return its content."""
+    """Return the content of a call that must succeed."""
     return dict((await client.result("tools/call", _params(tool)))["structuredContent"])
 
 
