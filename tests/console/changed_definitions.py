@@ -1,4 +1,4 @@
-"""Definitions of a server that change, as the tests of its pages need them."""
+"""Changing definitions of a server, for the tests of its pages."""
 
 from tests.support.configuration import Json
 from tests.support.console_browser import ADMIN, ConsoleService
@@ -23,7 +23,7 @@ async def accept_all(console: ConsoleService) -> None:
 
 
 async def change(console: ConsoleService, server: RawServer, description: str = EVIL) -> None:
-    """Change a tool, and wait until the gateway knows."""
+    """Change a tool, and wait until the gateway has noticed."""
     tools = server.script.tools
     tools["echo"] = {**tools["echo"], "description": description}
     server.script.notify_list_changed()

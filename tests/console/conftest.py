@@ -12,7 +12,7 @@ from mcp_tools_proxy.console import templates
 
 
 class _CompiledTemplates(BytecodeCache):
-    """Keeps compiled templates in memory, by name and content."""
+    """Keeps compiled templates in memory by name and content."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], CodeType] = {}
@@ -27,7 +27,7 @@ class _CompiledTemplates(BytecodeCache):
 
 @pytest.fixture(autouse=True, scope="session")
 def compiled_templates() -> Iterator[None]:
-    """Compile each template once: every started service has a console of its own."""
+    """Compile each template only once: every started service has its own console."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             templates, "Environment", partial(Environment, bytecode_cache=_CompiledTemplates())

@@ -1,4 +1,4 @@
-"""What the tests of the pages about documents share: documents put by the API, and file forms."""
+"""Helpers of the tests of document pages: documents uploaded by the API, and file forms."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
@@ -37,10 +37,9 @@ async def put(
     tenant_id: str = "acme",
     **query: str | Sequence[str],
 ) -> str:
-    """Put a document by the API, and return its version.
+    """Upload a document by the API; return its version.
 
-    A text is put in the form that its import gives, without a process for each import.
-    """
+    A text is sent in its imported form, which needs no import process."""
     if kind in SUFFIXES:
         content = _json_form(content, SUFFIXES[kind], tenant_id, doc_id, query)
         kind = "application/json"
@@ -62,7 +61,7 @@ def _json_form(
     doc_id: str,
     query: dict[str, str | Sequence[str]],
 ) -> bytes:
-    """Return the JSON form of a text; take what its import needs out of the query."""
+    """Return the JSON form of a text; remove import parameters from the query."""
     title, tags, language = (query.pop(name, None) for name in ("title", "tag", "language"))
     options = ImportOptions(
         tenant_id=tenant_id,
@@ -76,7 +75,7 @@ def _json_form(
 
 
 async def facts(console: ConsoleService, tenant_id: str = "acme") -> Mapping[str, object]:
-    """Return what the API says of a tenant's documents, by id."""
+    """Return a tenant's documents from the API by id."""
     response = await console.service.http.get(
         "/internal/documents", params={"tenant_id": tenant_id}, headers=bearer(ADMIN)
     )
@@ -84,12 +83,11 @@ async def facts(console: ConsoleService, tenant_id: str = "acme") -> Mapping[str
 
 
 def page_of(name: str, doc_id: str = "note", *, tenant_id: str = "acme", **query: object) -> str:
-    """Return the address of a page about a document."""
     return f"{name}?{urlencode({'tenant_id': tenant_id, 'doc_id': doc_id, **query})}"
 
 
 def file_form(fields: Fields, file_name: str | None, content: bytes = b"") -> bytes:
-    """Build the body of a form with a file, which comes last, as browsers do."""
+    """Build the body of a form with a file, which comes last as in browsers."""
     parts = [
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
         for name, value in fields.items()
@@ -105,7 +103,6 @@ def file_form(fields: Fields, file_name: str | None, content: bytes = b"") -> by
 async def send_form(
     browser: ConsoleBrowser, body: bytes, *, origin: str = ORIGIN
 ) -> httpx.Response:
-    """Send the form of an upload as it is, and return the answer."""
     headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}", "origin": origin}
     return await browser.send("POST", UPLOAD, body, headers)
 
@@ -116,7 +113,6 @@ async def upload(
     content: bytes = NOTE,
     **fields: str,
 ) -> httpx.Response:
-    """Fill in the form of an upload, and return the answer."""
     page = await browser.open(UPLOAD)
     csrf = page.form(UPLOAD).fields["csrf"]
     body = file_form({"csrf": csrf, "tenant_id": "acme", **fields}, file_name, content)

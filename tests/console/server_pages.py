@@ -1,4 +1,4 @@
-"""A console before servers, as the tests of their pages need it."""
+"""A console with servers, for the tests of their pages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ OBJECT: Json = {"type": "object"}
 async def serving(
     *entries: Json, tools: list[str] | None = None, **settings: Any
 ) -> AsyncIterator[ConsoleService]:
-    """Serve a console before the servers s1, s2 …, of which the preset shows tools of s1."""
+    """Serve a console with servers s1, s2 …; the preset shows tools of s1."""
     servers = {f"s{number}": entry for number, entry in enumerate(entries, start=1)}
     shown = [("s1", name) for name in tools or ["echo", "whoami"]]
     preset = make_preset(tools=shown, prompts=[("s1", "greet")], resources=[("s1", "raw://text")])

@@ -1,4 +1,4 @@
-"""The agent as a choice: the first profile is preselected, and no problem removes a form."""
+"""The agent is a choice with the first profile preselected; no problem removes a form."""
 
 from collections.abc import AsyncIterator
 from itertools import takewhile
@@ -29,7 +29,7 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 
 def agents_offered(page: Html) -> list[str | None] | None:
-    """Return the values of the first choice of an agent; None if there is no such choice."""
+    """Return the values of the first choice of an agent, or None."""
     selects = [at for at, (tag, it) in enumerate(page.tags) if (tag, it.get("name")) == SELECT]
     if not selects:
         return None
@@ -55,7 +55,7 @@ async def test_the_first_profile_is_preselected(console: ConsoleService) -> None
             assert (response.status_code, agents_offered(page)) == (200, ["desk", "writer"])
 
 
-async def test_the_pages_are_of_the_chosen_profile(console: ConsoleService) -> None:
+async def test_pages_use_the_selected_profile(console: ConsoleService) -> None:
     assert "verify_quote" not in (await console.browser.open(ACCESS)).text
     writer = await console.browser.open(ACCESS, agent="writer")
     assert "verify_quote" in writer.text
@@ -64,7 +64,7 @@ async def test_the_pages_are_of_the_chosen_profile(console: ConsoleService) -> N
     assert "verify_quote" in tools.text
 
 
-async def test_the_other_caller_has_the_same_agent_unless_another_is_chosen(
+async def test_the_second_caller_has_the_same_agent_unless_another_is_selected(
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(ACCESS)
@@ -75,7 +75,7 @@ async def test_the_other_caller_has_the_same_agent_unless_another_is_chosen(
     assert "verify_quote" in other.text
 
 
-async def test_where_no_agent_is_required_none_is_preselected() -> None:
+async def test_without_required_agents_none_is_preselected() -> None:
     async with running_console(config=PROFILES, require_agent=False) as console:
         page = await console.browser.open(ACCESS)
         assert page.form(ACCESS).fields["agent"] == ""
@@ -83,14 +83,14 @@ async def test_where_no_agent_is_required_none_is_preselected() -> None:
         assert "verify_quote" in page.text
 
 
-async def test_a_profile_that_is_removed_leaves_the_form(console: ConsoleService) -> None:
+async def test_removing_a_profile_keeps_the_form(console: ConsoleService) -> None:
     response = await console.browser.get(f"{ACCESS}?agent=gone")
     page = Html(response.text)
     assert (response.status_code, page.form(ACCESS).fields["agent"]) == (422, "gone")
     assert agents_offered(page) == ["desk", "writer", "gone"]
 
 
-async def test_an_invalid_agents_file_leaves_the_forms() -> None:
+async def test_an_invalid_agents_file_keeps_the_forms() -> None:
     Config().write(CONFIG_DIR)
     (CONFIG_DIR / "agents.json").write_text("{", encoding="utf-8")
     async with running_console() as console:
@@ -127,7 +127,7 @@ async def test_a_problem_is_shown_with_the_form(console: ConsoleService) -> None
             assert classes & {"problem", "notice bad", "notice warn"}
 
 
-async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_tokens(
+async def test_an_operator_of_one_tenant_can_select_the_agents_of_its_tokens(
     tmp_path: Path,
 ) -> None:
     tokens = tmp_path / "tokens.jsonl"
@@ -152,7 +152,7 @@ async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_tokens(
         assert agents_offered(await limited.open(TRY, user_id="ann")) == ["writer"]
 
 
-async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_calls() -> None:
+async def test_an_operator_of_one_tenant_can_select_the_agents_of_its_calls() -> None:
     rights = [OperatorRight.AUDIT, OperatorRight.RUN, OperatorRight.DOCUMENTS]
     token = file_token(tenant="acme", may=rights)
     callers = {name: bearer(file_token(tenant=name)) for name in ("acme", "other")}

@@ -1,4 +1,4 @@
-"""The calls of the past: who sees which, and what one call shows."""
+"""Past calls: permissions, filters, exports, and the page of one call."""
 
 import csv
 import re
@@ -47,16 +47,14 @@ async def call(
 
 
 def rows(page: Html) -> int:
-    """Return how many records a page lists."""
     return sum(tag == "tr" for tag, _ in page.tags) - sum(tag == "thead" for tag, _ in page.tags)
 
 
 def record_links(page: Html) -> list[str]:
-    """Return the addresses of the records that a page lists."""
     return [link for link in page.links if re.match(rf"{CALLS}/\d+\?at=", link)]
 
 
-async def test_calls_are_listed_the_newest_first_and_nothing_else(console: ConsoleService) -> None:
+async def test_only_calls_are_listed_newest_first(console: ConsoleService) -> None:
     await call(console.service)
     await call(console.service, doc_id="none", tenant_id="tenant_2")
     page = await console.browser.open(CALLS)
@@ -69,7 +67,7 @@ async def test_calls_are_listed_the_newest_first_and_nothing_else(console: Conso
     assert "Console sign-in" in everything.text
 
 
-async def test_calls_are_filtered(console: ConsoleService) -> None:
+async def test_calls_can_be_filtered(console: ConsoleService) -> None:
     await call(console.service)
     await call(console.service, doc_id="none", tenant_id="tenant_2")
     for query, count in [
@@ -98,7 +96,7 @@ async def test_calls_are_filtered(console: ConsoleService) -> None:
             )
 
 
-async def test_what_cannot_be_a_filter_is_told_beside_its_field(console: ConsoleService) -> None:
+async def test_an_invalid_filter_is_explained_next_to_its_field(console: ConsoleService) -> None:
     for query, problem in [
         ("since=yesterday", "Enter a UTC time such as 2026-11-26T14:30"),
         ("until=0001-01-01T00:00%2B09:00", "Enter a UTC time such as 2026-11-26T14:30"),
@@ -110,7 +108,7 @@ async def test_what_cannot_be_a_filter_is_told_beside_its_field(console: Console
             assert 'aria-invalid="true"' in response.text
 
 
-async def test_a_part_of_a_name_finds_nothing_and_the_page_says_so(
+async def test_a_partial_name_finds_nothing_and_the_page_says_so(
     console: ConsoleService,
 ) -> None:
     await call(console.service)
@@ -121,7 +119,7 @@ async def test_a_part_of_a_name_finds_nothing_and_the_page_says_so(
     assert "Full name, such as weather:radar" in live.text
 
 
-async def test_what_operators_did_is_found_among_the_looks_of_the_console(
+async def test_operator_actions_are_found_among_console_views(
     console: ConsoleService,
 ) -> None:
     await console.browser.open(CALLS)
@@ -131,7 +129,7 @@ async def test_what_operators_did_is_found_among_the_looks_of_the_console(
     assert "GET /internal/mcp/audit" not in page.text
 
 
-async def test_requests_without_a_valid_token_are_shown_apart() -> None:
+async def test_requests_without_a_valid_token_are_listed_separately() -> None:
     async with running_console(**token_settings()) as console:
         for _ in range(3):
             await console.service.http.post(EXECUTE, content=b"{", headers=bearer("none"))
@@ -143,7 +141,7 @@ async def test_requests_without_a_valid_token_are_shown_apart() -> None:
 
 
 @pytest.mark.parametrize("code", ["UNAUTHENTICATED", "INVALID_REQUEST", "NOT_FOUND"])
-async def test_a_code_that_ends_requests_before_calls_finds_them(code: str) -> None:
+async def test_a_code_of_a_request_without_a_call_finds_it(code: str) -> None:
     known = bearer(file_token())
     async with running_console(**token_settings()) as console:
         http, browser = console.service.http, console.browser
@@ -161,7 +159,7 @@ async def test_a_code_that_ends_requests_before_calls_finds_them(code: str) -> N
         assert rows(of_tenant) == (0 if code == "UNAUTHENTICATED" else 3)
 
 
-async def test_requests_that_made_no_call_are_paged() -> None:
+async def test_requests_without_calls_are_paged() -> None:
     known = bearer(file_token())
     async with running_console(**token_settings()) as console:
         for _ in range(42):
@@ -175,7 +173,7 @@ async def test_requests_that_made_no_call_are_paged() -> None:
         assert times == sorted({*times}, reverse=True)
 
 
-async def test_the_results_to_choose_from_are_in_groups(console: ConsoleService) -> None:
+async def test_the_result_filter_has_groups(console: ConsoleService) -> None:
     page = await console.browser.open(CALLS)
     groups = [str(it["label"]) for tag, it in page.tags if tag == "optgroup"]
     assert "Budget used up" in groups
@@ -187,14 +185,14 @@ async def test_the_results_to_choose_from_are_in_groups(console: ConsoleService)
 
 
 FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
-"""The last four are the wide forms of the others."""
+"""The last four are broader forms of the others."""
 
 
 async def exported(console: ConsoleService, **query: str) -> httpx.Response:
     return await console.browser.get(f"{CALLS}/export?{urlencode(query)}")
 
 
-async def test_calls_are_exported_as_a_table_and_as_json(console: ConsoleService) -> None:
+async def test_calls_can_be_exported_as_csv_and_json(console: ConsoleService) -> None:
     await call(console.service)
     await call(console.service, doc_id="none", tenant_id="tenant_2")
     table = await exported(console, format="csv", tenant_id="tenant_2")
@@ -215,7 +213,7 @@ async def test_calls_are_exported_as_a_table_and_as_json(console: ConsoleService
     assert (await exported(console, format="json", tenant_id="none")).json() == []
 
 
-async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService) -> None:
+async def test_exported_cells_cannot_be_formulas(console: ConsoleService) -> None:
     for number, start in enumerate(FORMULA_STARTS):
         with named_row(start):
             formula = f'{start}HYPERLINK("http://evil.example","{number}")'
@@ -228,7 +226,7 @@ async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService) -> Non
             ] == []
 
 
-async def test_an_export_shows_hidden_characters(console: ConsoleService) -> None:
+async def test_an_export_escapes_hidden_characters(console: ConsoleService) -> None:
     for format_ in ["csv", "json"]:
         for planted in ["a\u202eb", "a\u200bb", "a\x9b31mb", "a\x85=1+1"]:
             with named_row(format_, planted):
@@ -246,13 +244,13 @@ async def test_a_long_export_has_every_record_once(console: ConsoleService) -> N
     assert len(lines) == len({*lines}) == 46
 
 
-async def test_an_export_that_cannot_be_made_is_refused(console: ConsoleService) -> None:
+async def test_an_invalid_export_is_refused(console: ConsoleService) -> None:
     for query in [{"format": "xml"}, {"format": "csv", "since": "yesterday"}, {}]:
         with named_row(query):
             assert (await exported(console, **query)).status_code == 422
 
 
-async def test_one_call_leads_on_to_what_it_is_about() -> None:
+async def test_a_call_links_to_related_pages() -> None:
     async with running_raw(only=("error",)) as server:
         config = Config(
             servers={"s": server.entry},
@@ -279,7 +277,7 @@ async def test_one_call_leads_on_to_what_it_is_about() -> None:
     assert "What the server said" not in own.text
 
 
-async def test_a_token_leads_to_its_page_for_who_may_see_it(tmp_path: Path) -> None:
+async def test_a_token_link_is_shown_only_with_the_right(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     auditor = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
     audit, _ = add_token(tokens, auditor)
@@ -301,7 +299,7 @@ async def test_a_token_leads_to_its_page_for_who_may_see_it(tmp_path: Path) -> N
         assert (of_token in links, f"{CALLS}?token_id={entry.id}" in links) == (False, True)
 
 
-async def test_without_calls_it_says_how_to_make_one(console: ConsoleService) -> None:
+async def test_without_calls_the_page_explains_how_to_make_one(console: ConsoleService) -> None:
     page = await console.browser.open(CALLS)
     assert "No calls yet" in page.text
     assert "/console/try" in page.links
@@ -318,7 +316,7 @@ async def test_many_calls_are_paged(console: ConsoleService) -> None:
     assert len({*record_links(first), *record_links(second)}) == 42
 
 
-async def test_slow_calls_are_found_by_how_long_they_took(console: ConsoleService) -> None:
+async def test_slow_calls_can_be_found_by_duration(console: ConsoleService) -> None:
     await call(console.service)
     assert rows(await console.browser.open(CALLS, min_ms="0.000001")) == 1
     assert rows(await console.browser.open(CALLS, min_ms="3600000")) == 0
@@ -327,7 +325,7 @@ async def test_slow_calls_are_found_by_how_long_they_took(console: ConsoleServic
         assert (response.status_code, "number of milliseconds" in response.text) == (422, True)
 
 
-async def test_rare_calls_are_looked_for_further_back_in_steps(
+async def test_the_search_for_rare_calls_extends_in_steps(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.console.pages.call_search.MANY", 1)
@@ -342,7 +340,7 @@ async def test_rare_calls_are_looked_for_further_back_in_steps(
     assert "read_doc_metadata OK" in page.text
 
 
-async def test_one_call_shows_the_check_that_decided_and_where_its_rule_is(
+async def test_a_call_shows_the_deciding_check_and_the_location_of_its_rule(
     console: ConsoleService,
 ) -> None:
     await call(console.service, "read_doc_pages", agent="reader", trace_id="t/1&x")
@@ -365,7 +363,7 @@ async def test_one_call_shows_the_check_that_decided_and_where_its_rule_is(
     )
 
 
-async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() -> None:
+async def test_an_answered_call_shows_sizes_budgets_and_trace() -> None:
     settings = {
         "rate_limit_tenant_calls": 9,
         "console_trace_url": "https://traces.example/t?id={trace_id}",
@@ -383,7 +381,7 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
     assert "DOCUMENT_NOT_FOUND" in page.text
 
 
-async def test_what_is_not_recorded_is_not_there(console: ConsoleService) -> None:
+async def test_unrecorded_values_are_omitted(console: ConsoleService) -> None:
     for path in ["99999", "9" * 40, "nothing", "trace", "trace?trace_id=none", "..%2f", "0"]:
         with named_row(path):
             response = await console.browser.get(f"{CALLS}/{path}")
@@ -407,7 +405,7 @@ async def test_the_address_of_a_call_never_shows_another_one() -> None:
         assert "possibly of another call" in (await console.browser.open(link)).text
 
 
-async def test_a_number_without_its_time_is_the_address_of_no_call(
+async def test_a_number_without_its_time_is_not_the_address_of_a_call(
     console: ConsoleService,
 ) -> None:
     await call(console.service)
@@ -418,7 +416,7 @@ async def test_a_number_without_its_time_is_the_address_of_no_call(
     assert "read_doc_metadata" in (await console.browser.open(path, at=time)).text
 
 
-async def test_what_callers_name_is_text(console: ConsoleService) -> None:
+async def test_values_from_callers_are_shown_as_text(console: ConsoleService) -> None:
     await call(console.service, MARKUP, trace_id=MARKUP.replace(" ", "_"), agent="reader")
     listed = await console.browser.open(CALLS)
     assert MARKUP in listed.text
@@ -430,7 +428,7 @@ async def test_what_callers_name_is_text(console: ConsoleService) -> None:
         assert not any(name.startswith("on") for _, it in page.tags for name in it)
 
 
-async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) -> None:
+async def test_a_right_for_one_tenant_shows_only_that_tenant(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     rights = frozenset({OperatorRight.AUDIT})
     token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))
@@ -458,7 +456,7 @@ async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) ->
         assert "Try it" not in seen.text
 
 
-async def test_who_has_not_the_right_sees_none(tmp_path: Path) -> None:
+async def test_the_page_needs_the_right(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     rights = frozenset({OperatorRight.DOCUMENTS})
     token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))
@@ -501,7 +499,7 @@ async def test_calls_with_an_expired_token_are_found(tenant: str | None) -> None
         assert answer.json()["records"] == []
 
 
-async def test_a_call_links_to_its_token_for_who_may_see_it() -> None:
+async def test_a_call_links_to_its_token_if_the_right_allows_it() -> None:
     rights = [OperatorRight.AUDIT, OperatorRight.TOKENS, OperatorRight.RUN]
     of_all, of_tenant = file_token(tenant=None, may=rights), file_token(tenant="acme", may=rights)
     async with running_console(**token_settings()) as console:

@@ -1,4 +1,4 @@
-"""Changed definitions in the console: how each differs, and what is accepted of them."""
+"""Changed definitions in the console: their differences, and accepting them."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ async def server() -> AsyncIterator[RawServer]:
         yield started
 
 
-async def test_a_changed_definition_is_compared_and_accepted(server: RawServer) -> None:
+async def test_a_changed_definition_can_be_compared_and_accepted(server: RawServer) -> None:
     async with serving(server.entry, definitions="pin") as console:
         assert (
             "No changed definitions" not in (await console.browser.open(f"{S1}?tab=changes")).text
@@ -39,7 +39,7 @@ async def test_a_changed_definition_is_compared_and_accepted(server: RawServer) 
         assert await console.service.code("s1:echo", {"text": "a"}) == "OK"
 
 
-async def test_a_definition_that_changes_while_it_is_looked_at_is_not_accepted(
+async def test_a_definition_that_changes_during_review_is_not_accepted(
     server: RawServer,
 ) -> None:
     async with serving(server.entry, definitions="pin") as console:
@@ -55,7 +55,7 @@ async def test_a_definition_that_changes_while_it_is_looked_at_is_not_accepted(
         assert await console.service.code("s1:echo", {"text": "a"}) == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_long_change_is_read_to_its_end_before_it_can_be_accepted(
+async def test_a_long_change_must_be_read_to_its_end_before_accepting(
     server: RawServer,
 ) -> None:
     async with serving(server.entry, definitions="pin") as console:
@@ -82,7 +82,7 @@ async def test_a_long_change_is_read_to_its_end_before_it_can_be_accepted(
         assert done.status_code == 303
 
 
-async def test_a_definition_that_changes_between_its_parts_is_read_from_the_beginning(
+async def test_a_definition_that_changes_between_parts_must_be_read_again(
     server: RawServer,
 ) -> None:
     words = " ".join(f"word{number}" for number in range(9_000))
@@ -100,7 +100,7 @@ async def test_a_definition_that_changes_between_its_parts_is_read_from_the_begi
         assert "Part 2 of" in (await console.browser.open(page.links[-1])).text
 
 
-async def test_names_with_hidden_characters_are_accepted_as_they_are() -> None:
+async def test_names_with_hidden_characters_are_accepted_unchanged() -> None:
     tool = {"name": "zero\u200bwidth", "inputSchema": OBJECT}
     async with (
         running_raw(only=(), extra={"tools": [tool]}) as server,
@@ -115,7 +115,7 @@ async def test_names_with_hidden_characters_are_accepted_as_they_are() -> None:
         assert statuses["zero\u200bwidth"] == "as_locked"
 
 
-async def test_a_lock_that_is_broken_is_said(server: RawServer) -> None:
+async def test_an_invalid_lock_is_reported(server: RawServer) -> None:
     async with serving(server.entry, definitions="pin") as console:
         page = await console.browser.open(f"{S1}?tab=changes")
         fields = next(it.fields for it in page.forms if it.fields.get("action") == "accept")

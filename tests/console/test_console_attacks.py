@@ -1,4 +1,4 @@
-"""What an attacker sends to the console, and what odd servers offer: no crash, no endless page."""
+"""Attacks on the console and unusual offers of servers: no crash and no endless page."""
 
 from base64 import urlsafe_b64encode
 from typing import Any
@@ -48,13 +48,13 @@ async def odd_page(browser: ConsoleBrowser, path: str, expected: int = 200) -> H
         f"{VISIBILITY}?compare=yes&other_agent=nobody",
     ],
 )
-async def test_a_look_as_an_agent_without_a_profile_is_told(address: str) -> None:
+async def test_a_preview_as_an_agent_without_a_profile_is_an_error(address: str) -> None:
     async with running_console() as console:
         page = await odd_page(console.browser, address, 422)
         assert "no agent profile is named" in page.text.lower()
 
 
-async def test_a_preset_with_thousands_of_missing_tools_is_no_endless_page() -> None:
+async def test_a_preset_with_thousands_of_missing_tools_has_a_bounded_page() -> None:
     missing = [("dead", f"tool{n:04}") for n in range(3000)]
     config = Config(
         servers={"dead": {"url": "http://127.0.0.1:9/mcp"}},
@@ -69,7 +69,7 @@ async def test_a_preset_with_thousands_of_missing_tools_is_no_endless_page() -> 
 
 
 @pytest.mark.parametrize("path", [f"{VISIBILITY}/tool?name=s:long", f"{TRY}?tool=s:long"])
-async def test_a_schema_of_many_long_values_is_no_endless_page(path: str) -> None:
+async def test_a_schema_with_many_long_values_has_a_bounded_page(path: str) -> None:
     async with running_raw(only=("echo",), extra={"tools": [LONG]}) as server:
         config = Config(
             servers={"s": server.entry},
@@ -81,7 +81,7 @@ async def test_a_schema_of_many_long_values_is_no_endless_page(path: str) -> Non
             assert "characters" in page.text or "too many choices" in page.text
 
 
-async def test_a_forged_form_adds_a_row_to_json() -> None:
+async def test_a_forged_form_to_add_a_row_is_harmless() -> None:
     def named(letter: str, path: str) -> str:
         return f"{letter}.{urlsafe_b64encode(path.encode()).decode().rstrip('=')}"
 
@@ -98,7 +98,7 @@ async def test_a_forged_form_adds_a_row_to_json() -> None:
             assert response.status_code == 200
 
 
-async def test_a_boundary_that_is_too_long_is_told() -> None:
+async def test_an_overlong_boundary_is_refused() -> None:
     async with running_console() as console:
         kind = f"multipart/form-data; boundary={'b' * 5000}"
         headers = {"content-type": kind, "origin": ORIGIN}
@@ -115,7 +115,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-async def test_a_large_form_leaves_the_event_loop_to_others(name: str) -> None:
+async def test_a_large_form_does_not_block_the_event_loop(name: str) -> None:
     async with running_console() as console:
         page = Html((await console.browser.get(TRY)).text)
         csrf = next(it.fields["csrf"] for it in page.forms if "csrf" in it.fields).encode()
@@ -126,7 +126,7 @@ async def test_a_large_form_leaves_the_event_loop_to_others(name: str) -> None:
     assert response.status_code in (200, 422)
 
 
-async def test_parameters_that_no_page_has_are_in_no_link() -> None:
+async def test_links_contain_no_unknown_parameters() -> None:
     query = "&".join(f"x{number}=1" for number in range(6_000))
     async with running_console() as console:
         page = await console.browser.get(f"{VISIBILITY}?q=read&{query}")

@@ -1,4 +1,4 @@
-"""The templates and the files of the console: what may be in them, and from whom they are."""
+"""The console's templates and files: permitted contents and origin."""
 
 import re
 from hashlib import sha256
@@ -22,38 +22,38 @@ FORBIDDEN = re.compile(
     r"\|\s*safe\b|Markup|autoescape|<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+\s*=|"
     r"javascript:|hx-on|hx-vals=[\"']js|hx-vars|data:"
 )
-"""What would make a text of somebody else run, or be markup."""
+"""Constructs that would run foreign text or treat it as markup."""
 NEVER_HIDDEN = ("page_number", "change.kind", "change.sha256", 'login["for"]')
-"""Values of ours that a form sends back."""
+"""The console's own values that a form sends back."""
 
 
-def test_no_template_can_make_a_text_markup_or_runs_one() -> None:
+def test_no_template_can_turn_text_into_markup_or_scripts() -> None:
     found = {name: FORBIDDEN.findall(text) for name, text in TEMPLATES.items()}
     assert failing(found) == {}
 
 
-def test_every_address_of_ours_begins_with_the_path_of_a_proxy() -> None:
+def test_every_internal_address_begins_with_the_proxy_path() -> None:
     address = re.compile(r'(?:href|action|src|hx-get|hx-post|sse-connect)="/[^"]*"')
     found = {name: address.findall(text) for name, text in TEMPLATES.items()}
     assert failing(found) == {}
 
 
-def test_every_value_that_comes_back_is_left_as_it_is() -> None:
+def test_every_value_that_a_form_sends_back_is_unchanged() -> None:
     assert failing({name: changed_values(text) for name, text in TEMPLATES.items()}) == {}
 
 
-def test_a_template_imports_what_it_uses() -> None:
+def test_a_template_imports_only_macros_that_it_uses() -> None:
     assert failing({name: unused_imports(text) for name, text in TEMPLATES.items()}) == {}
 
 
 def failing(found: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the files in which something was found; there has to be a file."""
+    """Return the files with a finding; fail if no file was checked."""
     assert found
     return {name: texts for name, texts in found.items() if texts}
 
 
 def changed_values(template: str) -> list[str]:
-    """Return the printed values of fields that are neither verbatim nor ours."""
+    """Return the printed values of fields that are neither verbatim nor our own."""
     printed = [
         *re.findall(r'\svalue="\{\{(.*?)\}\}"', template),
         *re.findall(r"\{\{([^}]*)\}\}</textarea>", template),
@@ -63,7 +63,6 @@ def changed_values(template: str) -> list[str]:
 
 
 def unused_imports(template: str) -> list[str]:
-    """Return the imported names that the template does not use."""
     code = re.findall(r"\{[{%](.*?)[%}]\}", template, re.DOTALL)
     imports = [it.removesuffix(" with context ") for it in code if re.match(r" (from|import) ", it)]
     used = " ".join(it for it in code if not re.match(r" (from|import) ", it))
@@ -71,7 +70,7 @@ def unused_imports(template: str) -> list[str]:
     return [it for it in map(str.strip, names) if not re.search(rf"\b{it}[(.]", used)]
 
 
-def test_what_others_wrote_is_as_it_was_published() -> None:
+def test_third_party_files_are_unmodified() -> None:
     assert VENDORED
     for name, licence, licence_file, digest in VENDORED:
         assert sha256((FOLDER / "assets" / name).read_bytes()).hexdigest() == digest, name
@@ -79,13 +78,13 @@ def test_what_others_wrote_is_as_it_was_published() -> None:
         assert licence in ("0BSD", "OFL-1.1"), name
 
 
-def test_every_file_that_others_wrote_is_named() -> None:
+def test_every_third_party_file_is_listed() -> None:
     ours = {"console.css", "console.js", "icon.svg", "VENDORED.md"}
     found = {it.name for it in (FOLDER / "assets").iterdir() if not it.name.endswith(".LICENSE")}
     assert found - ours == {name for name, *_ in VENDORED}
 
 
-async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
+async def test_files_need_no_sign_in_and_are_cached_by_content() -> None:
     async with running_console() as console:
         browser = console.new_browser()
         response = await browser.get("/console/assets/console.css")
@@ -96,7 +95,7 @@ async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
             assert response.status_code in (303, 404), name
 
 
-def test_what_the_documentation_names_in_bold_stands_on_a_page() -> None:
+def test_bold_names_in_the_documentation_appear_on_a_page() -> None:
     code = [it.read_text(encoding="utf-8") for it in FOLDER.rglob("*.py")]
     pages = " ".join(" ".join([*TEMPLATES.values(), *code]).split())
     missing = {}

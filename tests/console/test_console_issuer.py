@@ -1,4 +1,4 @@
-"""Signing in to the console at the issuer of callers' tokens."""
+"""Console sign-in at the issuer of the callers' tokens."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,19 +26,19 @@ SERVERS_PAGE = "/console/servers"
 
 @dataclass
 class IssuerConsole:
-    """A console where people sign in at ``issuer``."""
+    """A console whose users sign in at ``issuer``."""
 
     browser: ConsoleBrowser
     issuer: Issuer
 
     async def to_issuer(self) -> str:
-        """Press the button; return where the browser goes."""
+        """Press the button; return the address that the browser is sent to."""
         response = await self.browser.post("/console/issuer", {}, origin=ORIGIN)
         assert response.status_code == 200, response.text
         return next_address(response)
 
     async def at_issuer(self, address: str) -> str:
-        """Sign in at the issuer; return the path at the gateway to which it sends the browser."""
+        """Sign in at the issuer; return the redirect path at the gateway."""
         async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
             response = await http.get(address)
         location = response.headers["location"]
@@ -47,7 +47,7 @@ class IssuerConsole:
         return f"{parts.path.removeprefix('/tools')}?{parts.query}"
 
     async def sign_in(self) -> httpx.Response:
-        """Sign in, and return the page that leads on to the console."""
+        """Sign in; return the page that redirects to the console."""
         return await self.browser.get(await self.at_issuer(await self.to_issuer()))
 
 
@@ -72,7 +72,7 @@ async def issuer_console(**claims: object) -> AsyncIterator[IssuerConsole]:
             yield IssuerConsole(console.browser, issuer)
 
 
-async def test_a_person_signs_in_at_the_issuer_and_is_shown_what_the_rights_are_for() -> None:
+async def test_a_user_signs_in_at_the_issuer_and_sees_the_pages_of_their_rights() -> None:
     async with issuer_console(may=["documents"]) as console:
         page = await console.sign_in()
         assert next_address(page) == "/tools/console/servers"
@@ -83,7 +83,7 @@ async def test_a_person_signs_in_at_the_issuer_and_is_shown_what_the_rights_are_
         assert "/tools/console/calls" not in shown.links
 
 
-async def test_who_has_no_right_may_try_tools_in_his_own_name() -> None:
+async def test_users_without_rights_can_run_tools_as_themselves() -> None:
     async with issuer_console() as console:
         await console.sign_in()
         shown = await console.browser.open(SERVERS_PAGE)
@@ -91,7 +91,7 @@ async def test_who_has_no_right_may_try_tools_in_his_own_name() -> None:
         assert "/tools/console/tokens" not in shown.links
 
 
-async def test_a_jwt_that_is_pasted_signs_in_with_the_rights_of_its_claim() -> None:
+async def test_a_pasted_jwt_signs_in_with_the_rights_in_its_claim() -> None:
     async with running_console(admin_token=None, **jwt_settings()) as console:
         assert console.service.app.state.console.open_address("127.0.0.1", 8082) is None
         for may, is_shown in (([OperatorRight.AUDIT], True), ([], False)):
@@ -103,7 +103,7 @@ async def test_a_jwt_that_is_pasted_signs_in_with_the_rights_of_its_claim() -> N
             assert "/console/try" in shown.links
 
 
-async def test_the_cookie_of_the_session_is_strict_and_that_of_the_trip_is_not() -> None:
+async def test_the_session_cookie_is_strict_and_the_sign_in_cookie_is_not() -> None:
     async with issuer_console() as console:
         begun = await console.browser.post("/console/issuer", {}, origin=ORIGIN)
         (trip,) = begun.headers.get_list("set-cookie")
@@ -115,7 +115,7 @@ async def test_the_cookie_of_the_session_is_strict_and_that_of_the_trip_is_not()
         assert len(kept) == 1
 
 
-async def test_a_program_that_checks_a_link_does_not_use_the_sign_in_up() -> None:
+async def test_a_link_checker_does_not_use_up_the_sign_in() -> None:
     async with issuer_console() as console:
         callback = await console.at_issuer(await console.to_issuer())
         cookies = "; ".join(f"{name}={it}" for name, it in console.browser.cookies.items())
@@ -124,7 +124,7 @@ async def test_a_program_that_checks_a_link_does_not_use_the_sign_in_up() -> Non
         assert "You are signed in" in (await console.browser.get(callback)).text
 
 
-async def test_sign_ins_that_are_only_begun_send_the_issuer_no_further_requests() -> None:
+async def test_started_sign_ins_cause_no_further_requests_to_the_issuer() -> None:
     async with issuer_console() as console:
         for _ in range(20):
             await console.to_issuer()
@@ -133,7 +133,7 @@ async def test_sign_ins_that_are_only_begun_send_the_issuer_no_further_requests(
     assert requested <= 2
 
 
-async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:
+async def test_an_answer_from_another_browser_does_not_sign_in() -> None:
     async with issuer_console() as console:
         callback = await console.at_issuer(await console.to_issuer())
         victim = ConsoleBrowser(console.browser.http)
@@ -143,7 +143,7 @@ async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:
 
 
 @pytest.mark.parametrize("change", ["state=x", "error=access_denied", ""])
-async def test_an_answer_of_another_trip_signs_nobody_in(change: str) -> None:
+async def test_an_answer_to_another_sign_in_does_not_sign_in(change: str) -> None:
     async with issuer_console() as console:
         callback = await console.at_issuer(await console.to_issuer())
         query = callback.partition("?")[2]
@@ -165,7 +165,7 @@ async def test_the_sign_in_form_names_the_issuer_and_needs_our_origin() -> None:
     ("wanted", "path"),
     [("/console/try?tool=a", "/console/try?tool=a"), ("//evil.example", "/console/servers")],
 )
-async def test_a_sign_in_at_the_issuer_leads_back_to_the_page_that_was_wanted(
+async def test_a_sign_in_at_the_issuer_returns_to_the_requested_page(
     wanted: str, path: str
 ) -> None:
     async with issuer_console() as console:

@@ -1,4 +1,4 @@
-"""What was done is shown once, in the session that did it, and nobody else says it."""
+"""A message about an action is shown once, in the session of the action, and cannot be forged."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
@@ -20,20 +20,20 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 
 async def message_of(console: ConsoleService) -> str:
-    """Do something, and return the cookie of its message before a page has shown it."""
+    """Perform an action; return its message cookie before a page has shown it."""
     form = (await console.browser.open(page_of(MANAGE))).form(MANAGE)
     await console.browser.post(MANAGE, form.fields)
     return console.browser.cookies[MESSAGE]
 
 
-async def test_what_was_done_is_shown_once(console: ConsoleService) -> None:
+async def test_a_message_is_shown_once(console: ConsoleService) -> None:
     await message_of(console)
     assert DONE in (await console.browser.open(page_of(MANAGE))).text
     assert MESSAGE not in console.browser.cookies
     assert DONE not in (await console.browser.open(page_of(MANAGE))).text
 
 
-async def test_a_message_that_somebody_has_planted_is_not_shown(console: ConsoleService) -> None:
+async def test_a_planted_message_is_not_shown(console: ConsoleService) -> None:
     text = urlsafe_b64encode(b"Call 0900 to keep your data").decode().rstrip("=")
     seal = (await message_of(console))[:64]
     for planted in (text, f"{seal}{text}", f"{'0' * 64}{text}", "x", "0" * 64, f"{seal}_"):
@@ -54,7 +54,7 @@ async def test_a_message_of_another_session_is_not_shown(console: ConsoleService
     assert DONE not in (await console.browser.open(page_of(MANAGE))).text
 
 
-async def test_over_https_the_cookie_is_one_that_no_neighbour_can_set() -> None:
+async def test_over_https_the_cookie_has_the_host_prefix() -> None:
     async with running_console(public_url="https://gateway.example") as console:
         await put(console)
         page = await console.browser.open(page_of(MANAGE))

@@ -1,4 +1,4 @@
-"""What the overview and the looks at presets show, for whom, and as text whatever it is."""
+"""The overview and the previews of presets: contents, permissions, and escaping."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,18 +44,18 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 
 def is_text(page: Html) -> bool:
-    """Return whether markup of somebody else is shown, and is none."""
+    """Return whether foreign markup is shown, as text only."""
     return MARKUP in page.text and all("onerror" not in attributes for _, attributes in page.tags)
 
 
-async def test_the_overview_leads_to_what_needs_a_person(console: ConsoleService) -> None:
+async def test_the_overview_links_to_items_that_need_attention(console: ConsoleService) -> None:
     page = await console.browser.open("/console")
     assert is_text(page)
     assert "/console/servers/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%3A" in page.links
     assert "Calls in the last hour" in page.text
 
 
-async def test_the_overview_of_a_tenant_has_no_error_of_a_server(
+async def test_the_overview_of_a_tenant_shows_no_server_errors(
     console: ConsoleService,
 ) -> None:
     whole = await console.browser.open("/console")
@@ -63,7 +63,9 @@ async def test_the_overview_of_a_tenant_has_no_error_of_a_server(
     assert ("connection refused" in whole.text, "connection refused" in page.text) == (True, False)
 
 
-async def test_a_look_has_the_tools_of_a_caller_and_their_tokens(console: ConsoleService) -> None:
+async def test_a_preview_shows_the_tools_of_a_caller_and_their_tokens(
+    console: ConsoleService,
+) -> None:
     page = await console.browser.open(VISIBILITY, tenant_id="acme", agent="helper")
     assert TOOL in page.text
     assert "s:echo" not in page.text
@@ -73,7 +75,7 @@ async def test_a_look_has_the_tools_of_a_caller_and_their_tokens(console: Consol
     assert ("MCP" in one.text, "OpenAI" in one.text, "input_schema" in one.text) == (True,) * 3
 
 
-async def test_two_looks_side_by_side_show_what_one_does_not_see(
+async def test_two_previews_side_by_side_show_their_differences(
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(
@@ -83,14 +85,14 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
     assert TOOL not in page.text
 
 
-async def test_a_tool_that_a_preset_describes_otherwise_differs(console: ConsoleService) -> None:
+async def test_a_tool_with_overridden_texts_differs(console: ConsoleService) -> None:
     query = {"preset_id": "described", "other_preset_id": "work", "tenant_id": "acme"}
     page = await console.browser.open(VISIBILITY, compare="yes", differing="yes", **query)
     assert "different definition" in page.text
     assert "list_documents" not in page.text
 
 
-async def test_what_a_caller_does_not_see_leads_to_the_reason(console: ConsoleService) -> None:
+async def test_a_hidden_tool_links_to_the_reason(console: ConsoleService) -> None:
     page = await console.browser.open(
         VISIBILITY, compare="yes", other_agent="narrow", other_preset_id="work", tenant_id="acme"
     )
@@ -99,7 +101,7 @@ async def test_what_a_caller_does_not_see_leads_to_the_reason(console: ConsoleSe
     assert "Remove this entry from the agent’s profile" in why.text
 
 
-async def test_an_agent_that_is_nobody_is_said_beside_the_field(
+async def test_an_unknown_agent_is_reported_next_to_the_field(
     console: ConsoleService,
 ) -> None:
     for query in ({"agent": "nobody"}, {"other_agent": "nobody"}):
@@ -108,17 +110,19 @@ async def test_an_agent_that_is_nobody_is_said_beside_the_field(
         assert (response.status_code, "No agent profile is named" in page.text) == (422, True)
 
 
-async def test_what_the_other_caller_is_compares_without_a_tick(console: ConsoleService) -> None:
+async def test_a_second_caller_starts_the_comparison_without_a_checkbox(
+    console: ConsoleService,
+) -> None:
     page = await console.browser.open(VISIBILITY, other_agent="helper")
     assert "Other caller" in page.text
 
 
-async def test_an_address_of_no_page_is_a_page(console: ConsoleService) -> None:
+async def test_an_unknown_address_has_an_error_page(console: ConsoleService) -> None:
     response = await console.browser.get("/console/nothing")
     assert (response.status_code, "Page not found" in response.text) == (404, True)
 
 
-async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
+async def test_the_preset_can_be_switched_after_a_preview(console: ConsoleService) -> None:
     shown_on = f"{VISIBILITY}?preset_id=all"
     response = await console.browser.press(f"{VISIBILITY}/switch", on=shown_on)
     assert "Preset all is active" in Html(response.text).text
@@ -126,7 +130,7 @@ async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> N
     assert "s:echo" in page.text
 
 
-async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) -> None:
+async def test_the_reason_for_a_hidden_tool_names_the_rule(console: ConsoleService) -> None:
     page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
     assert "No. Not visible under the active preset." in page.text
     assert "Add the tool to this preset, or activate another preset." in page.text
@@ -142,14 +146,14 @@ async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) ->
     ("query", "sentence"),
     [({"tool": ""}, "Enter a tool."), ({"tool": "x"}, "Enter the user's tenant")],
 )
-async def test_what_is_missing_is_said_beside_the_field(
+async def test_a_missing_value_is_reported_next_to_the_field(
     console: ConsoleService, query: dict[str, str], sentence: str
 ) -> None:
     page = await console.browser.open(f"{VISIBILITY}/why", **query)
     assert sentence in page.text
 
 
-async def test_markup_of_others_is_text_everywhere(console: ConsoleService) -> None:
+async def test_foreign_markup_is_text_on_every_page(console: ConsoleService) -> None:
     for path in ("/console/servers", VISIBILITY, f"{VISIBILITY}?preset_id=all"):
         page = Html((await console.browser.get(path)).text)
         assert all("onerror" not in attributes for _, attributes in page.tags), path
@@ -159,7 +163,7 @@ async def test_markup_of_others_is_text_everywhere(console: ConsoleService) -> N
     assert is_text(why)
 
 
-async def test_a_right_for_one_tenant_looks_at_that_tenant_alone(tmp_path: Path) -> None:
+async def test_a_right_for_one_tenant_previews_only_that_tenant(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.AUDIT}))
     token, _ = add_token(tokens, principal)
@@ -172,7 +176,9 @@ async def test_a_right_for_one_tenant_looks_at_that_tenant_alone(tmp_path: Path)
         assert (await browser.get("/console?tenant_id=rival")).status_code == 200
 
 
-async def test_who_may_not_switch_the_preset_has_no_button_and_is_refused(tmp_path: Path) -> None:
+async def test_without_the_right_to_switch_presets_the_button_is_hidden_and_the_form_refused(
+    tmp_path: Path,
+) -> None:
     tokens = tmp_path / "tokens.jsonl"
     principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.AUDIT}))
     token, _ = add_token(tokens, principal)
@@ -193,7 +199,9 @@ async def test_who_may_not_switch_the_preset_has_no_button_and_is_refused(tmp_pa
         assert active.json()["preset"]["id"] == "work"
 
 
-async def test_who_may_not_see_the_overview_is_led_to_what_is_there(tmp_path: Path) -> None:
+async def test_users_without_the_overview_are_redirected_to_the_first_accessible_page(
+    tmp_path: Path,
+) -> None:
     tokens = tmp_path / "tokens.jsonl"
     principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.DOCUMENTS}))
     token, _ = add_token(tokens, principal)
@@ -206,7 +214,7 @@ async def test_who_may_not_see_the_overview_is_led_to_what_is_there(tmp_path: Pa
         assert (refused.status_code, "audit" in Html(refused.text).text) == (403, True)
 
 
-async def test_what_a_refusal_says_in_detail_is_a_list() -> None:
+async def test_details_of_a_refusal_are_a_list() -> None:
     broken = {**make_preset("broken"), "tools": MARKUP, "prompts": 5}
     async with running_console(config=Config(presets=[make_preset("work"), broken])) as console:
         page = await console.browser.open(VISIBILITY)

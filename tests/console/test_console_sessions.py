@@ -1,4 +1,4 @@
-"""What a session is in its store, when it ends, and that replicas share it."""
+"""Console sessions: stored data, expiry, and sharing between replicas."""
 
 import asyncio
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ async def test_a_session_ends_after_eight_hours(sessions: Sessions, clock: HeldC
     assert await sessions.find(session.cookie) is None
 
 
-async def test_the_session_of_a_jwt_ends_with_it(sessions: Sessions, clock: HeldClock) -> None:
+async def test_a_session_of_a_jwt_expires_with_it(sessions: Sessions, clock: HeldClock) -> None:
     session = await sessions.begin(TOKEN, OWNER, ends_at=300.0)
     await clock.advance(299)
     assert await sessions.find(session.cookie) == session
@@ -67,7 +67,7 @@ async def test_the_session_of_a_jwt_ends_with_it(sessions: Sessions, clock: Held
     assert await sessions.find(session.cookie) is None
 
 
-async def test_who_reads_the_store_learns_no_cookie_and_no_token(
+async def test_the_session_store_reveals_neither_cookies_nor_tokens(
     sessions: Sessions, store: MemorySignIns
 ) -> None:
     session = await sessions.begin(TOKEN, OWNER)
@@ -77,17 +77,17 @@ async def test_who_reads_the_store_learns_no_cookie_and_no_token(
         assert secret not in kept
 
 
-async def test_a_record_in_the_place_of_another_is_none(
+async def test_a_record_in_the_place_of_another_is_ignored(
     sessions: Sessions, store: MemorySignIns
 ) -> None:
     one, other = await sessions.begin(TOKEN, OWNER), await sessions.begin("another", OWNER)
-    # the two of a session hold its tries and its token
+    # the two records of a session: its tries and its token
     (first, one_record), (second, other_record) = [*store._records.items()][1::2]
     store._records = {first: other_record, second: one_record}
     assert (await sessions.find(one.cookie), await sessions.find(other.cookie)) == (None, None)
 
 
-async def test_a_session_remembers_its_last_tries(sessions: Sessions) -> None:
+async def test_a_session_stores_its_last_tries(sessions: Sessions) -> None:
     session = await sessions.begin(TOKEN, OWNER)
     for number in range(MAX_TRIES + 5):
         await sessions.add_try(session, {"tool": f"t{number}"})
@@ -99,7 +99,7 @@ async def test_a_session_remembers_its_last_tries(sessions: Sessions) -> None:
     assert (await sessions.find(session.cookie), await sessions.tries(session)) == (None, [])
 
 
-async def test_a_try_that_ends_after_its_session_leaves_nothing(
+async def test_a_try_that_ends_after_its_session_leaves_nothing_behind(
     sessions: Sessions, store: MemorySignIns
 ) -> None:
     session = await sessions.begin(TOKEN, OWNER)
@@ -108,7 +108,7 @@ async def test_a_try_that_ends_after_its_session_leaves_nothing(
     assert (await sessions.tries(session), store._records) == ([], {})
 
 
-async def test_one_tenant_has_a_part_of_all_sessions(sessions: Sessions) -> None:
+async def test_one_tenant_can_use_only_a_part_of_all_sessions(sessions: Sessions) -> None:
     async def begin(number: int, tenant_id: str | None) -> Session:
         return await sessions.begin(TOKEN, (("subject", str(number)),), tenant_id=tenant_id)
 
@@ -118,7 +118,7 @@ async def test_one_tenant_has_a_part_of_all_sessions(sessions: Sessions) -> None
     assert found == [True, True, False, False, *[True] * MAX_SESSIONS_TENANT]
 
 
-async def test_where_all_sessions_are_used_nothing_is_left_of_another(
+async def test_when_sessions_are_exhausted_a_new_one_leaves_no_record(
     sessions: Sessions, store: MemorySignIns
 ) -> None:
     for number in range(MAX_CONSOLE_SESSIONS):
@@ -128,7 +128,7 @@ async def test_where_all_sessions_are_used_nothing_is_left_of_another(
     assert len(store._records) == 2 * MAX_CONSOLE_SESSIONS
 
 
-async def test_tries_that_end_at_once_are_all_remembered(redis_server: RedisServer) -> None:
+async def test_simultaneous_tries_are_all_stored(redis_server: RedisServer) -> None:
     pool = open_pool(redis_server.url, max_connections=MAX_CONNECTIONS, variable="state_url")
     sessions = Sessions(RedisSignIns(pool), HeldClock())
     session = await sessions.begin(TOKEN, OWNER)
@@ -147,7 +147,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgres"])
-async def test_a_person_is_signed_in_at_every_replica(
+async def test_a_user_is_signed_in_at_every_replica(
     kind: str, databases: Databases, redis_server: RedisServer
 ) -> None:
     shared: dict[str, Any] = {"state_url": redis_server.url}
@@ -166,7 +166,7 @@ async def test_a_person_is_signed_in_at_every_replica(
         assert response.status_code == 303
 
 
-async def test_while_the_store_does_not_work_no_page_looks_like_an_answer(
+async def test_no_page_works_while_the_store_is_unavailable(
     redis_server: RedisServer,
 ) -> None:
     async with running_console(state_url=redis_server.url) as console:

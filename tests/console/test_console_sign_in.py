@@ -1,4 +1,4 @@
-"""Who may sign in to the console, what a session is, and how it ends."""
+"""Permission to sign in to the console, sessions, and their end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,13 +32,13 @@ async def console() -> AsyncIterator[ConsoleService]:
         yield started
 
 
-async def test_there_is_no_console_unless_it_is_switched_on() -> None:
+async def test_the_console_is_off_by_default() -> None:
     async with running(admin_token=ADMIN) as service:
         for path in ("/console", "/console/sign-in", "/console/assets/console.css"):
             assert (await service.http.get(path)).status_code == 404
 
 
-async def test_who_is_not_signed_in_is_led_to_sign_in(console: ConsoleService) -> None:
+async def test_users_without_a_session_are_redirected_to_sign_in(console: ConsoleService) -> None:
     browser = console.new_browser()
     response = await browser.get("/", follow=False)
     assert response.headers["location"] == "/console"
@@ -51,7 +51,7 @@ async def test_the_admin_token_signs_in(console: ConsoleService) -> None:
     assert "Signed in as admin token" in page.text
 
 
-async def test_another_token_does_not(console: ConsoleService) -> None:
+async def test_an_invalid_token_does_not_sign_in(console: ConsoleService) -> None:
     for token in ["wrong", f"{ADMIN}x", "x" * 10_000, "ключ", "\x00"]:
         with named_row(token):
             browser = console.new_browser()
@@ -61,12 +61,12 @@ async def test_another_token_does_not(console: ConsoleService) -> None:
             assert token not in response.text or token == "\x00"
 
 
-async def test_an_empty_field_is_told(console: ConsoleService) -> None:
+async def test_an_empty_field_is_an_error(console: ConsoleService) -> None:
     response = await console.new_browser().press(SIGN_IN, {"token": "  "})
     assert (response.status_code, "Enter a token" in response.text) == (400, True)
 
 
-async def test_the_cookie_is_for_this_host_alone_and_for_no_script(
+async def test_the_cookie_is_host_only_and_unavailable_to_scripts(
     console: ConsoleService,
 ) -> None:
     response = await console.new_browser().post(SIGN_IN, {"token": ADMIN})
@@ -75,13 +75,13 @@ async def test_the_cookie_is_for_this_host_alone_and_for_no_script(
     assert attributes == {"Path=/", "HttpOnly", "SameSite=Strict"}
 
 
-async def test_over_https_the_cookie_is_one_that_no_neighbour_can_set() -> None:
+async def test_over_https_the_cookie_has_the_host_prefix() -> None:
     async with running_console(public_url="https://gateway.example") as console:
         (cookie,) = console.browser.cookies
         assert cookie == f"__Host-{COOKIE}"
 
 
-async def test_each_sign_in_has_a_session_of_its_own_and_ends_the_last(
+async def test_each_sign_in_creates_a_session_and_ends_the_previous_one(
     console: ConsoleService,
 ) -> None:
     browser = console.browser
@@ -94,7 +94,7 @@ async def test_each_sign_in_has_a_session_of_its_own_and_ends_the_last(
     assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
-async def test_a_cookie_that_somebody_planted_becomes_no_session(console: ConsoleService) -> None:
+async def test_a_planted_cookie_does_not_become_a_session(console: ConsoleService) -> None:
     victim = console.new_browser()
     victim.cookies[COOKIE] = "planted"
     await victim.sign_in()
@@ -104,7 +104,7 @@ async def test_a_cookie_that_somebody_planted_becomes_no_session(console: Consol
     assert (await attacker.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
-async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
+async def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(
     console: ConsoleService,
 ) -> None:
     thief = console.new_browser()
@@ -115,7 +115,7 @@ async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
     assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
-async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
+async def test_signing_out_keeps_data_of_other_applications_on_the_host(
     console: ConsoleService,
 ) -> None:
     form = (await console.browser.open(SERVERS_PAGE)).form(SIGN_OUT)
@@ -123,7 +123,7 @@ async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
     assert response.headers["clear-site-data"] == '"cache"'
 
 
-async def test_the_api_does_not_look_at_the_cookie() -> None:
+async def test_the_api_ignores_the_cookie() -> None:
     requests: list[tuple[str, str, dict[str, object] | None]] = [
         ("GET", "/internal/mcp/audit", None),
         ("GET", "/internal/documents", None),
@@ -149,7 +149,7 @@ async def test_the_api_does_not_look_at_the_cookie() -> None:
                 assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
 
 
-async def test_a_form_of_another_page_does_nothing(console: ConsoleService) -> None:
+async def test_a_form_of_another_site_is_refused(console: ConsoleService) -> None:
     for origin in [None, "null", "https://evil.example", "http://localhost:81"]:
         with named_row(origin):
             page = await console.browser.open(SERVERS_PAGE)
@@ -159,7 +159,7 @@ async def test_a_form_of_another_page_does_nothing(console: ConsoleService) -> N
             assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
-async def test_nobody_is_signed_in_by_a_form_of_another_page(console: ConsoleService) -> None:
+async def test_a_form_of_another_site_cannot_sign_in(console: ConsoleService) -> None:
     for origin in [None, "null", "https://evil.example"]:
         with named_row(origin):
             browser = console.new_browser()
@@ -178,7 +178,7 @@ async def test_nobody_is_signed_in_by_a_form_of_another_page(console: ConsoleSer
         ("https://[2001:DB8:0::1]:443", "https://[2001:db8::1]"),
     ],
 )
-async def test_forms_are_taken_from_the_address_as_a_browser_writes_it(
+async def test_forms_are_accepted_with_the_origin_of_a_browser(
     public_url: str, origin: str
 ) -> None:
     async with running(console=True, admin_token=ADMIN, public_url=public_url) as service:
@@ -190,7 +190,7 @@ async def test_forms_are_taken_from_the_address_as_a_browser_writes_it(
         assert response.status_code == 303
 
 
-async def test_a_form_needs_the_csrf_token_of_its_own_session(console: ConsoleService) -> None:
+async def test_a_form_needs_the_csrf_token_of_its_session(console: ConsoleService) -> None:
     other = console.new_browser()
     await other.sign_in()
     foreign = (await other.open(SERVERS_PAGE)).form(SIGN_OUT).fields["csrf"]
@@ -201,7 +201,7 @@ async def test_a_form_needs_the_csrf_token_of_its_own_session(console: ConsoleSe
         assert response.status_code == 403
 
 
-async def test_the_host_of_a_request_is_in_no_page(console: ConsoleService) -> None:
+async def test_the_host_header_appears_on_no_page(console: ConsoleService) -> None:
     response = await console.browser.send(
         "GET", SERVERS_PAGE, headers={"x-forwarded-host": "evil.example", "host": "localhost"}
     )
@@ -209,7 +209,7 @@ async def test_the_host_of_a_request_is_in_no_page(console: ConsoleService) -> N
     assert "http://" not in response.text
 
 
-async def test_after_many_wrong_tokens_the_next_wrong_one_is_told_to_wait(
+async def test_after_many_invalid_tokens_the_next_one_has_to_wait(
     console: ConsoleService,
 ) -> None:
     browser = console.new_browser()
@@ -221,7 +221,7 @@ async def test_after_many_wrong_tokens_the_next_wrong_one_is_told_to_wait(
 
 
 @pytest.mark.parametrize("attempts", [20, 21, 200])
-async def test_a_valid_token_signs_in_however_many_wrong_ones_its_address_sent(
+async def test_a_valid_token_signs_in_despite_many_invalid_ones_from_its_address(
     console: ConsoleService, attempts: int
 ) -> None:
     attacker, operator = console.new_browser(), console.new_browser()
@@ -231,12 +231,12 @@ async def test_a_valid_token_signs_in_however_many_wrong_ones_its_address_sent(
     assert (await operator.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
-async def test_a_form_of_a_sign_in_is_small(console: ConsoleService) -> None:
+async def test_the_size_of_a_sign_in_form_is_limited(console: ConsoleService) -> None:
     response = await console.new_browser().post(SIGN_IN, {"token": "x" * 70_000})
     assert response.status_code == 413
 
 
-async def test_signing_in_and_out_is_recorded_without_the_token(console: ConsoleService) -> None:
+async def test_sign_in_and_sign_out_are_recorded_without_the_token(console: ConsoleService) -> None:
     browser = console.new_browser()
     with capture_logs() as logs:
         await browser.sign_in()
@@ -250,7 +250,7 @@ async def test_signing_in_and_out_is_recorded_without_the_token(console: Console
     assert "wrong-token" not in str(logs)
 
 
-async def test_a_token_with_a_right_signs_in_until_it_is_revoked(tmp_path: Path) -> None:
+async def test_a_token_with_a_right_signs_in_until_revoked(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.DOCUMENTS}))
     token, entry = add_token(tokens, principal)
@@ -279,7 +279,7 @@ async def test_a_token_without_a_right_does_not_sign_in(tmp_path: Path) -> None:
         assert (response.status_code, COOKIE in browser.cookies) == (403, False)
 
 
-async def test_each_right_alone_signs_in(tmp_path: Path) -> None:
+async def test_each_single_right_can_sign_in(tmp_path: Path) -> None:
     file = tmp_path / "tokens.jsonl"
     tokens = {
         right: add_token(file, Principal(tenant_id=None, rights=frozenset({right})))[0]
@@ -291,7 +291,9 @@ async def test_each_right_alone_signs_in(tmp_path: Path) -> None:
                 assert (await console.new_browser().sign_in(token)).status_code == 200
 
 
-async def test_nobody_signs_in_so_often_that_others_cannot(tmp_path: Path) -> None:
+async def test_frequent_sign_ins_end_only_the_oldest_sessions_of_the_same_token(
+    tmp_path: Path,
+) -> None:
     tokens = tmp_path / "tokens.jsonl"
     rights = frozenset({OperatorRight.RUN})
     token, _ = add_token(tokens, Principal(tenant_id=None, rights=rights))
@@ -304,7 +306,7 @@ async def test_nobody_signs_in_so_often_that_others_cannot(tmp_path: Path) -> No
         assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
-async def test_people_of_one_tenant_leave_room_for_others(
+async def test_users_of_one_tenant_cannot_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.console.sessions.MAX_SESSIONS_TENANT", 1)
@@ -323,7 +325,7 @@ async def test_people_of_one_tenant_leave_room_for_others(
     assert found == [303, 200, 200, 200]
 
 
-async def test_pages_allow_nothing_inline_and_no_frame(console: ConsoleService) -> None:
+async def test_pages_forbid_inline_code_and_frames(console: ConsoleService) -> None:
     response = await console.browser.get(SERVERS_PAGE)
     policy = response.headers["content-security-policy"]
     assert "unsafe" not in policy
@@ -338,6 +340,6 @@ async def test_pages_allow_nothing_inline_and_no_frame(console: ConsoleService) 
     assert all((it.get("src") or "").startswith("/console/assets/") for it in scripts)
 
 
-async def test_a_page_of_the_api_still_refuses_foreign_origins(console: ConsoleService) -> None:
+async def test_an_api_page_still_refuses_foreign_origins(console: ConsoleService) -> None:
     response = await console.service.http.get(SERVERS, headers={"origin": "https://evil.example"})
     assert response.status_code == 403

@@ -1,4 +1,4 @@
-"""The form that adds a document: what it takes, what it refuses, and that files are streamed."""
+"""The upload form: accepted input, refusals, and streaming of files."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def console() -> AsyncIterator[ConsoleService]:
         yield started
 
 
-async def test_a_file_becomes_a_document(console: ConsoleService) -> None:
+async def test_an_uploaded_file_becomes_a_document(console: ConsoleService) -> None:
     done = await upload(
         console.browser, doc_id="note", title="A title", tags="vpn, new", language="en"
     )
@@ -53,13 +53,13 @@ async def test_a_file_becomes_a_document(console: ConsoleService) -> None:
     }
 
 
-async def test_readers_hold_from_the_first_moment(console: ConsoleService) -> None:
+async def test_readers_apply_from_the_first_moment(console: ConsoleService) -> None:
     await upload(console.browser, readers="some", users="ann\nbob", roles="audit")
     found = (await facts(console))["note"]
     assert found["readers"] == {"users": ["ann", "bob"], "roles": ["audit"]}  # type: ignore[index]
 
 
-async def test_without_an_id_it_is_the_name_of_the_file(console: ConsoleService) -> None:
+async def test_the_default_id_is_the_file_name(console: ConsoleService) -> None:
     for file_name, tenant_id, doc_id in [
         ("Größe 1%.md", "first", "Größe 1%"),
         ("C:\\files\\note.MD", "second", "note"),
@@ -70,7 +70,7 @@ async def test_without_an_id_it_is_the_name_of_the_file(console: ConsoleService)
             assert [*await facts(console, tenant_id)] == [doc_id]
 
 
-async def test_what_is_wrong_is_told_beside_the_form_and_nothing_is_added(
+async def test_an_error_is_shown_with_the_form_and_nothing_is_added(
     console: ConsoleService,
 ) -> None:
     for file_name, fields, message in [
@@ -92,7 +92,7 @@ async def test_what_is_wrong_is_told_beside_the_form_and_nothing_is_added(
             assert await facts(console) == {}
 
 
-async def test_an_id_that_is_taken_leads_to_the_document(console: ConsoleService) -> None:
+async def test_a_duplicate_id_links_to_the_document(console: ConsoleService) -> None:
     await put(console)
     refused = await upload(console.browser, doc_id="note", content=b"# Another\n")
     assert refused.status_code == 412
@@ -100,7 +100,7 @@ async def test_an_id_that_is_taken_leads_to_the_document(console: ConsoleService
     assert (await facts(console))["note"]["title"] == "A note"  # type: ignore[index]
 
 
-async def test_a_new_version_takes_the_place_of_the_one_that_was_seen(
+async def test_a_new_version_replaces_only_the_reviewed_one(
     console: ConsoleService,
 ) -> None:
     version = await put(console, reader_user="ann")
@@ -124,7 +124,7 @@ async def test_a_new_version_takes_the_place_of_the_one_that_was_seen(
     assert "the document has changed since you opened it" in problems(refused)
 
 
-async def test_a_file_over_the_limit_is_told(console: ConsoleService) -> None:
+async def test_an_oversized_file_is_reported(console: ConsoleService) -> None:
     async with running_console(max_document_bytes=1_000) as small:
         refused = await upload(small.browser, content=b"x" * 1_001)
         assert refused.status_code == 413
@@ -132,7 +132,7 @@ async def test_a_file_over_the_limit_is_told(console: ConsoleService) -> None:
         assert (await upload(small.browser, content=b"x" * 1_000)).status_code == 303
 
 
-async def test_a_form_that_is_not_ours_is_refused_before_its_file(console: ConsoleService) -> None:
+async def test_a_foreign_form_is_refused_before_its_file(console: ConsoleService) -> None:
     csrf = (await console.browser.open(UPLOAD)).form(UPLOAD).fields["csrf"]
     for fields, origin in (
         ({"tenant_id": "acme"}, ORIGIN),
@@ -150,7 +150,7 @@ async def test_a_form_that_is_not_ours_is_refused_before_its_file(console: Conso
     assert await facts(console) == {}
 
 
-async def test_a_form_that_cannot_be_read_is_told(console: ConsoleService) -> None:
+async def test_an_unreadable_form_is_reported(console: ConsoleService) -> None:
     whole = file_form({"csrf": "x"}, "note.md", NOTE)
     csrf = (await console.browser.open(UPLOAD)).form(UPLOAD).fields["csrf"]
     cut = file_form({"csrf": csrf, "tenant_id": "acme"}, "note.md", NOTE)[:-30]
@@ -164,7 +164,7 @@ async def test_a_form_that_cannot_be_read_is_told(console: ConsoleService) -> No
     assert await facts(console) == {}
 
 
-async def test_only_the_upload_takes_a_file(console: ConsoleService) -> None:
+async def test_only_the_upload_form_accepts_a_file(console: ConsoleService) -> None:
     await put(console)
     body = file_form({"csrf": "x"}, "note.md", NOTE)
     headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}", "origin": ORIGIN}
@@ -172,8 +172,7 @@ async def test_only_the_upload_takes_a_file(console: ConsoleService) -> None:
     assert refused.status_code == 422
 
 
-async def test_no_more_of_a_file_is_read_than_is_passed_on(console: ConsoleService) -> None:
-    """A form that is refused by its fields leaves its file unread, however large it is."""
+async def test_a_refused_form_leaves_its_file_unread(console: ConsoleService) -> None:
     fields = file_form({"csrf": "wrong"}, "note.md").removesuffix(file_form({}, None))
     pulled: list[int] = []
 
@@ -212,15 +211,15 @@ async def test_no_more_of_a_file_is_read_than_is_passed_on(console: ConsoleServi
     assert len(pulled) <= 2
 
 
-async def test_the_page_shows_what_was_uploaded_as_text(console: ConsoleService) -> None:
+async def test_the_uploaded_content_is_shown_as_text(console: ConsoleService) -> None:
     await upload(console.browser, "<b>.md", b"# <script>alert(1)</script>\n\n<img src=x>\n")
     response = await console.browser.get(page_of(READ, "<b>"))
     assert "<script>alert(1)" not in response.text
     assert "<script>alert(1)</script>" in Html(response.text).text
 
 
-async def test_every_byte_of_a_file_arrives(console: ConsoleService) -> None:
-    """Also those that look like the end of a part."""
+async def test_every_byte_of_a_file_is_stored(console: ConsoleService) -> None:
+    """Including bytes that look like the end of a part."""
     content = f"a\r\n--{BOUNDARY[:-1]}\r\n--\r\r\n\n\r\n-".encode() + b"x" * 200_000
     await upload(console.browser, "odd.txt", content)
     query = {"tenant_id": "acme", "doc_id": "odd"}

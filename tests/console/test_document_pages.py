@@ -1,4 +1,4 @@
-"""The pages about documents: list, read, readers, remove, and what is shown to whom."""
+"""The document pages: list, text, readers, removal, and permissions."""
 
 import json
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def console() -> AsyncIterator[ConsoleService]:
 async def operated_by(
     *may: OperatorRight, tenant: str | None = None
 ) -> AsyncIterator[tuple[ConsoleService, ConsoleBrowser]]:
-    """Start a service, and sign in by a token with rights besides the admin token."""
+    """Start a service and sign in with a token that has rights, in addition to the admin token."""
     token = file_token(tenant=tenant, may=may)
     async with running_console(**token_settings()) as console:
         browser = console.new_browser()
@@ -49,7 +49,7 @@ async def operated_by(
         yield console, browser
 
 
-async def test_the_list_has_what_the_api_says_of_each_document(console: ConsoleService) -> None:
+async def test_the_list_matches_the_api(console: ConsoleService) -> None:
     version = await put(
         console, title="Handbook", tag=["vpn", "new"], language="en", reader_user="ann"
     )
@@ -59,7 +59,7 @@ async def test_the_list_has_what_the_api_says_of_each_document(console: ConsoleS
     assert page_of(READ) in page.links
 
 
-async def test_a_tenant_without_documents_is_told_how_to_add_one(console: ConsoleService) -> None:
+async def test_a_tenant_without_documents_sees_how_to_add_one(console: ConsoleService) -> None:
     page = await console.browser.open(LIST, tenant_id="nobody")
     assert "No documents yet" in page.text
     assert f"{UPLOAD}?tenant_id=nobody" in page.links
@@ -82,7 +82,7 @@ async def test_a_long_list_is_paged(console: ConsoleService) -> None:
     assert path is None
 
 
-async def test_a_file_that_is_no_good_is_named() -> None:
+async def test_an_invalid_file_is_named() -> None:
     folder = Path("documents") / "acme"
     folder.mkdir(parents=True)
     (folder / "broken<b>.json").write_text("{", encoding="utf-8")
@@ -92,7 +92,7 @@ async def test_a_file_that_is_no_good_is_named() -> None:
     assert "broken<b>.json" in page.text
 
 
-async def test_a_page_is_read_with_the_sections_beside_it(console: ConsoleService) -> None:
+async def test_a_page_is_shown_with_its_sections(console: ConsoleService) -> None:
     await put(console)
     page = await console.browser.open(page_of(READ))
     assert "Page 1 of 1" in page.text
@@ -103,7 +103,7 @@ async def test_a_page_is_read_with_the_sections_beside_it(console: ConsoleServic
     assert "ten minutes" not in read.text
 
 
-async def test_pages_have_the_ones_before_and_after(console: ConsoleService) -> None:
+async def test_pages_link_to_the_previous_and_next_page(console: ConsoleService) -> None:
     document = {"doc_id": "three", "tenant_id": "acme", "title": "Three", "pages": list("abc")}
     await put(console, "three", json.dumps(document).encode(), kind="application/json")
     relations = {}
@@ -121,7 +121,7 @@ async def test_pages_have_the_ones_before_and_after(console: ConsoleService) -> 
     }
 
 
-async def test_a_long_text_is_cut_into_parts_that_are_read_on(console: ConsoleService) -> None:
+async def test_a_long_text_is_split_into_linked_parts(console: ConsoleService) -> None:
     text = "".join(f"[{number:05}]" for number in range(4_000))
     document = {"doc_id": "long", "tenant_id": "acme", "title": "Long", "pages": [text]}
     await put(console, "long", json.dumps(document).encode(), kind="application/json")
@@ -134,7 +134,9 @@ async def test_a_long_text_is_cut_into_parts_that_are_read_on(console: ConsoleSe
     assert "Part 3 of 4" in marked.text
 
 
-async def test_a_place_of_another_version_is_told_and_not_marked(console: ConsoleService) -> None:
+async def test_a_position_in_another_version_is_reported_and_not_marked(
+    console: ConsoleService,
+) -> None:
     version = await put(console)
     good = await console.browser.get(page_of(READ, page=1, mark="0-5", version=version))
     other = await console.browser.get(page_of(READ, page=1, mark="0-5", version="0" * 64))
@@ -143,7 +145,9 @@ async def test_a_place_of_another_version_is_told_and_not_marked(console: Consol
     assert "citation refers to version" in other.text
 
 
-async def test_a_document_of_many_sections_shows_those_around(console: ConsoleService) -> None:
+async def test_a_document_with_many_sections_shows_the_nearest_ones(
+    console: ConsoleService,
+) -> None:
     sections = [
         {"section_id": f"s{n}", "title": f"Title {n}", "page_start": 1, "page_end": 1}
         for n in range(500)
@@ -160,7 +164,7 @@ async def test_a_document_of_many_sections_shows_those_around(console: ConsoleSe
     assert "Later sections" in page.text
 
 
-async def test_what_is_not_there_is_told(console: ConsoleService) -> None:
+async def test_a_missing_document_is_reported(console: ConsoleService) -> None:
     response = await console.browser.get(page_of(READ, "no-such"))
     assert response.status_code == 404
     assert "has no document" in response.text
@@ -169,7 +173,7 @@ async def test_what_is_not_there_is_told(console: ConsoleService) -> None:
     assert (await console.browser.get(page_of(READ, section="no-such"))).status_code == 422
 
 
-async def test_nothing_of_a_document_is_markup(console: ConsoleService) -> None:
+async def test_document_content_is_never_markup(console: ConsoleService) -> None:
     document = {
         "doc_id": MARKUP,
         "tenant_id": MARKUP,
@@ -190,7 +194,7 @@ async def test_nothing_of_a_document_is_markup(console: ConsoleService) -> None:
         assert not [it for it in page.tags if any(name.startswith("on") for name in it[1])]
 
 
-async def test_readers_are_set_and_taken_back(console: ConsoleService) -> None:
+async def test_readers_can_be_set_and_reset(console: ConsoleService) -> None:
     await put(console)
     address = page_of(MANAGE)
     some = {"readers": "some", "users": "ann\nbob", "roles": "audit, law"}
@@ -204,7 +208,7 @@ async def test_readers_are_set_and_taken_back(console: ConsoleService) -> None:
     assert "readers" not in (await facts(console))["note"]  # type: ignore[operator]
 
 
-async def test_readers_that_name_nobody_are_asked_for(console: ConsoleService) -> None:
+async def test_readers_without_a_user_or_role_are_refused(console: ConsoleService) -> None:
     await put(console)
     refused = await console.browser.press(MANAGE, {"readers": "some"}, on=page_of(MANAGE))
     assert refused.status_code == 422
@@ -212,7 +216,7 @@ async def test_readers_that_name_nobody_are_asked_for(console: ConsoleService) -
     assert "readers" not in (await facts(console))["note"]  # type: ignore[operator]
 
 
-async def test_readers_that_somebody_else_has_changed_are_not_overwritten(
+async def test_changed_readers_are_not_overwritten(
     console: ConsoleService,
 ) -> None:
     await put(console)
@@ -225,7 +229,7 @@ async def test_readers_that_somebody_else_has_changed_are_not_overwritten(
     assert (await facts(console))["note"]["readers"]["users"] == ["ann"]  # type: ignore[index]
 
 
-async def test_a_document_is_removed_after_a_question(console: ConsoleService) -> None:
+async def test_a_document_is_removed_after_confirmation(console: ConsoleService) -> None:
     await put(console)
     page = await console.browser.open(page_of(MANAGE))
     remove = next(it for it in page.forms if it.fields.get("do") == "remove")
@@ -234,7 +238,7 @@ async def test_a_document_is_removed_after_a_question(console: ConsoleService) -
     assert "note" not in await facts(console)
 
 
-async def test_a_version_that_was_not_seen_is_not_removed(console: ConsoleService) -> None:
+async def test_a_version_that_was_not_reviewed_is_not_removed(console: ConsoleService) -> None:
     await put(console)
     page = await console.browser.open(page_of(MANAGE))
     remove = next(it for it in page.forms if it.fields.get("do") == "remove")
@@ -243,7 +247,7 @@ async def test_a_version_that_was_not_seen_is_not_removed(console: ConsoleServic
     assert "note" in await facts(console)
 
 
-async def test_who_lacks_the_right_sees_no_documents() -> None:
+async def test_documents_need_the_right() -> None:
     async with operated_by(OperatorRight.CONFIG, OperatorRight.TOKENS) as (console, browser):
         await put(console)
         assert LIST not in (await browser.open("/console/servers")).links
@@ -253,7 +257,7 @@ async def test_who_lacks_the_right_sees_no_documents() -> None:
             assert "note" not in Html(response.text).text
 
 
-async def test_who_has_the_right_for_one_tenant_sees_and_changes_that_alone() -> None:
+async def test_a_right_for_one_tenant_shows_and_changes_only_that_tenant() -> None:
     async with operated_by(OperatorRight.DOCUMENTS, tenant="globex") as (console, browser):
         await put(console, title="Of acme")
         await put(console, title="Of globex", tenant_id="globex")
@@ -269,7 +273,7 @@ async def test_who_has_the_right_for_one_tenant_sees_and_changes_that_alone() ->
         assert "note" not in await facts(console, "globex")
 
 
-async def test_who_may_not_run_tools_is_told_what_that_takes() -> None:
+async def test_users_without_the_run_right_see_the_required_right() -> None:
     async with operated_by(OperatorRight.DOCUMENTS) as (console, browser):
         await put(console)
         for path in [SEARCH, VERIFY]:
@@ -279,7 +283,7 @@ async def test_who_may_not_run_tools_is_told_what_that_takes() -> None:
                 assert not [it for it in page.forms if it.action == path]
 
 
-async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
+async def test_foreign_forms_change_nothing(console: ConsoleService) -> None:
     await put(console)
     page = await console.browser.open(page_of(MANAGE))
     remove = next(it for it in page.forms if it.fields.get("do") == "remove")
@@ -292,7 +296,7 @@ async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
     assert "note" in await facts(console)
 
 
-async def test_a_document_that_is_not_there_leaves_the_form(console: ConsoleService) -> None:
+async def test_a_missing_document_keeps_the_form(console: ConsoleService) -> None:
     await put(console, title="Handbook")
     for path in [READ, MANAGE, SEARCH, VERIFY]:
         with named_row(path):
@@ -304,7 +308,7 @@ async def test_a_document_that_is_not_there_leaves_the_form(console: ConsoleServ
                 assert ("Handbook" in page.text) == (tenant == "acme")
 
 
-async def test_an_address_without_a_document_is_the_list(console: ConsoleService) -> None:
+async def test_an_address_without_a_document_shows_the_list(console: ConsoleService) -> None:
     await put(console, title="Handbook")
     for path in [READ, MANAGE]:
         for tenant in ["", "acme"]:

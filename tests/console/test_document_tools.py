@@ -1,4 +1,4 @@
-"""The pages that run document tools: search, quotations and pictures of pages."""
+"""Pages that run document tools: search, quotes and page images."""
 
 import re
 from collections.abc import AsyncIterator
@@ -41,11 +41,10 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 
 def marked(page: str) -> list[str]:
-    """Return the texts that a page marks."""
     return [Html(it.partition("</mark>")[0]).text for it in page.split("<mark")[1:]]
 
 
-async def test_a_search_in_a_document_shows_the_places_and_the_words_that_they_have(
+async def test_a_search_in_a_document_shows_the_results_and_marks_the_words(
     console: ConsoleService,
 ) -> None:
     address = page_of(SEARCH, "manual", query="how does a VPN renew certificates")
@@ -76,7 +75,7 @@ async def test_a_search_over_a_tenant_finds_the_documents_of_its_user(
     assert places == {"bob": {"manual"}, "ann": {"manual", "other"}}
 
 
-async def test_a_document_with_readers_is_searched_for_one_of_them(
+async def test_a_document_with_readers_is_searched_as_one_of_them(
     console: ConsoleService,
 ) -> None:
     for name, readers in (("of-ann", {"reader_user": "ann"}), ("of-law", {"reader_role": "law"})):
@@ -85,7 +84,7 @@ async def test_a_document_with_readers_is_searched_for_one_of_them(
         assert "1 result" in page.text
 
 
-async def test_a_search_that_finds_nothing_says_for_what_it_looked(
+async def test_a_search_without_results_shows_the_searched_words(
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(page_of(SEARCH, "manual", query="zebras"))
@@ -95,7 +94,7 @@ async def test_a_search_that_finds_nothing_says_for_what_it_looked(
     assert "Nothing found" in everywhere.text
 
 
-async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
+async def test_a_matching_quote_is_shown_with_its_citation(
     console: ConsoleService,
 ) -> None:
     quote = "never to 120. <b>Mind</b> the gap."
@@ -107,7 +106,7 @@ async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
     assert f">{quote}" in marked(verified.text)
 
 
-async def test_the_words_around_a_quotation_are_whole(console: ConsoleService) -> None:
+async def test_the_words_around_a_quote_are_complete(console: ConsoleService) -> None:
     text = "abcdefg " * 50 + "Turn the valve to 12 bar. " + "hijklmn " * 50
     await put(console, "long", text.encode(), kind="text/plain")
     quote = {"quote": "Turn the valve to 12 bar."}
@@ -118,7 +117,7 @@ async def test_the_words_around_a_quotation_are_whole(console: ConsoleService) -
     assert {*around[0].split(), *around[1].split()} == {"abcdefg", "hijklmn"}
 
 
-async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there(
+async def test_a_changed_quote_is_shown_next_to_the_original_text(
     console: ConsoleService,
 ) -> None:
     quote = "Turn the valve to 21 bar, and never to 120."
@@ -132,7 +131,7 @@ async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there
     assert "Found word for word" in verified.text
 
 
-async def test_a_quotation_that_nothing_is_like_is_told(console: ConsoleService) -> None:
+async def test_an_unknown_quote_is_reported(console: ConsoleService) -> None:
     quote = "Zebras quietly jump over xylophones."
     none = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
     assert "no similar text in this document" in none.text
@@ -142,7 +141,7 @@ async def test_a_quotation_that_nothing_is_like_is_told(console: ConsoleService)
     assert "no similar text in any document" in everywhere.text
 
 
-async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_finds(
+async def test_without_a_document_a_quote_is_checked_in_the_search_results(
     console: ConsoleService,
 ) -> None:
     quote = "renews its certificate every thirty days"
@@ -154,7 +153,7 @@ async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_fin
     assert "Checked manual" in page.text
 
 
-async def test_a_quotation_that_is_none_is_told(console: ConsoleService) -> None:
+async def test_an_invalid_quote_is_reported(console: ConsoleService) -> None:
     for quote in ["", "short", "x" * 2_001]:
         with named_row(quote):
             refused = await console.browser.press(
@@ -164,7 +163,7 @@ async def test_a_quotation_that_is_none_is_told(console: ConsoleService) -> None
             assert 'role="alert"' in refused.text
 
 
-async def test_a_page_is_shown_as_a_picture_and_as_nothing_else() -> None:
+async def test_a_page_image_is_served_only_as_an_image() -> None:
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     pdf.add_page()
@@ -184,7 +183,7 @@ async def test_a_page_is_shown_as_a_picture_and_as_nothing_else() -> None:
         assert "PAGE_IMAGE_UNAVAILABLE" in none.text
 
 
-async def test_where_no_originals_are_kept_a_picture_is_an_error_that_says_so(
+async def test_without_originals_the_page_image_is_an_explained_error(
     console: ConsoleService,
 ) -> None:
     none = await console.browser.get(page_of(PICTURE, "manual", page=1))
@@ -192,7 +191,7 @@ async def test_where_no_originals_are_kept_a_picture_is_an_error_that_says_so(
     assert "text/html" in none.headers["content-type"]
 
 
-async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_named() -> None:
+async def test_document_tools_run_as_the_named_agent() -> None:
     config = Config(agents=[make_agent("desk"), make_agent("narrow", exclude=["verify_quote"])])
     async with running_console(config=config) as console:
         await put(console, "manual", MANUAL)
@@ -210,7 +209,7 @@ async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_name
         assert "not permitted for agent" in Html(refused.text).text
 
 
-async def test_who_is_named_by_a_jwt_searches_in_the_own_name() -> None:
+async def test_a_user_named_by_a_jwt_searches_as_themselves() -> None:
     may = (OperatorRight.DOCUMENTS, OperatorRight.RUN)
     async with running_console(**jwt_settings()) as console:
         await put(console, "staff", MANUAL, tenant_id="tenant_1", reader_role="staff")

@@ -1,4 +1,4 @@
-"""What guards find, in the console: definitions of a server, and calls that they refuse."""
+"""Guard findings in the console: definitions of a server, and refused calls."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def test_a_finding_in_a_definition_is_shown_with_its_guard(action: str) ->
     assert "\u200b" not in page.text
 
 
-async def test_a_call_that_a_guard_refused_is_shown_with_the_guard() -> None:
+async def test_a_refused_call_is_shown_with_its_guard() -> None:
     async with running_raw(only=("echo",)) as server:
         entry = {**server.entry, "guards": {"hiddenCharacters": "refuse"}}
         async with serving(entry, tools=["echo"]) as console:

@@ -1,4 +1,4 @@
-"""Every page leads to its guide, which the gateway itself shows."""
+"""Every page links to its guide, which the gateway serves."""
 
 import pytest
 
@@ -10,7 +10,7 @@ HELP = "/console/help"
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
-async def test_each_part_leads_to_its_guide() -> None:
+async def test_each_section_links_to_its_guide() -> None:
     async with running_console() as console:
         for part in PARTS:
             page = await console.browser.open(part.path)
@@ -22,7 +22,7 @@ async def test_each_part_leads_to_its_guide() -> None:
             assert address.partition("#")[2] in {*ids, ""}
 
 
-async def test_the_guide_of_signing_in_needs_no_sign_in() -> None:
+async def test_the_sign_in_guide_needs_no_sign_in() -> None:
     async with running_console() as console:
         browser = console.new_browser()
         page = await browser.open("/console/sign-in")
@@ -33,7 +33,7 @@ async def test_the_guide_of_signing_in_needs_no_sign_in() -> None:
         assert [tag for tag, _ in guide.tags].count("h1") == 1
 
 
-def test_guides_lead_to_one_another_only() -> None:
+def test_guides_link_only_to_each_other() -> None:
     for name in (START, *(part.guide.partition("#")[0] for part in PARTS)):
         guide = guide_of(name, "/below")
         assert guide is not None
@@ -46,7 +46,7 @@ def test_guides_lead_to_one_another_only() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "..%2f..%2fpyproject", "console.md", MARKUP])
-async def test_there_is_no_other_guide(name: str) -> None:
+async def test_unknown_guides_are_not_found(name: str) -> None:
     async with running_console() as console:
         response = await console.browser.get(f"{HELP}/{name}")
     assert response.status_code == 404

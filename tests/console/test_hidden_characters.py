@@ -1,4 +1,4 @@
-"""Characters that nobody sees: shown in what is read, and left alone in what a form sends back."""
+"""Invisible characters: escaped for reading, unchanged in values that forms send back."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ async def console() -> AsyncIterator[ConsoleService]:
         yield started
 
 
-async def test_readers_that_nobody_has_changed_stay_who_they_are(console: ConsoleService) -> None:
+async def test_unedited_readers_stay_unchanged(console: ConsoleService) -> None:
     for number, name in enumerate(NAMES):
         with named_row(name):
             doc_id = f"note{number}"
@@ -36,7 +36,7 @@ async def test_readers_that_nobody_has_changed_stay_who_they_are(console: Consol
             assert found["readers"] == {"users": sorted([name, "bob"]), "roles": [name]}  # type: ignore[index]
 
 
-async def test_a_document_is_changed_and_removed_by_its_own_id(console: ConsoleService) -> None:
+async def test_a_document_is_changed_and_removed_by_its_exact_id(console: ConsoleService) -> None:
     for name in NAMES:
         with named_row(name):
             await put(console, name)
@@ -51,7 +51,7 @@ async def test_a_document_is_changed_and_removed_by_its_own_id(console: ConsoleS
             assert (removed.status_code, await facts(console)) == (303, {})
 
 
-async def test_the_nearest_words_are_verified_as_they_stand_there(console: ConsoleService) -> None:
+async def test_the_nearest_passage_is_verified_unchanged(console: ConsoleService) -> None:
     text = "# T\n\nThe agree\u00adment ends after ten minutes of waiting for it.\n"
     await put(console, "soft", text.encode())
     quote = "The agreement ends after nine minutes of waiting"
@@ -62,7 +62,7 @@ async def test_the_nearest_words_are_verified_as_they_stand_there(console: Conso
     assert "Found word for word" in verified.text
 
 
-async def test_a_tool_is_tried_by_its_own_name() -> None:
+async def test_a_tool_is_run_by_its_exact_name() -> None:
     name = "od\u200dd"
     tool = {"name": name, "inputSchema": {"type": "object"}}
     async with running_raw(only=("echo",), extra={"tools": [tool]}) as server:
@@ -84,7 +84,7 @@ async def test_a_tool_is_tried_by_its_own_name() -> None:
             assert kept["raw"] == typed["raw"]
 
 
-async def test_a_value_that_comes_back_is_escaped_as_any_other(console: ConsoleService) -> None:
+async def test_a_value_that_a_form_sends_back_is_escaped_as_usual(console: ConsoleService) -> None:
     markup = "\"'></textarea><img src=x onerror=alert(1)>"
     await put(console, markup, reader_user=markup)
     page = await console.browser.open(page_of(MANAGE, markup))

@@ -1,4 +1,4 @@
-"""The budgets: what is left, who may look, and where each is set."""
+"""Budgets: remaining amounts, permissions, and the location of each setting."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ SETTINGS = {
 }
 
 
-async def test_the_tightest_budget_is_the_first_and_each_says_where_it_is_set() -> None:
+async def test_the_tightest_budget_is_first_and_each_shows_its_location() -> None:
     query = {"user_id": "user_1", "tool": "read_doc_metadata", "doc_id": "doc_1"}
     async with running_console(**SETTINGS) as console:
         await console.service.result("read_doc_metadata", {"doc_id": "doc_1"})
@@ -43,7 +43,7 @@ async def test_the_tightest_budget_is_the_first_and_each_says_where_it_is_set() 
     assert "Calls refused by a budget" in page.text
 
 
-async def test_budgets_that_are_nearly_used_up_lead_to_their_tenant() -> None:
+async def test_budgets_that_are_almost_exhausted_link_to_their_tenant() -> None:
     async with running_console(**SETTINGS) as console:
         await console.service.result("read_doc_metadata", {"doc_id": "doc_1"})
         await console.service.result("read_doc_metadata", {"doc_id": "doc_1"})
@@ -52,7 +52,7 @@ async def test_budgets_that_are_nearly_used_up_lead_to_their_tenant() -> None:
     assert f"{LIMITS}?tenant_id=tenant_1" in page.links
 
 
-async def test_without_a_tenant_it_asks_for_one() -> None:
+async def test_without_a_tenant_the_page_asks_for_one() -> None:
     async with running_console() as console:
         page = await console.browser.open(LIMITS)
         assert "All budgets have more than 20% left" in page.text
@@ -68,21 +68,21 @@ async def test_without_a_tenant_it_asks_for_one() -> None:
         ("user_id=a%01", "Holds a character that is not allowed"),
     ],
 )
-async def test_what_is_no_call_is_told_beside_its_field(query: str, problem: str) -> None:
+async def test_an_invalid_call_is_reported_next_to_its_field(query: str, problem: str) -> None:
     async with running_console() as console:
         response = await console.browser.get(f"{LIMITS}?tenant_id=tenant_1&{query}")
     assert (response.status_code, problem in Html(response.text).text) == (422, True)
     assert 'aria-invalid="true"' in response.text
 
 
-async def test_names_are_text() -> None:
+async def test_names_are_shown_as_text() -> None:
     markup = "<script>alert(1)</script>"
     async with running_console() as console:
         page = await console.browser.open(LIMITS, tenant_id=markup, agent=markup)
     assert [it for tag, it in page.tags if tag == "script" and "src" not in it] == []
 
 
-async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) -> None:
+async def test_a_right_for_one_tenant_shows_only_that_tenant(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     rights = frozenset({OperatorRight.AUDIT})
     token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))

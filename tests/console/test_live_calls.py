@@ -1,4 +1,4 @@
-"""The live view of calls: what it sends, what it leaves out, and how it ends."""
+"""The live view of calls: its events, exclusions, and end."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -36,13 +36,13 @@ async def test_the_page_opens_the_stream_with_its_filter(console: ConsoleService
     assert "since" not in page.form(CALLS).fields
 
 
-async def test_each_call_is_a_row_once_it_has_ended(console: ConsoleService) -> None:
+async def test_each_finished_call_is_a_row(console: ConsoleService) -> None:
     async with live_view(console.service, console.browser, STREAM) as view:
         await view.until("began")
         assert (view.status, view.headers["content-type"]) == (200, "text/event-stream")
         assert view.headers["cache-control"] == "no-store, no-transform"
         await call(console, trace_id="t 1")
-        await console.browser.open(CALLS)  # leaves a record of its own, which is of no call
+        await console.browser.open(CALLS)  # leaves its own record, which is not a call
         await call(console, "nothing")
         first, second = await view.until("record", 2)
     assert "read_doc_metadata OK" in Html(first).text
@@ -52,7 +52,7 @@ async def test_each_call_is_a_row_once_it_has_ended(console: ConsoleService) -> 
     assert "TOOL_NOT_FOUND" in (await console.browser.open(link)).text
 
 
-async def test_it_is_filtered_as_the_past_is(console: ConsoleService) -> None:
+async def test_the_filters_of_past_calls_apply(console: ConsoleService) -> None:
     query = "code=failed&tenant_id=tenant_2"
     async with live_view(console.service, console.browser, STREAM, query) as view:
         await view.until("began")
@@ -68,7 +68,9 @@ async def test_it_is_filtered_as_the_past_is(console: ConsoleService) -> None:
     assert "Operator request" in Html("".join(rows)).text
 
 
-async def test_what_callers_name_is_text_and_no_event(console: ConsoleService) -> None:
+async def test_values_from_callers_are_text_and_cannot_forge_events(
+    console: ConsoleService,
+) -> None:
     async with live_view(console.service, console.browser, STREAM) as view:
         await view.until("began")
         await call(console, MARKUP)
@@ -77,7 +79,7 @@ async def test_what_callers_name_is_text_and_no_event(console: ConsoleService) -
     assert [name for name, _ in view.events] == ["began", "record"]
 
 
-async def test_who_leaves_ends_the_stream_of_the_api(console: ConsoleService) -> None:
+async def test_leaving_the_page_ends_the_api_stream(console: ConsoleService) -> None:
     trail = console.service.gateway.audit
     async with live_view(console.service, console.browser, STREAM) as view:
         await view.until("began")
@@ -85,7 +87,7 @@ async def test_who_leaves_ends_the_stream_of_the_api(console: ConsoleService) ->
     assert trail.followers == 0
 
 
-async def test_signing_out_ends_it_and_says_so(console: ConsoleService) -> None:
+async def test_signing_out_ends_the_stream_with_a_message(console: ConsoleService) -> None:
     async with live_view(console.service, console.browser, STREAM) as view:
         await view.until("began")
         await console.browser.press("/console/sign-out", on=CALLS)
@@ -95,7 +97,7 @@ async def test_signing_out_ends_it_and_says_so(console: ConsoleService) -> None:
     assert Html(end).links == ["/console/sign-in"]
 
 
-async def test_a_token_that_is_revoked_ends_it_and_another_tenants_calls_are_not_sent(
+async def test_revoking_the_token_ends_the_stream_and_other_tenants_stay_hidden(
     tmp_path: Path,
 ) -> None:
     tokens = tmp_path / "tokens.jsonl"
@@ -117,7 +119,7 @@ async def test_a_token_that_is_revoked_ends_it_and_another_tenants_calls_are_not
         assert [name for name, _ in view.events] == ["began", "end"]
 
 
-async def test_a_refusal_of_the_api_is_sent_on_the_page(
+async def test_an_api_refusal_is_shown_on_the_page(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.http.api.audit_routes.MAX_STREAMS", 1)
@@ -132,7 +134,7 @@ async def test_a_refusal_of_the_api_is_sent_on_the_page(
     assert "close one, or try again later" in Html(end).text
 
 
-async def test_records_that_are_lost_are_told_in_their_place(
+async def test_lost_records_are_reported_in_order(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_trail.MAX_WAITING", 1)
@@ -150,7 +152,7 @@ async def test_records_that_are_lost_are_told_in_their_place(
         assert "The filter would have hidden some of them" in view.text
 
 
-async def test_records_that_are_lost_would_all_be_shown_where_all_are(
+async def test_without_a_filter_the_note_on_lost_records_does_not_mention_it(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_trail.MAX_WAITING", 1)
@@ -168,7 +170,7 @@ async def test_records_that_are_lost_would_all_be_shown_where_all_are(
         assert "The filter would have hidden some of them" not in view.text
 
 
-async def test_who_is_not_signed_in_gets_no_stream(console: ConsoleService) -> None:
+async def test_the_stream_needs_a_session(console: ConsoleService) -> None:
     browser = console.new_browser()
     response = await browser.get(STREAM, follow=False)
     assert (response.status_code, response.headers["location"]) == (303, "/console/sign-in")

@@ -1,4 +1,4 @@
-"""One-time addresses: who sees this machine's terminal signs in where no token can."""
+"""One-time addresses: sign-in for users of the local terminal if tokens cannot sign in."""
 
 import stat
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 class Clock:
-    """Seconds since 1970, set by hand."""
+    """Seconds since 1970, set by the test."""
 
     now = 1_000_000.0
 
@@ -36,7 +36,6 @@ async def console(tmp_path: Path) -> AsyncIterator[ConsoleService]:
 
 
 def opened(console: ConsoleService) -> str:
-    """Return the code that a start prints."""
     return code_of(console.service.app.state.console.open_address(HOST, 8082))
 
 
@@ -64,7 +63,7 @@ async def test_the_button_signs_in_once_with_four_rights(console: ConsoleService
 
 
 @pytest.mark.parametrize("code", ["", "x", "A" * 96, "A" * 10_000, "ключ", "="])
-async def test_a_code_that_was_not_made_here_is_none(console: ConsoleService, code: str) -> None:
+async def test_a_code_from_elsewhere_is_invalid(console: ConsoleService, code: str) -> None:
     opened(console)
     response = await console.browser.post(BEGIN, {"code": code})
     assert (response.status_code, COOKIE in console.browser.cookies) == (401, False)
@@ -84,7 +83,7 @@ async def test_signing_out_ends_the_token_of_the_session(console: ConsoleService
     assert len(local._issued) == 0
 
 
-async def test_the_address_is_in_no_log(console: ConsoleService) -> None:
+async def test_no_log_contains_the_address(console: ConsoleService) -> None:
     with capture_logs() as logs:
         code = opened(console)
         await console.browser.get(f"{BEGIN}?code={code}")
@@ -93,7 +92,7 @@ async def test_the_address_is_in_no_log(console: ConsoleService) -> None:
     assert code not in str(logs)
 
 
-def test_a_code_ends_after_ten_minutes(tmp_path: Path) -> None:
+def test_a_code_expires_after_ten_minutes(tmp_path: Path) -> None:
     clock = Clock()
     addresses = OneTimeAddresses(tmp_path / "own", clock)
     code = code_of(addresses.open(HOST, 8082))
@@ -103,7 +102,7 @@ def test_a_code_ends_after_ten_minutes(tmp_path: Path) -> None:
     assert (addresses.codes.is_good(code), addresses.codes.redeem(code)) == (False, False)
 
 
-def test_the_command_makes_a_code_that_the_gateway_takes(tmp_path: Path) -> None:
+def test_the_gateway_accepts_a_code_of_the_command(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
     addresses = OneTimeAddresses(folder, clock)
     addresses.open(HOST, 8082)
@@ -115,7 +114,7 @@ def test_the_command_makes_a_code_that_the_gateway_takes(tmp_path: Path) -> None
     assert new_address(folder, HOST, 8082, clock) is None
 
 
-def test_a_code_of_an_earlier_start_is_none(tmp_path: Path) -> None:
+def test_a_code_of_an_earlier_start_is_invalid(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
     earlier = code_of(OneTimeAddresses(folder, clock).open(HOST, 8082))
     later = OneTimeAddresses(folder, clock)
@@ -123,7 +122,7 @@ def test_a_code_of_an_earlier_start_is_none(tmp_path: Path) -> None:
     assert not later.codes.redeem(earlier)
 
 
-def test_a_process_that_stops_late_leaves_the_key_of_the_next(tmp_path: Path) -> None:
+def test_a_process_that_stops_late_keeps_the_key_of_the_next_one(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
     earlier, later = OneTimeAddresses(folder, clock), OneTimeAddresses(folder, clock)
     earlier.open(HOST, 8082)
@@ -135,7 +134,7 @@ def test_a_process_that_stops_late_leaves_the_key_of_the_next(tmp_path: Path) ->
     assert not key_file(folder, 8082).exists()
 
 
-def test_a_key_that_others_planted_is_not_used(tmp_path: Path) -> None:
+def test_a_planted_key_is_not_used(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)

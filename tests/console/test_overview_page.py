@@ -1,4 +1,4 @@
-"""Where the overview says that a mistake is, and where each line of it leads."""
+"""Links and file locations in the overview."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ OVERVIEW = "/console"
 
 
 def rows(page: Html) -> list[str]:
-    """Return the lines of what needs a person."""
+    """Return the lines that need attention."""
     shown = page.text.partition("Needs attention")[2].partition("Calls in the last hour")[0]
     return shown.split(" Details of ")
 
 
-async def test_a_mistake_in_a_file_is_named_with_its_place() -> None:
+async def test_a_mistake_in_a_file_is_shown_with_its_position() -> None:
     config = Config(
         servers={"bad": {"command": 5}, "odd": {"url": "http://127.0.0.1:9/mcp", "oops": 1}},
         presets=[make_preset("work"), {**make_preset("half"), "tools": 5}],
@@ -33,7 +33,7 @@ async def test_a_mistake_in_a_file_is_named_with_its_place() -> None:
     assert {"/console/servers/bad", "/console/visibility", "/console/limits"} <= links
 
 
-async def test_a_document_that_is_no_good_leads_to_the_documents(tmp_path: Path) -> None:
+async def test_an_invalid_document_links_to_the_documents(tmp_path: Path) -> None:
     documents, tokens = tmp_path / "documents", tmp_path / "tokens.jsonl"
     (documents / "acme").mkdir(parents=True)
     (documents / "acme" / "broken.json").write_text("{", encoding="utf-8")
@@ -56,7 +56,7 @@ async def test_a_document_that_is_no_good_leads_to_the_documents(tmp_path: Path)
         assert "/console/documents" not in without.links
 
 
-async def test_calls_of_no_server_are_no_link() -> None:
+async def test_calls_without_a_server_are_not_linked() -> None:
     async with running_raw(only=("echo",)) as server:
         config = Config(
             servers={"other": server.entry},
@@ -71,7 +71,7 @@ async def test_calls_of_no_server_are_no_link() -> None:
     assert "/console/calls?server=other&tenant_id=" in page.links
 
 
-async def test_budgets_that_are_not_listed_are_counted() -> None:
+async def test_omitted_budgets_are_counted() -> None:
     settings: dict[str, Any] = {"rate_limit_tenant_calls": 1}
     async with running_console(require_agent=False, **settings) as console:
         for number in range(12):

@@ -1,4 +1,4 @@
-"""The outline of a JSON Schema for people, of any schema that a server sends."""
+"""The readable outline of any JSON Schema from a server."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def properties(**named: Any) -> dict[str, Any]:
     return {"type": "object", "properties": named}
 
 
-def test_kinds_are_told_in_words() -> None:
+def test_types_are_described_in_words() -> None:
     schema = properties(
         a={"type": "array", "items": {"type": "integer"}},
         b={"anyOf": [{"type": "string"}, {"type": "null"}]},
@@ -74,7 +74,7 @@ def test_kinds_are_told_in_words() -> None:
     }
 
 
-def test_parts_of_all_of_and_references_are_joined() -> None:
+def test_all_of_and_references_are_merged() -> None:
     one = {"$ref": "#/$defs/one"}
     schema = {
         "$defs": {"one": {**properties(x={"type": "string"}), "required": ["x"]}},
@@ -84,14 +84,14 @@ def test_parts_of_all_of_and_references_are_joined() -> None:
     assert [(it.name, it.required) for it in children] == [("x", True), ("y", False)]
 
 
-def test_a_schema_that_holds_itself_ends() -> None:
+def test_a_recursive_schema_ends() -> None:
     schema = {"$defs": {"node": properties(next={"$ref": "#/$defs/node"})}, **properties()}
     schema["properties"] = {"first": {"$ref": "#/$defs/node"}}
     (after,) = lines_of(schema)["first"].children
     assert (after.name, after.kind, after.children) == ("next", "see #/$defs/node", ())
 
 
-def test_alternatives_of_alternatives_are_not_all_named() -> None:
+def test_nested_alternatives_are_shortened() -> None:
     number: dict[str, Any] = {"type": "number"}
     inner = {"anyOf": [{"type": "string"}, {"anyOf": [number, {"anyOf": [number]}]}]}
     assert lines_of(properties(a=inner))["a"].kind == "string or number or one of several types"
@@ -102,13 +102,13 @@ def test_alternatives_of_alternatives_are_not_all_named() -> None:
     assert line.kind == "one of several types"
 
 
-def test_a_union_that_holds_itself_ends() -> None:
+def test_a_recursive_union_ends() -> None:
     loop = {"anyOf": [{"$ref": "#/$defs/loop"}, {"type": "string"}]}
     line = lines_of({"$defs": {"loop": loop}, **properties(a={"$ref": "#/$defs/loop"})})["a"]
     assert line.kind == "see #/$defs/loop or string"
 
 
-def test_parts_that_cannot_be_joined_are_shown_one_by_one() -> None:
+def test_parts_that_cannot_be_merged_are_shown_separately() -> None:
     parts = [properties(x={}), {"$ref": "#/$defs/none"}]
     children = lines_of(properties(a={"allOf": parts}))["a"].children
     assert [(it.name, it.kind) for it in children] == [
@@ -117,7 +117,7 @@ def test_parts_that_cannot_be_joined_are_shown_one_by_one() -> None:
     ]
 
 
-def test_a_schema_that_is_too_large_is_cut_and_says_so() -> None:
+def test_an_oversized_schema_is_truncated_with_a_note() -> None:
     outline = outline_of(properties(**{f"p{it}": {} for it in range(1_000)}), 10_000)
     assert (outline.is_cut, 20 < len(outline.lines) < 100) == (True, True)
     deep: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def test_a_schema_that_is_too_large_is_cut_and_says_so() -> None:
     assert outline_of(deep, 10_000).is_cut
 
 
-def test_a_large_part_is_not_read_for_each_reference_to_it() -> None:
+def test_a_large_part_is_read_once_for_all_references() -> None:
     large: dict[str, Any] = properties(**{f"p{it}": {} for it in range(10_000)})
     members = {f"a{it}": {"$ref": "#/$defs/large"} for it in range(20)}
     schema = {"$defs": {"large": {"allOf": [large, {"type": "object"}]}}, **properties(**members)}
@@ -135,25 +135,25 @@ def test_a_large_part_is_not_read_for_each_reference_to_it() -> None:
     assert (outline.is_cut, 0 < len(read) < 5) == (True, True)
 
 
-def test_a_long_value_is_not_written_to_show_its_beginning() -> None:
+def test_a_long_value_is_truncated_without_rendering_it() -> None:
     long = [{"a": 1}] * 10_000
     line = lines_of(properties(a={"enum": [long, {"a": long}, "x" * 10_000, [1]]}))["a"]
     assert line.values == ["[…]", "{…}", f'"{"x" * 59}…', "[1]"]
 
 
 @given(JSON)
-def test_no_schema_breaks_it(schema: Any) -> None:
+def test_any_schema_has_an_outline(schema: Any) -> None:
     outline_of(schema, 2_000)
 
 
 @given(DOCUMENTS)
-def test_no_reference_breaks_it(schema: Any) -> None:
+def test_any_reference_has_an_outline(schema: Any) -> None:
     outline_of(schema, 2_000)
     build_form(schema)
 
 
 @given(st.text(), st.integers(0, 50))
-def test_a_text_is_cut_to_what_it_takes_up(text: str, most: int) -> None:
+def test_a_text_is_truncated_to_its_size_on_the_page(text: str, most: int) -> None:
     cut = page_text(text, most)
     assert page_cost(cut.text) <= most
     assert text.startswith(cut.text)

@@ -1,4 +1,4 @@
-"""The logins to a server in the console: of the deployment, of a tenant, and how one is ended."""
+"""Logins of a server in the console: of the deployment, of a tenant, and ending one."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -40,14 +40,16 @@ async def signed_in(console: ConsoleService, **claims: Any) -> ConsoleBrowser:
 
 
 async def end(browser: ConsoleBrowser, page: Html, place: int = 0) -> Html:
-    """End a login by the button beside it."""
+    """End a login with its button."""
     forms = [it.fields for it in page.forms if it.fields.get("action") == "end_login"]
     response = await browser.post("/console/servers/wiki", forms[place])
     assert response.status_code == 303
     return await browser.open(response.headers["location"])
 
 
-async def test_the_deployment_s_login_is_shown_and_ended(console: ConsoleService) -> None:
+async def test_the_login_of_the_deployment_is_shown_and_can_be_ended(
+    console: ConsoleService,
+) -> None:
     browser = await signed_in(console, tenant=None)
     page = await browser.open(LOGINS)
     assert "shared by all callers" in page.text
@@ -56,7 +58,7 @@ async def test_the_deployment_s_login_is_shown_and_ended(console: ConsoleService
     assert "No logins" in (await browser.open(LOGINS)).text
 
 
-async def test_those_of_a_tenant_are_found_by_its_name(console: ConsoleService) -> None:
+async def test_logins_of_a_tenant_are_found_by_its_name(console: ConsoleService) -> None:
     browser = await signed_in(console, tenant=None)
     page = await browser.open(f"{LOGINS}&tenant_id=acme")
     assert [word in page.text for word in ("tenant acme", "user ana", "globex")] == [
@@ -68,7 +70,9 @@ async def test_those_of_a_tenant_are_found_by_its_name(console: ConsoleService) 
     assert [word in page.text for word in ("user ana", MARKUP)] == [True, False]
 
 
-async def test_a_login_of_an_odd_user_is_no_markup_and_is_ended(console: ConsoleService) -> None:
+async def test_a_login_of_an_unusual_user_is_escaped_and_can_be_ended(
+    console: ConsoleService,
+) -> None:
     browser = await signed_in(console, tenant=None)
     path = f"{LOGINS}&tenant_id=acme"
     assert "<img src=x" not in (await browser.get(path)).text
@@ -77,7 +81,7 @@ async def test_a_login_of_an_odd_user_is_no_markup_and_is_ended(console: Console
     assert "Neither this tenant nor its users are signed in" in (await browser.open(path)).text
 
 
-async def test_a_tenant_s_operator_sees_the_tenant_s_alone(console: ConsoleService) -> None:
+async def test_a_tenants_operator_sees_only_its_logins(console: ConsoleService) -> None:
     browser = await signed_in(console, tenant="globex")
     page = await browser.open(f"{LOGINS}&tenant_id=acme")
     assert "ana" not in page.text
@@ -88,18 +92,18 @@ async def test_a_tenant_s_operator_sees_the_tenant_s_alone(console: ConsoleServi
     assert "tenant acme" in (await unbound.open(f"{LOGINS}&tenant_id=acme")).text
 
 
-async def test_who_lacks_the_right_sees_no_logins(console: ConsoleService) -> None:
+async def test_logins_need_the_right(console: ConsoleService) -> None:
     browser = await signed_in(console, tenant=None, may=[OperatorRight.CONFIG])
     assert "the deployment" not in (await browser.open(LOGINS)).text
 
 
-async def test_elsewhere_it_is_said_what_to_do_instead() -> None:
+async def test_without_stored_logins_the_page_names_the_command() -> None:
     async with running_console(config=CONFIG) as console:
         page = await console.browser.open(LOGINS)
         assert "mcp-tools-proxy logins" in page.text
 
 
-async def test_a_server_that_waits_for_a_login_names_the_command(tmp_path: Path) -> None:
+async def test_a_server_that_waits_for_a_login_shows_the_command(tmp_path: Path) -> None:
     entry = {**WIKI, "auth": {"type": "oauth"}}
     config = Config(servers={"wiki": entry}, presets=[make_preset()])
     settings = {"credentials_key": (KEY.decode(),), "logins_dir": tmp_path / "logins"}

@@ -1,4 +1,4 @@
-"""The servers in the console: their state, what each offers, its changes, and what to do."""
+"""Servers in the console: state, offers, changes, and actions."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -41,7 +41,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 
 async def holder(*rights: OperatorRight, console: ConsoleService, **token: Any) -> ConsoleBrowser:
-    """Return the browser of who has these rights alone."""
+    """Return the browser of a user with only these rights."""
     secret = file_token(**{"tenant": None, "may": rights, **token})
     assert console.service.gateway.tokens is not None
     await console.service.gateway.tokens.load()
@@ -51,16 +51,16 @@ async def holder(*rights: OperatorRight, console: ConsoleService, **token: Any) 
 
 
 def columns(page: Html) -> list[str]:
-    """Return where the headings of the figures lead."""
+    """Return the link targets of the column headings."""
     return [link for link in page.links if "?sort=" in link]
 
 
-async def test_without_servers_the_page_says_how_to_name_one() -> None:
+async def test_without_servers_the_page_explains_how_to_add_one() -> None:
     async with running_console() as console:
         assert "mcp.json" in (await console.browser.open(LIST)).text
 
 
-async def test_the_list_has_states_with_errors_and_leads_to_each(server: RawServer) -> None:
+async def test_the_list_has_states_with_errors_and_links_to_each(server: RawServer) -> None:
     absent = {"command": "/no/such/program"}
     off = {"command": "x", "enabled": False}
     async with serving(server.entry, absent, off) as console:
@@ -72,7 +72,7 @@ async def test_the_list_has_states_with_errors_and_leads_to_each(server: RawServ
         assert "Set an absolute path as its “command”" in page.text
 
 
-async def test_the_slow_server_is_marked_and_sorted_to_the_top(server: RawServer) -> None:
+async def test_the_slow_server_is_marked_and_sorts_first(server: RawServer) -> None:
     async with serving(server.entry, server.entry) as console:
         page = await console.browser.open(LIST)
         assert "slowest" not in page.text
@@ -95,7 +95,7 @@ async def test_the_slow_server_is_marked_and_sorted_to_the_top(server: RawServer
         assert [it for it in refused.links if "code=failed" in it] == []
 
 
-async def test_a_server_that_there_is_not_is_not_found(server: RawServer) -> None:
+async def test_an_unknown_server_is_not_found(server: RawServer) -> None:
     async with serving(server.entry) as console:
         for path in (f"{LIST}/s9", f"{LIST}/a%2Fb", f"{LIST}/%3Cb%3E", f"{LIST}/"):
             response = await console.browser.get(path)
@@ -114,7 +114,7 @@ async def test_an_entry_with_any_name_has_a_page() -> None:
         assert (refused.status_code, "NOT_FOUND" in refused.text) == (404, True)
 
 
-async def test_what_it_offers_is_listed_and_says_why_the_preset_does_not_show_it(
+async def test_items_are_listed_with_the_reason_why_the_preset_hides_them(
     server: RawServer,
 ) -> None:
     entry = {**server.entry, "exclude": ["whoami"]}
@@ -182,7 +182,7 @@ async def test_thousands_of_tools_are_paged_and_each_page_is_small() -> None:
         assert "a19" in (await console.browser.open(f"{S1}?kind=tool&name=tool_0001")).text
 
 
-async def test_a_schema_is_shown_for_people_and_its_definition_as_json(server: RawServer) -> None:
+async def test_a_schema_has_a_readable_outline_and_json(server: RawServer) -> None:
     place: Json = {
         "type": "object",
         "properties": {"name": {"type": "string", "description": "Name of the place"}},
@@ -225,7 +225,7 @@ async def test_a_schema_is_shown_for_people_and_its_definition_as_json(server: R
         assert (absent.status_code, "No longer offered" in absent.text) == (404, True)
 
 
-async def test_a_schema_of_unions_without_end_has_a_page() -> None:
+async def test_a_schema_of_recursive_unions_has_a_page() -> None:
     definitions: Json = {
         f"n{level}": {"anyOf": [{"$ref": f"#/$defs/n{(level + 1) % 30}"}] * 6}
         for level in range(30)
@@ -240,7 +240,7 @@ async def test_a_schema_of_unions_without_end_has_a_page() -> None:
         assert "endless" in page.text  # without the output schema, which clients cannot compile
 
 
-async def test_texts_of_a_server_are_no_markup_anywhere() -> None:
+async def test_server_texts_are_never_markup() -> None:
     long = {"name": "long", "description": MARKUP * 5_000, "inputSchema": OBJECT}
     async with (
         running_raw(only=("echo",), extra={"tools": [HOSTILE, long]}) as server,
@@ -258,7 +258,7 @@ async def test_texts_of_a_server_are_no_markup_anywhere() -> None:
             assert len(response.content) < 60_000, path
 
 
-async def test_a_server_is_reconnected(server: RawServer) -> None:
+async def test_a_server_can_be_reconnected(server: RawServer) -> None:
     async with serving(server.entry) as console:
         page = await console.browser.open(S1)
         fields = next(it.fields for it in page.forms if it.fields.get("action") == "reconnect")
@@ -274,7 +274,7 @@ async def test_a_server_is_reconnected(server: RawServer) -> None:
         await eventually(is_back)
 
 
-async def test_a_page_looks_again_while_a_server_is_connected_to() -> None:
+async def test_a_page_refreshes_while_a_server_is_connecting() -> None:
     def polled(page: Html) -> list[str | None]:
         return [it["hx-get"] for _, it in page.tags if it.get("id") == "state" and "hx-get" in it]
 
@@ -289,7 +289,7 @@ async def test_a_page_looks_again_while_a_server_is_connected_to() -> None:
         assert (polled(page), S1 in page.links) == ([], True)
 
 
-async def test_another_action_is_refused(server: RawServer) -> None:
+async def test_an_unknown_action_is_refused(server: RawServer) -> None:
     async with serving(server.entry) as console:
         page = await console.browser.open(S1)
         csrf = page.form("/console/sign-out").fields["csrf"]
@@ -298,7 +298,7 @@ async def test_another_action_is_refused(server: RawServer) -> None:
 
 
 @pytest.mark.parametrize("tenant", [None, "acme"])
-async def test_who_lacks_a_right_sees_states_and_no_buttons(
+async def test_without_the_right_states_are_shown_but_no_buttons(
     server: RawServer, tenant: str | None
 ) -> None:
     broken = {"command": "/no/such/program"}
@@ -322,7 +322,7 @@ async def test_who_lacks_a_right_sees_states_and_no_buttons(
             assert refused.status_code == 403
 
 
-async def test_a_tenant_s_operator_sees_the_tenant_s_figures(server: RawServer) -> None:
+async def test_a_tenants_operator_sees_the_figures_of_the_tenant(server: RawServer) -> None:
     async with serving(server.entry, **token_settings()) as console:
         caller = bearer(file_token(tenant="globex", asserts_users=True))
         browser = await holder(OperatorRight.AUDIT, console=console, tenant="acme")

@@ -1,4 +1,4 @@
-"""Names instead of ids: the suggestions of fields, and the names of tokens and servers."""
+"""Names instead of ids: suggestions of fields, and names of tokens and servers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ FULL = frozenset(OperatorRight)
 
 
 def suggested(page: Html, kind: str) -> list[str]:
-    """Return the names that the fields of one kind suggest."""
+    """Return the suggestions of the fields of one kind."""
     start = ("datalist", {"id": f"known-{kind}"})
     if start not in page.tags:
         return []
@@ -34,7 +34,7 @@ def suggested(page: Html, kind: str) -> list[str]:
 
 @asynccontextmanager
 async def serving(folder: Path, **settings: object) -> AsyncIterator[ConsoleService]:
-    """Serve a console with callers of two tenants, each with a call of one document tool."""
+    """Serve a console after calls of two tenants, each with one document tool."""
     tokens = folder / "tokens.jsonl"
     callers = {
         "acme": Principal(tenant_id="acme", user_id="ann", agents=frozenset({"desk"})),
@@ -65,7 +65,7 @@ async def call(console: ConsoleService, token: str, tool: str = "list_documents"
 async def signed_in(
     console: ConsoleService, folder: Path, principal: Principal, note: str = ""
 ) -> ConsoleBrowser:
-    """Return a browser that has signed in by a new token."""
+    """Return a browser that has signed in with a new token."""
     verifier = console.service.gateway.tokens
     token, _ = add_token(folder / "tokens.jsonl", principal, note=note)
     assert verifier is not None
@@ -76,7 +76,7 @@ async def signed_in(
 
 
 @pytest.mark.parametrize("audit", ["log", "file:audit.jsonl"])
-async def test_an_operator_of_all_tenants_is_suggested_the_names_of_all(
+async def test_an_operator_of_all_tenants_gets_suggestions_from_all(
     tmp_path: Path, audit: str
 ) -> None:
     async with serving(tmp_path, audit=audit) as console:
@@ -90,7 +90,7 @@ async def test_an_operator_of_all_tenants_is_suggested_the_names_of_all(
         assert suggested(of_acme, "users") == ["ann"]
 
 
-async def test_an_operator_of_one_tenant_is_suggested_the_names_of_that_tenant(
+async def test_an_operator_of_one_tenant_gets_suggestions_from_that_tenant(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as console:
@@ -104,7 +104,7 @@ async def test_an_operator_of_one_tenant_is_suggested_the_names_of_that_tenant(
                 assert all(foreign not in str(it.values()) for _, it in page.tags)
 
 
-async def test_who_may_not_see_callers_is_suggested_none(tmp_path: Path) -> None:
+async def test_suggestions_need_the_right_to_see_callers(tmp_path: Path) -> None:
     documents = frozenset({OperatorRight.DOCUMENTS})
     async with serving(tmp_path) as console:
         browser = await signed_in(console, tmp_path, Principal(tenant_id=None, rights=documents))
@@ -116,7 +116,7 @@ async def test_who_may_not_see_callers_is_suggested_none(tmp_path: Path) -> None
         assert [tag for tag, _ in page.tags].count("datalist") == 0
 
 
-async def test_who_signed_in_is_shown_by_the_note_of_the_token(tmp_path: Path) -> None:
+async def test_the_signed_in_user_is_shown_by_the_note_of_the_token(tmp_path: Path) -> None:
     async with serving(tmp_path) as console:
         principal = Principal(tenant_id=None, rights=FULL)
         ops = await signed_in(console, tmp_path, principal, note="ops")
@@ -143,7 +143,7 @@ async def test_tokens_and_servers_are_shown_by_their_names(tmp_path: Path) -> No
         assert f"Weather {MARKUP} s" in one.text
 
 
-async def test_many_names_leave_the_page_small(tmp_path: Path) -> None:
+async def test_many_names_keep_the_page_small(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.jsonl"
     for number in range(300):
         add_token(tokens, Principal(tenant_id=f"{number:03}{'t' * 250}", user_id="u" * 256))

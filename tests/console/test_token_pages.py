@@ -1,4 +1,4 @@
-"""Tokens in the console: listed, made, shown once, revoked, with the rights of who looks."""
+"""Tokens in the console: list, creation, one-time display, revocation, and permissions."""
 
 import re
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ def secret_on(page: Html) -> str:
 
 
 async def signed_in(console: ConsoleService, **holder: Any) -> ConsoleBrowser:
-    """Return the browser of an operator whose token has the right TOKENS, at least."""
+    """Return the browser of an operator whose token has at least the right TOKENS."""
     token = file_token(**{"may": [OperatorRight.TOKENS], **holder})
     assert console.service.gateway.tokens is not None
     await console.service.gateway.tokens.load()
@@ -50,13 +50,13 @@ async def make(browser: ConsoleBrowser, **fields: str | list[str]) -> tuple[int,
     return response.status_code, Html(response.text)
 
 
-async def test_an_empty_list_says_how_to_fill_it(console: ConsoleService) -> None:
+async def test_an_empty_list_explains_how_to_create_a_token(console: ConsoleService) -> None:
     page = await console.browser.open(LIST)
     assert "No tokens yet" in page.text
     assert NEW in page.links
 
 
-async def test_a_service_gets_a_token_for_one_agent_and_can_use_it(
+async def test_a_token_for_one_agent_can_be_created_and_used(
     console: ConsoleService,
 ) -> None:
     status, page = await make(
@@ -76,7 +76,7 @@ async def test_a_service_gets_a_token_for_one_agent_and_can_use_it(
     assert "Authorization: Bearer" in page.text
 
 
-async def test_the_call_that_is_shown_works_with_the_token(console: ConsoleService) -> None:
+async def test_the_displayed_call_works_with_the_token(console: ConsoleService) -> None:
     _, page = await make(console.browser, tenant_id="acme", agents="d'or,b")
     assert 'Agent "d\'or" is not in agents.json' in page.text
     _, page = await make(console.browser, tenant_id="acme")
@@ -87,7 +87,7 @@ async def test_the_call_that_is_shown_works_with_the_token(console: ConsoleServi
     assert answer.json()["status"] == "ok"
 
 
-async def test_the_token_is_shown_once_and_kept_by_nobody(console: ConsoleService) -> None:
+async def test_the_token_is_shown_once_and_not_stored(console: ConsoleService) -> None:
     form = (await console.browser.open(NEW)).form(NEW)
     response = await console.browser.post(NEW, {**form.fields, "tenant_id": "acme"})
     secret = secret_on(Html(response.text))
@@ -98,7 +98,7 @@ async def test_the_token_is_shown_once_and_kept_by_nobody(console: ConsoleServic
         assert secret not in (await console.browser.get(path)).text
 
 
-async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) -> None:
+async def test_every_choice_of_the_form_applies_to_the_token(console: ConsoleService) -> None:
     await make(
         console.browser,
         tenant_id="acme",
@@ -124,7 +124,7 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
     assert without.principal.documents == frozenset()
 
 
-async def test_what_is_wrong_is_said_beside_the_field(console: ConsoleService) -> None:
+async def test_an_error_is_shown_next_to_its_field(console: ConsoleService) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "Enter a tenant"),
         ({"tenant_id": "a", "users": "one"}, "Enter the user"),
@@ -163,7 +163,7 @@ async def test_the_list_is_paged_and_filtered_by_tenant(console: ConsoleService)
     assert "This tenant has no tokens" in (await console.browser.open(LIST, tenant_id="x")).text
 
 
-async def test_an_expired_token_and_one_that_ends_soon_look_so(console: ConsoleService) -> None:
+async def test_expired_and_expiring_tokens_are_marked(console: ConsoleService) -> None:
     for expires in ("1d", "90d", "never"):
         await make(console.browser, tenant_id="acme", expires=expires)
     page = await console.browser.open(LIST)
@@ -180,7 +180,9 @@ async def test_an_expired_token_and_one_that_ends_soon_look_so(console: ConsoleS
     assert (await console.browser.open(LIST)).text.count("expired") == 2
 
 
-async def test_revoking_says_what_it_ends_and_ends_it(console: ConsoleService) -> None:
+async def test_the_confirmation_names_the_effect_and_the_token_is_revoked(
+    console: ConsoleService,
+) -> None:
     _, made = await make(console.browser, tenant_id="acme", note="nightly report")
     secret, (entry,) = secret_on(made), entries()
     address = next(it for it in (await console.browser.open(LIST)).links if "#revoke" in it)
@@ -195,7 +197,9 @@ async def test_revoking_says_what_it_ends_and_ends_it(console: ConsoleService) -
     assert (absent.status_code, "may have been revoked" in absent.text) == (404, True)
 
 
-async def test_who_revokes_the_own_token_is_told_and_signed_out(console: ConsoleService) -> None:
+async def test_operators_who_revoke_their_own_token_are_warned_and_signed_out(
+    console: ConsoleService,
+) -> None:
     browser = await signed_in(console, tenant="acme")
     (entry,) = entries()
     address = f"{REVOKE}?token_id={entry.id}"
@@ -204,7 +208,7 @@ async def test_who_revokes_the_own_token_is_told_and_signed_out(console: Console
     assert "Your session has ended" in done.text
 
 
-async def test_nobody_gives_away_more_than_the_own_token_may(console: ConsoleService) -> None:
+async def test_a_token_cannot_create_a_more_powerful_one(console: ConsoleService) -> None:
     browser = await signed_in(
         console,
         tenant="acme",
@@ -238,7 +242,7 @@ async def test_nobody_gives_away_more_than_the_own_token_may(console: ConsoleSer
     assert len(entries()) == 2
 
 
-async def test_a_tenant_s_operator_sees_the_own_tenant_alone(console: ConsoleService) -> None:
+async def test_a_tenants_operator_sees_only_that_tenant(console: ConsoleService) -> None:
     await make(console.browser, tenant_id="globex", note="of globex")
     browser = await signed_in(console, tenant="acme", asserts_users=True)
     page = await browser.open(LIST, tenant_id="globex")
@@ -252,7 +256,7 @@ async def test_a_tenant_s_operator_sees_the_own_tenant_alone(console: ConsoleSer
     assert (refused.status_code, "that you may revoke" in refused.text) == (404, True)
 
 
-async def test_who_lacks_the_right_is_refused(console: ConsoleService) -> None:
+async def test_tokens_need_the_right(console: ConsoleService) -> None:
     browser = await signed_in(console, tenant="acme", may=[OperatorRight.RUN])
     assert LIST not in (await browser.open("/console/servers")).links
     for path in (LIST, NEW, f"{REVOKE}?token_id=x"):
@@ -263,7 +267,7 @@ async def test_who_lacks_the_right_is_refused(console: ConsoleService) -> None:
         assert response.status_code == 403
 
 
-async def test_texts_of_tokens_are_no_markup(console: ConsoleService) -> None:
+async def test_token_texts_are_never_markup(console: ConsoleService) -> None:
     await make(console.browser, tenant_id=MARKUP, agents=MARKUP, note=MARKUP, users="asserted")
     (entry,) = entries()
     for path in (LIST, f"{REVOKE}?token_id={entry.id}", f"{NEW}?tenant_id=%3Cimg%3E"):
@@ -272,7 +276,7 @@ async def test_texts_of_tokens_are_no_markup(console: ConsoleService) -> None:
         assert [it for tag, it in Html(page.text).tags if "onerror" in it] == []
 
 
-async def test_elsewhere_it_is_said_what_to_do_instead() -> None:
+async def test_with_other_authentication_the_page_explains_the_alternative() -> None:
     async with running_console() as console:
         for path in (LIST, NEW, f"{REVOKE}?token_id=x"):
             page = await console.browser.open(path)
@@ -280,7 +284,7 @@ async def test_elsewhere_it_is_said_what_to_do_instead() -> None:
             assert "MCP_PROXY_AUTH_MODE=token" in page.text
 
 
-async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+async def test_an_unwritable_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no-folder").write_text("")
     settings = {**token_settings(), "tokens_file": tmp_path / "no-folder" / "tokens.jsonl"}
     async with running_console(**settings) as console:

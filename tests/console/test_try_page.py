@@ -1,4 +1,4 @@
-"""The page "Try": which tools there are, the form of one, and what would become of a call."""
+"""The page "Try": available tools, their forms, and explanations of calls."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ def many_tools(count: int) -> list[dict[str, Any]]:
 async def serving(
     tools: list[dict[str, Any]] | None = None, **settings: Any
 ) -> AsyncIterator[ConsoleService]:
-    """Serve a console before one server with tools of these descriptors."""
+    """Serve a console with one server whose tools have these descriptors."""
     shown = tools or [PLAN]
     async with running_raw(only=("echo", "hang"), extra={"tools": shown}) as server:
         names = ("echo", "hang", *(it["name"] for it in shown))
@@ -66,14 +66,14 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 
 async def send(browser: ConsoleBrowser, action: str, page: Html, **changes: str) -> Html:
-    """Press a button of the form of a page, with some of its fields changed."""
+    """Press a button of a page's form after changing some of its fields."""
     response = await browser.post(TRY, {**page.form(TRY).fields, "do": action, **changes})
     assert response.status_code == 200, Html(response.text).text
     return Html(response.text)
 
 
 def named(page: Html, letter: str, label: str) -> str:
-    """Return the name of the field that a label is of."""
+    """Return the name of the field of a label."""
     fields = [it for it in page.form(TRY).fields if it.startswith(f"{letter}.")]
     return next(it for it in fields if label in _path(it))
 
@@ -89,7 +89,7 @@ async def open_plan(browser: ConsoleBrowser, **more: str) -> Html:
     return await browser.open(TRY, tool="s:plan", **CALLER, **more)
 
 
-async def test_the_tools_of_a_caller_are_listed_and_lead_to_their_forms(
+async def test_the_tools_of_a_caller_are_listed_with_links_to_their_forms(
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(TRY, **CALLER)
@@ -102,7 +102,7 @@ async def test_the_tools_of_a_caller_are_listed_and_lead_to_their_forms(
     assert ("s:plan" in narrow.text, "s:echo" in narrow.text) == (False, True)
 
 
-async def test_a_filter_finds_tools_and_says_when_there_is_none(console: ConsoleService) -> None:
+async def test_a_filter_finds_tools_or_reports_no_match(console: ConsoleService) -> None:
     page = await console.browser.open(TRY, q="JOURNEY plan", **CALLER)
     assert ("s:plan" in page.text, "s:echo" in page.text) == (True, False)
     page = await console.browser.open(TRY, q="nothing-like-it", **CALLER)
@@ -121,7 +121,7 @@ async def test_five_thousand_tools_are_paged() -> None:
             assert (await console.browser.get(f"{TRY}?page={odd}")).status_code == 200
 
 
-async def test_rows_are_added_and_removed_and_nothing_typed_is_lost(
+async def test_rows_can_be_added_and_removed_without_losing_input(
     console: ConsoleService,
 ) -> None:
     browser = console.browser
@@ -141,7 +141,7 @@ async def test_rows_are_added_and_removed_and_nothing_typed_is_lost(
     assert page.form(TRY).fields[stop] == "Rome"
 
 
-async def test_arguments_that_cannot_be_read_are_not_sent(console: ConsoleService) -> None:
+async def test_unreadable_arguments_are_not_sent(console: ConsoleService) -> None:
     browser = console.browser
     page = await open_plan(browser)
     page = await send(browser, "explain", page, **{named(page, "i", "days"): "x"})
@@ -173,7 +173,7 @@ TEXTS: dict[str, Any] = {
 }
 
 
-async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
+async def test_a_required_text_must_be_filled_in_before_the_call() -> None:
     async with serving([TEXTS]) as console:
         browser = console.browser
         page = await browser.open(TRY, tool="s:texts", **CALLER)
@@ -193,14 +193,14 @@ async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
         assert "Nothing was sent" not in page.text
 
 
-async def test_a_caller_has_to_be_named(console: ConsoleService) -> None:
+async def test_a_caller_is_required(console: ConsoleService) -> None:
     page = await open_plan(console.browser)
     page = await send(console.browser, "run", page, tenant_id="", user_id=" ")
     assert "Enter a tenant." in page.text
     assert "Enter a user." in page.text
 
 
-async def test_a_call_is_explained_without_running_it(console: ConsoleService) -> None:
+async def test_a_call_can_be_explained_without_running_it(console: ConsoleService) -> None:
     page = await open_plan(console.browser)
     days = named(page, "i", "days")
     page = await send(console.browser, "explain", page, **{days: "2"})
@@ -212,7 +212,7 @@ async def test_a_call_is_explained_without_running_it(console: ConsoleService) -
     assert "No runs yet" in page.text
 
 
-async def test_the_same_call_is_shown_for_programs_with_no_host_of_the_request() -> None:
+async def test_the_call_is_also_shown_for_programs_without_the_request_host() -> None:
     async with serving(public_url="https://gateway.example") as console:
         browser = console.browser
         response = await browser.get(f"{TRY}?tool=s:plan&tenant_id=t&user_id=u")
@@ -231,7 +231,7 @@ async def test_without_a_public_address_the_samples_have_a_placeholder(
     assert "localhost" not in page.text
 
 
-async def test_what_servers_and_callers_write_is_text(console: ConsoleService) -> None:
+async def test_texts_of_servers_and_callers_are_escaped(console: ConsoleService) -> None:
     browser = console.browser
     page = await open_plan(browser, agent=MARKUP)
     pages = [
@@ -247,7 +247,7 @@ async def test_what_servers_and_callers_write_is_text(console: ConsoleService) -
         assert [it for _, it in shown.tags if "onerror" in it] == []
 
 
-async def test_a_tool_that_the_caller_does_not_see_can_be_explained_all_the_same(
+async def test_a_hidden_tool_can_be_explained(
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(TRY, tool="s:nothing", **CALLER)
@@ -256,7 +256,7 @@ async def test_a_tool_that_the_caller_does_not_see_can_be_explained_all_the_same
     assert "Would be refused: TOOL_NOT_" in page.text
 
 
-async def test_a_schema_that_is_no_form_is_typed_as_json() -> None:
+async def test_a_schema_without_a_form_is_edited_as_json() -> None:
     properties = {f"p{n}": {"type": "string"} for n in range(5000)}
     wide = {"name": "wide", "inputSchema": {"type": "object", "properties": properties}}
     async with serving([wide]) as console:
@@ -268,7 +268,7 @@ async def test_a_schema_that_is_no_form_is_typed_as_json() -> None:
         assert "with the arguments p7" in page.text
 
 
-async def test_who_has_no_right_to_run_sees_nothing_and_is_refused() -> None:
+async def test_the_page_needs_the_right_to_run_tools() -> None:
     token = file_token(may=[OperatorRight.AUDIT])
     async with serving(**token_settings(), admin_token=None) as console:
         browser = console.new_browser()
@@ -278,7 +278,7 @@ async def test_who_has_no_right_to_run_sees_nothing_and_is_refused() -> None:
         assert TRY not in Html(refused.text).links
 
 
-async def test_who_has_the_right_for_one_tenant_tries_for_no_other() -> None:
+async def test_a_right_for_one_tenant_can_run_only_for_that_tenant() -> None:
     token = file_token(tenant="tenant_1", may=[OperatorRight.RUN, OperatorRight.AUDIT])
     async with serving(**token_settings(), admin_token=None) as console:
         browser = console.new_browser()
@@ -291,7 +291,7 @@ async def test_who_has_the_right_for_one_tenant_tries_for_no_other() -> None:
         assert "tenant_2" not in page.text
 
 
-async def test_who_may_not_explain_has_no_button_for_it() -> None:
+async def test_without_the_right_to_explain_the_button_is_hidden() -> None:
     token = file_token(may=[OperatorRight.RUN])
     async with serving(**token_settings(), admin_token=None) as console:
         browser = console.new_browser()
@@ -303,7 +303,7 @@ async def test_who_may_not_explain_has_no_button_for_it() -> None:
         assert page.form(TRY).fields["raw"] == '{"days": 1}'
 
 
-async def test_a_person_with_a_jwt_tries_in_his_own_name_alone() -> None:
+async def test_a_user_with_a_jwt_can_run_tools_only_as_themselves() -> None:
     async with serving(**jwt(), admin_token=None) as console:
         browser = console.new_browser()
         await browser.sign_in(signed_token(user="ann"))
@@ -333,12 +333,12 @@ async def _is_kept_until_the_sign_out(
 
 
 def states(page: Html) -> set[str]:
-    """Return how what has a state looks."""
+    """Return the displayed states."""
     classes = [(it.get("class") or "").split() for _, it in page.tags]
     return {it[1] for it in classes if it[:1] == ["state"]}
 
 
-async def test_what_fails_says_what_to_do_and_marks_the_argument() -> None:
+async def test_an_error_shows_advice_and_marks_the_argument() -> None:
     async with serving(**jwt(), admin_token=None) as console:
         browser = console.new_browser()
         await browser.sign_in(signed_token(user="ann"))
@@ -353,7 +353,7 @@ async def test_what_fails_says_what_to_do_and_marks_the_argument() -> None:
         assert "TOOL_NOT_ALLOWED" in page.text
 
 
-async def test_twenty_tries_are_remembered() -> None:
+async def test_twenty_tries_are_stored() -> None:
     async with serving(**jwt(), admin_token=None) as console:
         browser = console.new_browser()
         await browser.sign_in(signed_token(user="ann"))

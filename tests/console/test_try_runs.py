@@ -1,4 +1,4 @@
-"""The page "Try" runs tools for others: how a call ended, and what ends with the browser."""
+"""The page "Try" runs tools for other users: results, and calls of closed browsers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def run(console: ConsoleService, tool: str, raw: str = "{}") -> Html:
     return Html(response.text)
 
 
-async def test_a_run_shows_text_envelope_time_and_budgets() -> None:
+async def test_a_run_shows_text_envelope_duration_and_budgets() -> None:
     async with serving(unlimited=False) as (console, _):
         page = await run(console, "echo", '{"text": "hello"}')
     assert "Succeeded" in page.text
@@ -66,7 +66,7 @@ async def test_a_run_shows_text_envelope_time_and_budgets() -> None:
     assert [it for tag, it in page.tags if tag == "svg" and it.get("class") == "meter"]
 
 
-async def test_what_a_tool_answers_is_text() -> None:
+async def test_tool_results_are_escaped() -> None:
     async with serving() as (console, _):
         for tool, raw in (
             ("echo", f'{{"text": "{MARKUP}"}}'),
@@ -77,7 +77,7 @@ async def test_what_a_tool_answers_is_text() -> None:
             assert [tag for tag, _ in page.tags].count("script") == 2
 
 
-async def test_an_error_says_what_it_means_and_whether_to_repeat_it() -> None:
+async def test_an_error_is_explained_with_advice_on_retrying() -> None:
     async with serving() as (console, server):
         page = await run(console, "error", '{"message": "no such city"}')
         assert "TOOL_FAILED" in page.text
@@ -89,7 +89,7 @@ async def test_an_error_says_what_it_means_and_whether_to_repeat_it() -> None:
         assert "Retry " in page.text
 
 
-async def test_long_results_are_cut_and_say_so() -> None:
+async def test_long_results_are_truncated_with_a_note() -> None:
     async with serving() as (console, _):
         page = await run(console, "big", '{"bytes": 300000}')
         assert "First 12,000 of" in page.text
@@ -97,7 +97,7 @@ async def test_long_results_are_cut_and_say_so() -> None:
         assert "… (300,000 characters)" in page.text
 
 
-async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them() -> None:
+async def test_long_arguments_stay_in_the_form_and_are_omitted_from_the_stored_try() -> None:
     async with serving() as (console, _):
         raw = '{"text": "%s"}' % ("x" * 50_000)
         fields = await fields_of(console, "echo", raw)
@@ -109,7 +109,7 @@ async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them(
         assert again.form(TRY).fields["tool"] == "s:echo"
 
 
-async def test_a_result_is_shown_though_the_try_cannot_be_remembered(
+async def test_a_result_is_shown_even_if_the_try_cannot_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_redis(tmp_path) as redis:

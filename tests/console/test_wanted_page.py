@@ -1,4 +1,4 @@
-"""After a sign-in people are where they wanted to be, and never where somebody else wants them."""
+"""After signing in, users reach the requested page and never a foreign one."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
@@ -56,7 +56,7 @@ async def console() -> AsyncIterator[ConsoleService]:
         yield started
 
 
-async def test_a_page_that_needs_a_sign_in_is_gone_on_to(console: ConsoleService) -> None:
+async def test_the_requested_page_opens_after_the_sign_in(console: ConsoleService) -> None:
     browser = console.new_browser()
     led = await browser.get(WANTED, follow=False)
     sign_in = led.headers["location"]
@@ -67,7 +67,9 @@ async def test_a_page_that_needs_a_sign_in_is_gone_on_to(console: ConsoleService
     assert (response.status_code, response.headers["location"]) == (303, WANTED)
 
 
-async def test_who_comes_by_no_page_is_led_to_the_first_part(console: ConsoleService) -> None:
+async def test_without_a_requested_page_the_first_accessible_one_opens(
+    console: ConsoleService,
+) -> None:
     browser = console.new_browser()
     assert (await browser.get("/console", follow=False)).headers["location"] == SIGN_IN
     fields = (await browser.open(SIGN_IN)).form(SIGN_IN).fields
@@ -75,7 +77,7 @@ async def test_who_comes_by_no_page_is_led_to_the_first_part(console: ConsoleSer
     assert response.headers["location"] == "/console"
 
 
-async def test_what_is_done_by_a_form_is_not_gone_on_to(console: ConsoleService) -> None:
+async def test_a_form_is_not_repeated_after_the_sign_in(console: ConsoleService) -> None:
     for method, path in [
         ("POST", "/console/documents/manage"),
         ("GET", "/console/visibility/switch"),
@@ -85,7 +87,7 @@ async def test_what_is_done_by_a_form_is_not_gone_on_to(console: ConsoleService)
             assert response.headers["location"] == SIGN_IN
 
 
-async def test_no_link_to_the_sign_in_leads_elsewhere(console: ConsoleService) -> None:
+async def test_a_link_to_the_sign_in_cannot_redirect_elsewhere(console: ConsoleService) -> None:
     for address in HOSTILE:
         with named_row(address):
             browser = console.new_browser()
@@ -95,7 +97,7 @@ async def test_no_link_to_the_sign_in_leads_elsewhere(console: ConsoleService) -
             assert response.headers["location"] == "/console"
 
 
-async def test_below_the_path_of_a_proxy_it_is_a_page_of_the_console() -> None:
+async def test_behind_a_proxy_path_the_page_stays_in_the_console() -> None:
     async with running(console=True, admin_token=ADMIN, public_url=f"{ORIGIN}/tools") as service:
         browser = ConsoleBrowser(service.http)
         led = await browser.get(WANTED, follow=False)
