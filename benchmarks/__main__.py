@@ -22,6 +22,7 @@ from benchmarks.new_clients import measure_new_clients
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.report import Result, facts, load_average, summary
+from benchmarks.sessions import measure_sessions
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
@@ -34,6 +35,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
     "tenant-searches": measure_tenant_searches,
+    "sessions": measure_sessions,
     "start": measure_start,
     "steady": measure_steady,
     "endurance": measure_endurance,
