@@ -24,7 +24,7 @@ from mcp_tools_proxy.wire.identifiers import Identifier
 
 
 class LimitsQuery(BaseModel):
-    """Query of GET /internal/mcp/limits: the call of which the budgets are shown."""
+    """Query of GET /internal/mcp/limits: the call whose budgets are shown."""
 
     tenant_id: Annotated[
         Identifier | None,
