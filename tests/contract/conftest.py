@@ -16,21 +16,20 @@ from tests.support.redis_server import RedisServer, running_redis
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Run one Redis for all tests of a module."""
     with running_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """Run one Redis for a test that kills, pauses or empties it."""
+    """Run a Redis that a test may kill, pause or empty."""
     with running_redis(tmp_path) as server:
         yield server
 
 
 @pytest.fixture
 def redis(server: RedisServer) -> Iterator[Redis]:
-    """Return a client of ``server``, which is empty."""
+    """Return a client of ``server``, emptied."""
     with Redis.from_url(server.url) as redis:
         redis.flushall()
         yield redis
@@ -38,7 +37,7 @@ def redis(server: RedisServer) -> Iterator[Redis]:
 
 @pytest.fixture
 async def postgres(databases: Databases) -> PostgresDatabase:
-    """A new database with the schema, and no documents."""
+    """A new database with the schema and without documents."""
     return await databases.new()
 
 
@@ -52,7 +51,6 @@ async def opened(postgres: PostgresDatabase) -> AsyncIterator[OpenStore]:
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
-    """A folder store that a test fills."""
     made = FilledFolder(tmp_path)
     yield made
     await made.close()
@@ -62,7 +60,7 @@ async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
 async def filled_store(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[FilledStore]:
-    """Each store by turns, which a test fills."""
+    """Each kind of store in turn, to be filled by a test."""
     if request.param == "folder":
         folder = FilledFolder(tmp_path)
         yield folder

@@ -1,6 +1,6 @@
-"""A replica as a process of its own: 150 parallel calls against the limits in one Redis.
+"""A replica in a separate process: 150 parallel calls against the limits in one Redis.
 
-Says ready, waits for a line, then says how many calls passed and where they were counted.
+Prints ready, waits for a line, then prints how many calls passed and the place that counted them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Stores of records, opened as a gateway does, and what tests ask of them."""
+"""Record stores, opened as the gateway opens them, and helpers for their tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def opened(store: RecordStore) -> AsyncIterator[RecordStore]:
 
 
 async def settled_state(store: RecordStore, record: RecordKey | None = None) -> RecordState:
-    """Claim a key until no other store makes its call."""
+    """Claim a key, waiting until no other store holds it."""
     while True:
         found = await state(store, record)
         if found is not RecordState.RUNNING:
@@ -62,5 +62,5 @@ async def state(store: RecordStore, record: RecordKey | None = None) -> RecordSt
 
 
 def is_record(name: bytes) -> bool:
-    """Return whether a key in Redis is a record's."""
+    """Return whether a Redis key belongs to a record."""
     return b":bytes:" not in name and not name.endswith(b":probe")

@@ -1,4 +1,4 @@
-"""A network in front of a server: each answer takes its time, and connections are counted."""
+"""A network in front of a server that delays responses and counts connections."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class SlowNetwork:
-    """Forwards TCP on 127.0.0.1 to a port; what the server says arrives ``delay_s`` later."""
+    """Forwards TCP on 127.0.0.1 to a port; responses of the server arrive ``delay_s`` later."""
 
     def __init__(self, target_port: int, *, delay_s: float) -> None:
         self.port = 0
@@ -18,7 +18,7 @@ class SlowNetwork:
         self._forwarding: set[asyncio.Task[None] | None] = set()
 
     async def end(self) -> None:
-        """End every connection, so that no task of one is left to the garbage collector."""
+        """End every connection, so that none of their tasks is left to the garbage collector."""
         tasks = [task for task in self._forwarding if task is not None]
         for task in tasks:
             task.cancel()
@@ -34,7 +34,7 @@ class SlowNetwork:
         ours.close()
 
     async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Forward what the server says."""
+        """Forward the server's responses."""
         await self._pass(source, sink, self._delay_s)
 
     async def _pass(
@@ -47,7 +47,7 @@ class SlowNetwork:
 
 
 class PostgresNetwork(SlowNetwork):
-    """Forwards what PostgreSQL says message by message; one may be changed, or lost."""
+    """Forwards PostgreSQL's messages one at a time, so that one can be changed or lost."""
 
     async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         sink.write(await source.readexactly(1))  # the answer to a request for TLS
@@ -59,7 +59,7 @@ class PostgresNetwork(SlowNetwork):
                 sink.write(head + body)
 
     def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
-        """Return the body that the client gets, of the same length; None for a lost message."""
+        """Return the body for the client, of the same length; None for a lost message."""
         raise NotImplementedError
 
 

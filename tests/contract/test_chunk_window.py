@@ -104,7 +104,7 @@ async def find(
 
 
 def as_retrieved(chunk: Chunk, document: Document = CUT) -> RetrievedChunk:
-    """Return the chunk as it is answered; no text of OWN's chunks is one of its pages'."""
+    """Return the expected response; OWN's chunk texts differ from those of its pages."""
     is_cut = document is CUT
     return RetrievedChunk(
         chunk_id=chunk.chunk_id,
@@ -130,7 +130,7 @@ async def test_every_chunk_the_gateway_knows_is_an_anchor(
 
 
 @pytest.mark.parametrize("document", [CUT, OWN], ids=["cut from pages", "own chunks"])
-async def test_a_wide_window_is_all_the_chunks_the_gateway_knows(
+async def test_a_wide_window_has_all_chunks_the_gateway_knows(
     tmp_path: Path, document: Document
 ) -> None:
     chunks = chunks_of(document)
@@ -152,25 +152,27 @@ async def test_an_unknown_chunk_is_not_found(tmp_path: Path) -> None:
             await find(client, anchor="p99-c1")
 
 
-async def test_a_document_of_another_tenant_is_access_denied(tmp_path: Path) -> None:
+async def test_another_tenants_document_is_denied(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         with pytest.raises(AccessDenied):
             await find(client, tenant="other")
 
 
-async def test_a_window_over_the_services_limit_is_refused_in_our_words(tmp_path: Path) -> None:
+async def test_a_window_over_the_services_limit_is_refused_with_our_message(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         with pytest.raises(InvalidArguments, match="fewer chunks"):
             await find(client, after=101)
 
 
 @pytest.mark.parametrize("sent", [None, "wrong"])
-async def test_a_wrong_token_is_unavailable(tmp_path: Path, sent: str | None) -> None:
+async def test_a_wrong_token_makes_the_service_unavailable(
+    tmp_path: Path, sent: str | None
+) -> None:
     async with gateway(tmp_path, sent=sent) as client:
         with pytest.raises(RetrievalUnavailable):
             await find(client)
 
 
-async def test_a_service_without_a_token_takes_any(tmp_path: Path) -> None:
+async def test_a_service_without_a_token_accepts_every_token(tmp_path: Path) -> None:
     async with gateway(tmp_path, expected=None) as client:
         assert await find(client)

@@ -1,4 +1,4 @@
-"""What every Link does, over each transport and in both eras."""
+"""Common behaviour of every Link, over each transport in both eras."""
 
 import asyncio
 
@@ -12,13 +12,13 @@ from tests.support.bounds import BOUND_S, until
 
 DUPLEX = [kind for kind in SERVER_KINDS if not kind.startswith("http")]
 NOTIFYING = [kind for kind in SERVER_KINDS if kind != "http-legacy-stateless"]
-"""Where a server can tell of changes; without a session it has nobody to tell."""
+"""Transports over which a server can notify of changes; without a session it cannot."""
 
 every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 
 
 @every_kind
-async def test_a_link_tells_the_era_and_the_transport_that_were_agreed_on(kind: str) -> None:
+async def test_a_link_reports_the_negotiated_era_and_transport(kind: str) -> None:
     async with connection_to(kind) as line:
         era = "2026-07-28" if SERVER_KINDS[kind]["era"] == "modern" else "2025-11-25"
         assert (line.link.era, line.link.transport) == (
@@ -29,14 +29,14 @@ async def test_a_link_tells_the_era_and_the_transport_that_were_agreed_on(kind: 
 
 
 @every_kind
-async def test_results_come_raw_with_fields_that_nobody_knows(kind: str) -> None:
+async def test_results_keep_unknown_fields(kind: str) -> None:
     async with connection_to(kind) as line:
         result = await line.call("undecodable", result={"answer": 42, "x-new": [None, {"a": 1.5}]})
         assert (result["answer"], result["x-new"]) == (42, [None, {"a": 1.5}])
 
 
 @every_kind
-async def test_the_caller_s_meta_reaches_the_server(kind: str) -> None:
+async def test_the_callers_meta_reaches_the_server(kind: str) -> None:
     async with connection_to(kind) as line:
         params = {"name": "meta", "arguments": {}, "_meta": {"traceparent": "00-a-b-01"}}
         result = await line.link.request("tools/call", params, timeout_s=BOUND_S)
@@ -44,7 +44,7 @@ async def test_the_caller_s_meta_reaches_the_server(kind: str) -> None:
 
 
 @every_kind
-async def test_many_calls_at_once_each_get_their_own_answer(kind: str) -> None:
+async def test_many_parallel_calls_each_get_their_answer(kind: str) -> None:
     async with connection_to(kind) as line:
         results = await asyncio.gather(*(line.call("echo", text=str(n)) for n in range(100)))
         assert [result["structuredContent"]["text"] for result in results] == [
@@ -53,7 +53,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(kind: str) -> None:
 
 
 @every_kind
-async def test_the_server_s_error_is_a_peer_error(kind: str) -> None:
+async def test_the_servers_error_is_a_peer_error(kind: str) -> None:
     async with connection_to(kind) as line:
         with pytest.raises(JsonRpcError) as caught:
             await line.call("error", code=-32077, message="No.")
@@ -61,7 +61,7 @@ async def test_the_server_s_error_is_a_peer_error(kind: str) -> None:
 
 
 @every_kind
-async def test_a_call_out_of_time_is_cancelled_at_the_server_and_the_next_one_works(
+async def test_a_call_that_times_out_is_cancelled_at_the_server_and_the_next_one_works(
     kind: str,
 ) -> None:
     async with connection_to(kind) as line, asyncio.timeout(BOUND_S):
@@ -82,15 +82,15 @@ async def test_cancelling_a_call_cancels_it_at_the_server(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NOTIFYING)
-async def test_a_changed_list_is_told(kind: str) -> None:
+async def test_a_changed_list_is_notified(kind: str) -> None:
     async with connection_to(kind) as line:
         async with asyncio.timeout(BOUND_S):
-            while not line.changes:  # the stream for it may not be open yet
+            while not line.changes:  # its stream may not be open yet
                 await line.call("tools_swap")
 
 
 @every_kind
-async def test_a_flood_of_changes_does_not_hold_up_calls(kind: str) -> None:
+async def test_a_flood_of_changes_does_not_delay_calls(kind: str) -> None:
     async with connection_to(kind) as line:
         async with asyncio.timeout(BOUND_S):
             flood, answer = await asyncio.gather(
@@ -100,7 +100,7 @@ async def test_a_flood_of_changes_does_not_hold_up_calls(kind: str) -> None:
 
 
 @every_kind
-async def test_an_answer_of_ten_megabytes_comes_whole(kind: str) -> None:
+async def test_an_answer_of_ten_megabytes_arrives_complete(kind: str) -> None:
     async with connection_to(kind) as line:
         result = await line.call("big", bytes=10_000_000)
         assert len(result["content"][0]["text"]) == 10_000_000
@@ -123,14 +123,14 @@ async def test_a_ping_is_answered(kind: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("fault", ["crash", "half"])
-async def test_a_server_that_dies_in_a_call_fails_it_at_once(kind: str, fault: str) -> None:
+async def test_a_server_that_dies_during_a_call_fails_it_immediately(kind: str, fault: str) -> None:
     async with connection_to(kind) as line:
         with pytest.raises(ConnectionFailure):  # not TimeoutError
             await line.call(fault)
 
 
 @pytest.mark.parametrize("kind", DUPLEX)
-async def test_a_lost_connection_is_told_with_a_reason(kind: str) -> None:
+async def test_a_lost_connection_is_reported_with_a_reason(kind: str) -> None:
     async with connection_to(kind) as line:
         with pytest.raises(ConnectionFailure):
             await line.call("crash")
@@ -138,7 +138,7 @@ async def test_a_lost_connection_is_told_with_a_reason(kind: str) -> None:
 
 
 @every_kind
-async def test_leaving_does_not_wait_for_calls_that_hang(kind: str) -> None:
+async def test_closing_does_not_wait_for_hanging_calls(kind: str) -> None:
     async with asyncio.timeout(BOUND_S):
         async with connection_to(kind) as line:
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(5)]
@@ -148,7 +148,7 @@ async def test_leaving_does_not_wait_for_calls_that_hang(kind: str) -> None:
 
 
 @every_kind
-async def test_hundreds_of_cancelled_calls_leave_nothing_behind(kind: str) -> None:
+async def test_hundreds_of_cancelled_calls_leak_nothing(kind: str) -> None:
     async with connection_to(kind) as line:
         await line.call("echo", text="x")
         before = leak_checks.tasks()

@@ -1,4 +1,4 @@
-"""Lists of documents over every store: those that the caller may read, and no others."""
+"""Document lists over every store contain only the documents that the caller may read."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ def any_of(who: Caller, **narrowed: Any) -> CatalogQuery:
     return replace(CatalogQuery(caller=who, limit=50), **narrowed)
 
 
-async def test_a_list_has_the_tenants_documents_by_id(
+async def test_a_list_has_the_tenants_documents_in_order_of_id(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in ("größe, 1%", "b", "Ärger", "a", "Z", "漢字", "\U0001f600", "\uffee"):
@@ -68,7 +68,7 @@ async def test_a_list_has_the_tenants_documents_by_id(
         (caller("ANN", "AUDIT"), ["all"]),
     ],
 )
-async def test_users_see_what_they_or_their_roles_may_read(
+async def test_users_see_the_documents_readable_by_them_or_their_roles(
     filled_store: FilledStore, repository: DocumentRepository, who: Caller, expected: list[str]
 ) -> None:
     await filled_store.put(document("all"))
@@ -83,7 +83,7 @@ async def test_users_see_what_they_or_their_roles_may_read(
     ("bound", "expected"),
     [(["b", "other", "nowhere"], ["b"]), (["a", "hidden"], ["a"]), ([], [])],
 )
-async def test_bound_documents_alone_are_listed(
+async def test_only_bound_documents_are_listed(
     filled_store: FilledStore, repository: DocumentRepository, bound: list[str], expected: list[str]
 ) -> None:
     for doc_id in "abc":
@@ -109,7 +109,7 @@ async def test_bound_documents_alone_are_listed(
         ("  ", ["back", "full", "maße", "net", "under", "vpn-1"]),
     ],
 )
-async def test_words_are_in_title_id_or_tags_in_any_case(
+async def test_words_match_title_id_or_tags_case_insensitively(
     filled_store: FilledStore, repository: DocumentRepository, query: str, expected: list[str]
 ) -> None:
     await filled_store.put(document("vpn-1", title="Handbuch"))
@@ -122,7 +122,7 @@ async def test_words_are_in_title_id_or_tags_in_any_case(
     assert await ids(repository, wanted) == expected
 
 
-async def test_a_tag_is_a_whole_one_in_any_case(
+async def test_a_tag_matches_as_a_whole_and_case_insensitively(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     await filled_store.put(document("a", tags=("Remote access", "x")))
@@ -131,7 +131,7 @@ async def test_a_tag_is_a_whole_one_in_any_case(
     assert await ids(repository, any_of(caller(), tag=fold("remote ACCESS"))) == ["a"]
 
 
-async def test_a_document_has_its_first_hundred_tags(
+async def test_only_the_first_hundred_tags_of_a_document_count(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     await filled_store.put(document("a", tags=tuple(f"tag{number}." for number in range(101))))
@@ -140,7 +140,7 @@ async def test_a_document_has_its_first_hundred_tags(
         assert await ids(repository, any_of(caller(), words=(name,))) == expected
 
 
-async def test_ids_are_completed_from_their_beginning(
+async def test_ids_are_completed_from_a_prefix(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in ("Hand", "hand_book", "handXbook", "ahand"):
@@ -149,7 +149,7 @@ async def test_ids_are_completed_from_their_beginning(
     assert len(await ids(repository, any_of(caller(), id_prefix="hand"))) == 3
 
 
-async def test_a_list_goes_on_behind_an_id_whatever_comes_and_goes(
+async def test_a_list_continues_after_an_id_despite_additions_and_removals(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in "bdfh":
@@ -168,7 +168,7 @@ async def test_a_list_goes_on_behind_an_id_whatever_comes_and_goes(
     assert (first.has_more, second.has_more, second.is_pending) == (True, False, False)
 
 
-async def test_a_right_that_was_taken_away_takes_the_document_out_of_lists(
+async def test_a_document_with_revoked_access_disappears_from_lists(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     await filled_store.put(document("a"))
@@ -191,7 +191,7 @@ async def test_language_tags_and_pages_are_listed(
     ]
 
 
-async def test_held_documents_are_listed_unless_the_store_has_their_id(
+async def test_documents_in_memory_are_listed_unless_the_store_has_their_id(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in "ac":
@@ -203,7 +203,7 @@ async def test_held_documents_are_listed_unless_the_store_has_their_id(
     assert [entry.head.title for entry in page.entries] == ["held", "stored"]
 
 
-async def test_the_statement_finds_a_tenants_rows_by_an_index(
+async def test_the_statement_finds_a_tenants_rows_with_an_index(
     postgres: PostgresDatabase,
 ) -> None:
     connection = await asyncpg.connect(postgres.owner_url)

@@ -1,4 +1,4 @@
-"""The PDFs of documents, over every store: kept with one version, and gone with it."""
+"""Original PDFs of documents over every store: kept with one version and removed with it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +34,7 @@ class Kept:
         )
 
     async def original(self, document: Document) -> bytes | None:
-        """Return the PDF that is kept of a version."""
+        """Return the stored PDF of a version."""
         version = version_of(document)
         found = await self.store.read_original(KEY, version)
         assert (await self.store.original_tag(KEY, version) is None) == (found is None)
@@ -56,29 +56,29 @@ async def kept(
             yield Kept(opened.store, opened.writer)
 
 
-async def test_the_original_is_read_as_it_was_put(kept: Kept) -> None:
+async def test_the_original_is_read_unchanged(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     assert await kept.original(ONE) == PDF
 
 
-async def test_a_document_that_was_put_without_one_has_none(kept: Kept) -> None:
+async def test_a_document_can_be_stored_without_an_original(kept: Kept) -> None:
     await kept.put(ONE)
     assert await kept.original(ONE) is None
 
 
-async def test_another_version_has_none_of_the_version_before(kept: Kept) -> None:
+async def test_a_new_version_does_not_inherit_the_original(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     await kept.put(TWO)
     assert [await kept.original(ONE), await kept.original(TWO)] == [None, None]
 
 
-async def test_the_original_of_a_new_version_takes_the_place_of_the_old_one(kept: Kept) -> None:
+async def test_the_original_of_a_new_version_replaces_the_old_one(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     await kept.put(TWO, b"%PDF of two")
     assert [await kept.original(ONE), await kept.original(TWO)] == [None, b"%PDF of two"]
 
 
-async def test_other_readers_and_equal_content_leave_it(kept: Kept) -> None:
+async def test_new_readers_or_equal_content_keep_the_original(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     readers = Readers(users=frozenset({"ann"}))
     await kept.writer.set_readers(KEY, readers, expected=Expected.ANYTHING)
@@ -86,7 +86,7 @@ async def test_other_readers_and_equal_content_leave_it(kept: Kept) -> None:
     assert await kept.original(ONE) == PDF
 
 
-async def test_another_file_of_the_same_text_has_another_tag(kept: Kept) -> None:
+async def test_another_file_with_the_same_text_has_another_tag(kept: Kept) -> None:
     tags = []
     for original in (PDF, b"%PDF another file"):
         await kept.put(ONE, original)
@@ -95,19 +95,19 @@ async def test_another_file_of_the_same_text_has_another_tag(kept: Kept) -> None
     assert tags[0] != tags[1]
 
 
-async def test_it_goes_with_the_document(kept: Kept) -> None:
+async def test_the_original_is_removed_with_the_document(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     await kept.writer.remove(KEY, expected=Expected.ANYTHING)
     await kept.put(ONE)
     assert await kept.original(ONE) is None
 
 
-async def test_another_tenant_has_none(kept: Kept) -> None:
+async def test_another_tenant_cannot_read_the_original(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     assert await kept.store.read_original(("globex", "doc"), version_of(ONE)) is None
 
 
-async def test_none_is_left_of_a_document_that_could_not_be_written(tmp_path: Path) -> None:
+async def test_a_failed_write_leaves_no_original(tmp_path: Path) -> None:
     root = tmp_path / "documents"
     store = FolderStore(root, ScanCache(tmp_path / "cache", root))
     writer = FolderWriter(store)

@@ -1,4 +1,4 @@
-"""What the repository keeps over every store: tenants see their own documents and nothing else."""
+"""The repository over every store: tenants see only their own documents."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def of(tenant_id: str) -> Caller:
 
 
 class Filled:
-    """A repository over a store that a test fills."""
+    """A repository over a store to be filled by a test."""
 
     def __init__(self, filled: FilledStore, *, hide: bool = False) -> None:
         self._filled = filled
@@ -43,13 +43,11 @@ class Filled:
         await self._filled.remove((tenant_id, doc_id))
 
     async def text(self, tenant_id: str, doc_id: str = "doc", **caller: Any) -> str:
-        """Return the text of the first page."""
         reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
         found = await self.repository.find(reader, doc_id, Wanted(pages=(1, 1)))
         return found.pages(1, 1)[0]
 
     async def search(self, tenant_id: str, query: str, **caller: Any) -> list[str]:
-        """Return the snippets of a search."""
         return [hit.snippet for hit in await self.hits(tenant_id, query, **caller)]
 
     async def hits(self, tenant_id: str, query: str, **caller: Any) -> tuple[Hit, ...]:
@@ -72,7 +70,7 @@ def hiding(filled_store: FilledStore) -> Iterator[Filled]:
     made.repository.close()
 
 
-async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(filled: Filled) -> None:
+async def test_a_tenant_gets_its_own_document_when_two_share_an_id(filled: Filled) -> None:
     await filled.put(ACME, GLOBEX)
     assert [await filled.text("acme"), await filled.text("globex")] == [
         ACME.pages[0],
@@ -80,13 +78,13 @@ async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(filled: Filled
     ]
 
 
-async def test_a_document_of_others_only_is_denied(filled: Filled) -> None:
+async def test_another_tenants_document_is_denied(filled: Filled) -> None:
     await filled.put(GLOBEX)
     with pytest.raises(AccessDenied):
         await filled.text("acme")
 
 
-async def test_a_denial_says_nothing_about_the_owner(filled: Filled) -> None:
+async def test_a_denial_reveals_nothing_about_the_owner(filled: Filled) -> None:
     await filled.put(make_document(tenant_id="globex", title="Merger"))
     with pytest.raises(AccessDenied) as denied:
         await filled.text("acme")
@@ -94,16 +92,14 @@ async def test_a_denial_says_nothing_about_the_owner(filled: Filled) -> None:
     assert "Merger" not in denied.value.message
 
 
-async def test_a_document_of_nobody_is_not_found(filled: Filled) -> None:
+async def test_a_missing_document_is_not_found(filled: Filled) -> None:
     await filled.put(ACME)
     with pytest.raises(DocumentNotFound):
         await filled.text("acme", "other")
 
 
 @pytest.mark.parametrize("odd", ["\ud800", "a\x00", "\ufdd0", "x" * 10_000], ids=ascii)
-async def test_an_id_that_no_document_has_is_not_found_whatever_it_holds(
-    filled: Filled, odd: str
-) -> None:
+async def test_an_invalid_id_is_not_found(filled: Filled, odd: str) -> None:
     await filled.put(ACME)
     for tenant_id, doc_id in (("acme", odd), (odd, "nobody's")):
         with pytest.raises(DocumentNotFound):
@@ -112,7 +108,7 @@ async def test_an_id_that_no_document_has_is_not_found_whatever_it_holds(
     assert await filled.text("acme") == "the server of acme"
 
 
-async def test_hidden_documents_of_others_look_like_nobodys(hiding: Filled) -> None:
+async def test_hidden_documents_of_others_look_like_missing_ones(hiding: Filled) -> None:
     with pytest.raises(DocumentNotFound) as nobodys:
         await hiding.text("acme")
     await hiding.put(GLOBEX)
@@ -135,7 +131,7 @@ async def test_a_search_finds_only_the_tenants_own_text(filled: Filled) -> None:
 
 
 @pytest.mark.requirement("T-07")
-async def test_another_tenants_text_does_not_move_a_score(filled: Filled) -> None:
+async def test_another_tenants_text_does_not_change_a_score(filled: Filled) -> None:
     await filled.put(ACME)
     alone = await filled.hits("acme", "server")
     await filled.put(GLOBEX)
@@ -144,25 +140,25 @@ async def test_another_tenants_text_does_not_move_a_score(filled: Filled) -> Non
     assert together == alone
 
 
-async def test_searches_of_two_tenants_at_once_do_not_mix(filled: Filled) -> None:
+async def test_parallel_searches_of_two_tenants_do_not_mix(filled: Filled) -> None:
     await filled.put(ACME, GLOBEX)
     tenants = ["acme", "globex"] * 10
     found = await asyncio.gather(*(filled.search(tenant, "server") for tenant in tenants))
     assert [tenant in hits[0] for tenant, hits in zip(tenants, found, strict=True)] == [True] * 20
 
 
-async def test_a_search_in_a_foreign_document_is_denied(filled: Filled) -> None:
+async def test_a_search_in_another_tenants_document_is_denied(filled: Filled) -> None:
     await filled.put(GLOBEX)
     with pytest.raises(AccessDenied):
         await filled.search("acme", "server")
 
 
-async def test_a_search_that_finds_nothing_is_empty(filled: Filled) -> None:
+async def test_a_search_without_matches_is_empty(filled: Filled) -> None:
     await filled.put(ACME)
     assert await filled.search("acme", "absent") == []
 
 
-async def test_a_replaced_document_is_what_the_next_call_reads(filled: Filled) -> None:
+async def test_the_next_call_reads_a_replaced_document(filled: Filled) -> None:
     await filled.put(ACME)
     await filled.search("acme", "server")
     await filled.put(make_document(tenant_id="acme", pages=("a new server",)))
@@ -170,7 +166,7 @@ async def test_a_replaced_document_is_what_the_next_call_reads(filled: Filled) -
     assert await filled.text("acme") == "a new server"
 
 
-async def test_a_removed_document_is_of_nobody(filled: Filled) -> None:
+async def test_a_removed_document_is_not_found(filled: Filled) -> None:
     await filled.put(ACME)
     await filled.text("acme")
     await filled.remove("acme", "doc")
@@ -178,7 +174,7 @@ async def test_a_removed_document_is_of_nobody(filled: Filled) -> None:
         await filled.text("acme")
 
 
-async def test_removing_one_tenants_document_leaves_the_others(filled: Filled) -> None:
+async def test_removing_one_tenants_document_keeps_the_others(filled: Filled) -> None:
     await filled.put(ACME, GLOBEX)
     await filled.remove("acme", "doc")
     with pytest.raises(AccessDenied):
@@ -186,7 +182,7 @@ async def test_removing_one_tenants_document_leaves_the_others(filled: Filled) -
     assert await filled.text("globex") == GLOBEX.pages[0]
 
 
-async def test_a_document_in_memory_stands_in_where_the_store_has_none(filled: Filled) -> None:
+async def test_a_document_in_memory_is_used_if_the_store_lacks_it(filled: Filled) -> None:
     filled.repository.hold(make_document(tenant_id="acme", pages=("built in",)))
     assert await filled.text("acme") == "built in"
     with pytest.raises(AccessDenied):
@@ -197,7 +193,7 @@ async def test_a_document_in_memory_stands_in_where_the_store_has_none(filled: F
     assert [await filled.text("acme"), await filled.text("acme")] == ["built in"] * 2
 
 
-async def test_each_part_is_what_was_written(filled: Filled) -> None:
+async def test_each_part_is_read_back_unchanged(filled: Filled) -> None:
     pages = tuple(f'page {n} «ж» "\\\n{chr(0x1F600)}' for n in range(1, 8))
     sections = {
         name: Section(section_id=name, title=f"about {name}", page_start=first, page_end=last)
@@ -218,7 +214,7 @@ async def test_each_part_is_what_was_written(filled: Filled) -> None:
     assert whole.head == head_of(written)
 
 
-async def test_own_chunks_are_what_was_written(filled: Filled) -> None:
+async def test_supplied_chunks_are_read_back_unchanged(filled: Filled) -> None:
     chunks = tuple(
         Chunk(chunk_id=f"c{n}", page=1, chunk_index=n, source=f"text {n}", start=0, end=6)
         for n in range(3)
@@ -235,7 +231,7 @@ async def test_its_repr_names_no_tenant(filled: Filled) -> None:
     assert "acme" not in repr(filled.repository)
 
 
-async def test_a_closed_repository_still_reads_and_no_longer_searches(filled: Filled) -> None:
+async def test_a_closed_repository_can_read_but_not_search(filled: Filled) -> None:
     await filled.put(ACME)
     filled.repository.close()
     assert await filled.text("acme") == ACME.pages[0]
@@ -263,7 +259,7 @@ WITHOUT_READERS = make_document(tenant_id="acme", readers=Readers())
         ("audit", ("ann",), False),
     ],
 )
-async def test_a_document_with_readers_is_for_these_users_and_roles(
+async def test_only_listed_users_and_roles_can_read_a_document(
     filled: Filled, user: str, roles: tuple[str, ...], *, admitted: bool
 ) -> None:
     await filled.put(FOR_SOME)
@@ -279,14 +275,14 @@ async def test_a_document_with_readers_is_for_these_users_and_roles(
                 await call
 
 
-async def test_empty_readers_are_nobody(filled: Filled) -> None:
+async def test_a_document_with_empty_readers_is_unreadable(filled: Filled) -> None:
     await filled.put(WITHOUT_READERS)
     with pytest.raises(AccessDenied):
         await filled.text("acme")
 
 
 @pytest.mark.parametrize("hide", [False, True])
-async def test_who_is_no_reader_is_told_what_another_tenant_is(
+async def test_a_user_without_access_gets_the_same_error_as_another_tenant(
     filled_store: FilledStore, *, hide: bool
 ) -> None:
     filled = await Filled(filled_store, hide=hide).put(FOR_SOME)
@@ -299,7 +295,7 @@ async def test_who_is_no_reader_is_told_what_another_tenant_is(
     filled.repository.close()
 
 
-async def test_new_readers_are_in_force_at_once(filled: Filled) -> None:
+async def test_new_readers_apply_immediately(filled: Filled) -> None:
     await filled.put(ACME)
     assert await filled.search("acme", "server")
     assert not await filled.repository.has_readers("acme")
@@ -315,7 +311,7 @@ async def test_new_readers_are_in_force_at_once(filled: Filled) -> None:
     assert await filled.text("acme") == ACME.pages[0]
 
 
-async def test_other_readers_leave_texts_and_index_in_memory(filled: Filled) -> None:
+async def test_new_readers_keep_texts_and_index_in_memory(filled: Filled) -> None:
     await filled.put(ACME)
     await filled.search("acme", "server")
     await filled.put(FOR_SOME)

@@ -1,4 +1,4 @@
-"""Older versions of documents, over every store: kept by changes, for who may read the document."""
+"""Older versions of documents over every store: kept by changes and readable with the document."""
 
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,7 +35,8 @@ def text(number: int, readers: Readers | None = None) -> Document:
 
 
 class Versioned:
-    """A repository over a store, and its writer; a change is told before its method returns."""
+    """A repository over a store, and its writer; changes are announced before its methods
+    return."""
 
     def __init__(self, store: DocumentStore, writer: DocumentWriter) -> None:
         self._changes = Changes()
@@ -68,7 +69,7 @@ class Versioned:
         await until(lambda: len(self._changes.keys) > before, "the notification")
 
     async def read(self, version: str, user_id: str = "ann", tenant_id: str = "acme") -> str:
-        """Return the text of a version, or the code of the refusal."""
+        """Return the text of a version, or the refusal's code."""
         caller = Caller(tenant_id=tenant_id, user_id=user_id)
         wanted = Wanted(pages=(1, 1))
         try:
@@ -98,7 +99,7 @@ async def open_folder(tmp_path: Path, keep_versions: int = 2) -> Versioned:
 async def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[Open]:
-    """Yield what opens a store whose writer keeps so many versions."""
+    """Yield a function that opens a store whose writer keeps this many versions."""
     async with AsyncExitStack() as stack:
 
         async def open_versioned(keep_versions: int) -> Versioned:
@@ -124,13 +125,13 @@ async def versioned(open_store: Open) -> Versioned:
     return await open_store(2)
 
 
-async def test_the_version_before_is_read_beside_the_present_one(versioned: Versioned) -> None:
+async def test_the_previous_version_can_be_read(versioned: Versioned) -> None:
     await versioned.put(text(1), text(2))
     assert await versioned.read_all(text(1), text(2)) == ["text 1", "text 2"]
     assert await versioned.kept() == [version_of(text(1))]
 
 
-async def test_an_older_version_is_whole(versioned: Versioned) -> None:
+async def test_an_older_version_is_complete(versioned: Versioned) -> None:
     first = make_document(
         tenant_id="acme",
         title="The \x00 title",
@@ -152,7 +153,7 @@ async def test_an_older_version_is_whole(versioned: Versioned) -> None:
     assert version_of(found.document) == found.head.version == version_of(first)
 
 
-async def test_a_version_beyond_the_number_goes_with_the_next_write(open_store: Open) -> None:
+async def test_the_next_write_removes_versions_over_the_limit(open_store: Open) -> None:
     versioned = await open_store(3)
     await versioned.put(*map(text, range(1, 5)))
     assert await versioned.kept() == [version_of(text(3)), version_of(text(2))]
@@ -163,14 +164,14 @@ async def test_a_version_beyond_the_number_goes_with_the_next_write(open_store: 
     ]
 
 
-async def test_where_one_version_is_kept_there_is_none_before(open_store: Open) -> None:
+async def test_no_older_version_is_kept_if_the_limit_is_one(open_store: Open) -> None:
     versioned = await open_store(1)
     await versioned.put(text(1), text(2))
     assert await versioned.kept() == []
     assert await versioned.read(version_of(text(1))) == "VERSION_GONE"
 
 
-async def test_a_version_that_comes_back_is_the_present_one_alone(open_store: Open) -> None:
+async def test_restored_content_is_only_the_present_version(open_store: Open) -> None:
     versioned = await open_store(3)
     await versioned.put(text(1), text(2), text(3), text(2))
     assert await versioned.kept() == [version_of(text(3)), version_of(text(1))]
@@ -192,7 +193,7 @@ async def test_the_refusal_names_the_present_version(versioned: Versioned) -> No
     assert refused.value.details == {"version": version_of(text(1))}
 
 
-async def test_who_may_no_longer_read_the_document_may_read_no_version(
+async def test_users_who_lost_access_to_the_document_can_read_no_version(
     versioned: Versioned,
 ) -> None:
     await versioned.put(text(1, ANN), text(2, ANN))
@@ -209,14 +210,14 @@ async def test_a_new_version_with_other_readers_closes_the_older_ones(
     assert await versioned.read(version_of(text(1))) == "ACCESS_DENIED"
 
 
-async def test_another_tenant_reads_no_version(versioned: Versioned) -> None:
+async def test_another_tenant_can_read_no_version(versioned: Versioned) -> None:
     other = dataclasses.replace(text(3), tenant_id="globex")
     await versioned.put(text(1), text(2), other)
     assert await versioned.read(version_of(text(1)), tenant_id="globex") == "VERSION_GONE"
     assert await versioned.read(version_of(text(1)), tenant_id="nobody") == "ACCESS_DENIED"
 
 
-async def test_older_versions_go_with_the_document(versioned: Versioned) -> None:
+async def test_older_versions_are_removed_with_the_document(versioned: Versioned) -> None:
     await versioned.put(text(1), text(2))
     assert await versioned.read(version_of(text(1))) == "text 1"
     await versioned.remove()
@@ -225,7 +226,7 @@ async def test_older_versions_go_with_the_document(versioned: Versioned) -> None
     assert await versioned.read(version_of(text(1))) == "VERSION_GONE"
 
 
-async def test_a_document_put_there_by_hand_has_its_one_version(tmp_path: Path) -> None:
+async def test_a_manually_added_document_has_one_version(tmp_path: Path) -> None:
     versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     root = tmp_path / "documents"
@@ -240,7 +241,9 @@ async def test_a_document_put_there_by_hand_has_its_one_version(tmp_path: Path) 
     await later.writer.close()
 
 
-async def test_a_document_removed_by_hand_leaves_nothing_to_the_next_one(tmp_path: Path) -> None:
+async def test_a_manually_removed_document_leaves_no_version_to_the_next_one(
+    tmp_path: Path,
+) -> None:
     versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     document_path(tmp_path / "documents", *KEY).unlink()
@@ -252,7 +255,7 @@ async def test_a_document_removed_by_hand_leaves_nothing_to_the_next_one(tmp_pat
     await later.writer.close()
 
 
-async def test_an_older_file_that_was_changed_is_not_served(tmp_path: Path) -> None:
+async def test_a_modified_file_of_an_older_version_is_not_served(tmp_path: Path) -> None:
     versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     (kept,) = (tmp_path / "documents" / ".versions").rglob(f"{version_of(text(1))}.json")

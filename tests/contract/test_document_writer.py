@@ -1,4 +1,4 @@
-"""What every DocumentWriter keeps: a change is whole, and made only of what it expected."""
+"""Guarantees of every DocumentWriter: changes are atomic and apply only to the expected version."""
 
 import asyncio
 import dataclasses
@@ -65,7 +65,7 @@ async def put(
     await writer.put(written, expected=expected, keep_readers=False)
 
 
-async def test_what_was_put_is_read_back_whole(writer: DocumentWriter) -> None:
+async def test_a_stored_document_is_read_back_completely(writer: DocumentWriter) -> None:
     written = make_document(
         tenant_id="acme",
         doc_id="a/b «ж» 'x'",
@@ -95,7 +95,7 @@ async def test_what_was_put_is_read_back_whole(writer: DocumentWriter) -> None:
     )
 
 
-async def test_a_document_without_chunks_of_its_own_has_none(writer: DocumentWriter) -> None:
+async def test_chunks_are_optional(writer: DocumentWriter) -> None:
     for chunks in (None, ()):
         await put(writer, make_document(tenant_id="acme", own_chunks=chunks))
         found = await writer.document(KEY)
@@ -103,8 +103,9 @@ async def test_a_document_without_chunks_of_its_own_has_none(writer: DocumentWri
         assert found.own_chunks == chunks
 
 
-async def test_a_text_may_hold_any_character(writer: DocumentWriter) -> None:
-    """PostgreSQL has no U+0000, which PDFs do hold; what stands for it is text as well."""
+async def test_a_text_may_contain_any_character(writer: DocumentWriter) -> None:
+    """PDFs can contain U+0000 but PostgreSQL cannot; its replacement character is also valid
+    text."""
     odd = "a\x00b\ufdd0c\ufdd00\ufdd01\ufdd02"
     written = make_document(
         tenant_id="acme",
@@ -121,7 +122,7 @@ async def test_a_text_may_hold_any_character(writer: DocumentWriter) -> None:
 
 
 @pytest.mark.parametrize("texts", [{"title": "\ud800"}, {"pages": ("\ud800",)}], ids=ascii)
-async def test_a_text_that_is_no_unicode_is_refused(
+async def test_an_invalid_unicode_text_is_refused(
     writer: DocumentWriter, texts: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidDocument):
@@ -129,7 +130,7 @@ async def test_a_text_that_is_no_unicode_is_refused(
     assert await writer.head(KEY) is None
 
 
-async def test_a_new_document_must_not_be_there(writer: DocumentWriter) -> None:
+async def test_a_new_document_must_not_exist(writer: DocumentWriter) -> None:
     await put(writer, document(), expected=Expected.NOTHING)
     with pytest.raises(VersionConflict) as conflict:
         await put(writer, document("two"), expected=Expected.NOTHING)
@@ -137,7 +138,7 @@ async def test_a_new_document_must_not_be_there(writer: DocumentWriter) -> None:
     await put(writer, document(tenant_id="globex"), expected=Expected.NOTHING)
 
 
-async def test_a_version_that_is_expected_must_be_there(writer: DocumentWriter) -> None:
+async def test_the_expected_version_must_exist(writer: DocumentWriter) -> None:
     first = version_of(document())
     with pytest.raises(VersionConflict):
         await put(writer, document(), expected=first)
@@ -150,7 +151,7 @@ async def test_a_version_that_is_expected_must_be_there(writer: DocumentWriter) 
     assert found.pages == ("two",)
 
 
-async def test_of_two_changes_of_one_version_one_is_made(writer: DocumentWriter) -> None:
+async def test_only_one_of_two_changes_to_a_version_succeeds(writer: DocumentWriter) -> None:
     await put(writer, document())
     version = version_of(document())
     results = await asyncio.gather(
@@ -161,7 +162,7 @@ async def test_of_two_changes_of_one_version_one_is_made(writer: DocumentWriter)
     assert [type(it) for it in results].count(VersionConflict) == 4
 
 
-async def test_a_replaced_document_keeps_its_readers_where_that_is_wanted(
+async def test_a_replaced_document_keeps_its_readers_on_request(
     writer: DocumentWriter,
 ) -> None:
     await put(writer, document(readers=ANN))
@@ -191,7 +192,7 @@ async def test_readers_are_changed_without_the_text(writer: DocumentWriter) -> N
         await writer.set_readers(("globex", "doc"), ANN, expected=Expected.ANYTHING)
 
 
-async def test_a_removed_document_is_not_there(writer: DocumentWriter) -> None:
+async def test_a_removed_document_is_not_found(writer: DocumentWriter) -> None:
     await put(writer, document())
     await put(writer, document(tenant_id="globex"))
     with pytest.raises(VersionConflict):
@@ -217,10 +218,10 @@ async def test_documents_are_listed_in_pages_ordered_by_id(writer: DocumentWrite
     assert await writer.problems() == {}
 
 
-# What only files can have
+# Only for files
 
 
-async def test_a_document_is_written_in_its_own_file_and_others_of_it_are_removed(
+async def test_a_document_is_written_to_its_own_file_and_its_other_files_are_removed(
     tmp_path: Path,
 ) -> None:
     writer, removed = folder_writer(tmp_path), []
@@ -237,7 +238,7 @@ async def test_a_document_is_written_in_its_own_file_and_others_of_it_are_remove
     await writer.close()
 
 
-async def test_a_broken_file_is_not_replaced_unless_its_readers_are_given(tmp_path: Path) -> None:
+async def test_a_broken_file_is_replaced_only_with_explicit_readers(tmp_path: Path) -> None:
     writer = folder_writer(tmp_path)
     await put(writer, document(readers=ANN))
     document_path(tmp_path / "documents", *KEY).write_text("{")
@@ -262,7 +263,7 @@ async def test_a_broken_file_can_be_removed(tmp_path: Path) -> None:
     await writer.close()
 
 
-async def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_an_unwritable_folder_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
     (tmp_path / "documents").write_text("a file in the way")
     writer = folder_writer(tmp_path)
     with pytest.raises((WriteFailed, ReadOnlyDocuments), match="cannot be written"):

@@ -1,4 +1,4 @@
-"""The files of an index where the system has no more of something: what was committed stays."""
+"""Index files when the system runs out of a resource: committed data is kept."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ put("b", "a ladder")
 assert sorted(found()) == ["a", "b"], found()
 print("kept")
 """
-"""A limit on the size of files is to the engine as a full disk is; it holds for a process."""
+"""To the engine, a limit on file sizes is like a full disk; it applies to a process."""
 
 NO_DESCRIPTOR = f"""{INDEX}
 import os
@@ -73,11 +73,11 @@ resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 assert found() == ["a"], found()
 print("kept")
 """
-"""As where callers have all the descriptors that the process may have."""
+"""Simulates callers that use all descriptors of the process."""
 
 
 @pytest.mark.parametrize("program", [FULL_DISK, NO_DESCRIPTOR], ids=["disk", "descriptors"])
-def test_what_the_system_lacks_is_a_failure_that_loses_nothing(
+def test_a_missing_system_resource_is_an_error_without_data_loss(
     program: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(  # noqa: S603 - the text above

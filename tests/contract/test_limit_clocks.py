@@ -1,4 +1,4 @@
-"""What clocks and strangers do to the counters of budgets: bounded, and to one key only."""
+"""Clock changes and foreign values affect budget counters only for a bounded time and one key."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ def server(shared_server: RedisServer) -> RedisServer:
 async def limiter(
     server: RedisServer, redis: Redis, patient_limits: None
 ) -> AsyncIterator[Limiter]:
-    del redis, patient_limits  # emptied before, and waited for
+    del redis, patient_limits  # for their effects: an empty Redis, patient limits
     limiter = build_limiter(BUDGETS, storage_url=server.url, metrics=Metrics())
     await limiter.connect()
     yield limiter
@@ -62,7 +62,7 @@ async def retry_after_s(limiter: Limiter) -> float:
     return refused.value.retry_after_s
 
 
-async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window() -> None:
+async def test_in_memory_a_clock_set_back_extends_no_wait_beyond_the_window() -> None:
     clock = ManualClock(20_000.0)
     memory = MemoryStorage(clock=clock)
     limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
@@ -74,16 +74,18 @@ async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_th
     assert await passed(limiter, 5) == 2
 
 
-async def test_in_redis_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window(
+async def test_in_redis_a_clock_set_back_extends_no_wait_beyond_the_window(
     limiter: Limiter, redis: Redis
 ) -> None:
     assert await passed(limiter, 5) == 2
-    redis.expire(key_of("document_calls"), 10_829)  # what is left once its clock went back
+    redis.expire(
+        key_of("document_calls"), 10_829
+    )  # the remaining value after its clock was set back
     assert 0 < await retry_after_s(limiter) <= WINDOW_S
     assert 0 < redis.ttl(key_of("document_calls")) <= WINDOW_S
 
 
-async def test_of_two_used_up_budgets_with_odd_windows_no_wait_is_beyond_the_window(
+async def test_waits_for_two_exhausted_budgets_with_odd_windows_stay_within_the_window(
     limiter: Limiter, redis: Redis
 ) -> None:
     redis.set(key_of("tenant_calls"), 50, ex=100_000)
@@ -109,7 +111,7 @@ FOREIGN: dict[str, Put] = {
 
 @pytest.mark.parametrize("put", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("name", ["document_calls", "tenant_tokens"])
-async def test_what_is_no_counter_of_ours_is_deleted_and_its_budget_counts_on(
+async def test_a_foreign_value_in_a_counters_key_is_deleted_and_counting_continues(
     limiter: Limiter, redis: Redis, name: str, put: Put
 ) -> None:
     assert await passed(limiter, 5, "other") == 2
@@ -122,7 +124,7 @@ async def test_what_is_no_counter_of_ours_is_deleted_and_its_budget_counts_on(
 
 
 @pytest.mark.parametrize("put", FOREIGN.values(), ids=FOREIGN)
-async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
+async def test_a_foreign_value_written_during_a_call_does_not_stop_its_charge(
     limiter: Limiter, redis: Redis, put: Put
 ) -> None:
     admission = await limiter.admit(ChargedCall("t", doc_id="doc"))
@@ -132,7 +134,7 @@ async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
     assert await passed(limiter, 5) == 1
 
 
-async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
+async def test_an_undeletable_key_is_counted_in_this_process_until_it_is_deleted(
     server: RedisServer, redis: Redis, patient_limits: None
 ) -> None:
     del patient_limits
@@ -174,7 +176,7 @@ async def test_a_tenants_counters_are_on_one_node_of_a_cluster(
     assert tags == ["3:t"] * 4
 
 
-async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
+async def test_scripts_missing_in_redis_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
     admission = await limiter.admit(ChargedCall("t", doc_id="doc"))
     redis.script_flush()
     await limiter.charge_tokens(admission, 70)

@@ -1,4 +1,4 @@
-"""Rules of limits.json are exact in memory and in a real Redis, for one process and for several."""
+"""Rules of limits.json are exact in memory and in Redis, for one process and for several."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ LIMITS = BudgetLimits(
 
 
 class Limiters:
-    """Limiters over one storage, as replicas have them."""
+    """Limiters over one storage, as in several replicas."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -63,7 +63,7 @@ async def limiters(request: pytest.FixtureRequest) -> AsyncIterator[Limiters]:
 
 
 async def passed(limiters: Sequence[Limiter], calls: Sequence[ChargedCall]) -> int:
-    """Send all calls at once, each to the next of the limiters; return how many were admitted."""
+    """Send all calls in parallel, distributed over the limiters; return how many were admitted."""
     outcomes = await asyncio.gather(
         *(limiters[place % len(limiters)].admit(call) for place, call in enumerate(calls)),
         return_exceptions=True,
@@ -78,7 +78,7 @@ async def test_exactly_n_of_m_calls_of_several_replicas_pass_a_rule(limiters: Li
     assert await passed(replicas, [CALL] * 90) == 11
 
 
-async def test_of_rules_that_do_not_contain_each_other_no_refused_call_is_charged(
+async def test_a_call_refused_by_one_of_two_overlapping_rules_is_charged_to_neither(
     limiters: Limiters,
 ) -> None:
     rules = [rule("agent", calls=12, each="agent"), rule("user", calls=7, each="user")]
@@ -91,7 +91,7 @@ async def test_of_rules_that_do_not_contain_each_other_no_refused_call_is_charge
     assert left == {"document_calls": 11, "tenant_calls": 21, "agent": 0, "user": 0}
 
 
-async def test_windows_of_rules_have_their_own_lengths(limiters: Limiters) -> None:
+async def test_rules_can_have_different_windows(limiters: Limiters) -> None:
     limiter = await limiters.build(
         rule("hour", calls=9, window_s=3600),
         rule("day", tokens=9, window_s=86_400),
@@ -111,14 +111,14 @@ async def test_windows_of_rules_have_their_own_lengths(limiters: Limiters) -> No
     assert (shown.name, shown.remaining_tokens, shown.reset_s) == ("day", 5, 86_400)
 
 
-async def test_tokens_of_a_rule_that_are_used_up_refuse_the_next_call(limiters: Limiters) -> None:
+async def test_exhausted_tokens_of_a_rule_refuse_the_next_call(limiters: Limiters) -> None:
     limiter = await limiters.build(rule(tokens=100, each="tenant"))
     await limiter.charge_tokens(await limiter.admit(CALL), 5000)
     other = CALL._replace(tenant_id="b")
     assert [await passed([limiter], [it]) for it in (CALL, other)] == [0, 1]
 
 
-async def test_what_is_shown_at_admission_counts_the_calls_before(limiters: Limiters) -> None:
+async def test_values_shown_at_admission_include_earlier_calls(limiters: Limiters) -> None:
     replicas = [await limiters.build(rule(calls=20)) for _ in range(2)]
     admissions = await asyncio.gather(*(replicas[place % 2].admit(CALL) for place in range(20)))
     shown = [it.status_after(0) for it in admissions]
@@ -158,7 +158,7 @@ async def test_in_redis_a_refusal_is_one_script(server: RedisServer, redis: Redi
     assert ran["calls"] == 1
 
 
-async def test_two_gateways_over_one_redis_admit_exactly_what_the_file_says(
+async def test_two_gateways_over_one_redis_admit_exactly_the_files_limit(
     server: RedisServer, redis: Redis
 ) -> None:
     redis.flushall()

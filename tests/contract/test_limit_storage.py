@@ -1,4 +1,4 @@
-"""What must hold for every storage that budgets are counted in: memory, and a real Redis."""
+"""Guarantees of every budget storage: memory, and a real Redis."""
 
 import asyncio
 import time
@@ -96,19 +96,19 @@ async def test_charges_add_up(storage: CountingStorage) -> None:
     assert [await storage.incr("sum", 60, amount) for amount in (1, 2, 30)] == [1, 3, 33]
 
 
-async def test_a_key_never_charged_counts_nothing(storage: CountingStorage) -> None:
+async def test_an_uncharged_key_has_a_count_of_zero(storage: CountingStorage) -> None:
     assert await storage.get("unknown") == 0
 
 
-async def test_a_window_ends_by_itself(storage: CountingStorage) -> None:
+async def test_a_window_expires(storage: CountingStorage) -> None:
     await storage.incr("short", 1)
     async with asyncio.timeout(BOUND_S):
-        while await storage.get("short"):  # noqa: ASYNC110 - nobody announces it
+        while await storage.get("short"):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.02)
     assert await storage.incr("short", 1) == 1
 
 
-async def test_a_key_whose_charges_were_given_back_starts_anew(storage: CountingStorage) -> None:
+async def test_a_fully_refunded_key_starts_again(storage: CountingStorage) -> None:
     await storage.incr("given back", 1)
     await storage.incr("given back", 1, -1)
     await storage.incr("given back", 60_000)
@@ -117,7 +117,7 @@ async def test_a_key_whose_charges_were_given_back_starts_anew(storage: Counting
     assert left_s == pytest.approx(60_000, abs=30)
 
 
-async def test_clearing_a_key_forgets_its_charges(storage: CountingStorage) -> None:
+async def test_clearing_a_key_removes_its_charges(storage: CountingStorage) -> None:
     await storage.incr("cleared", 60)
     await storage.clear("cleared")
     assert await storage.get("cleared") == 0
@@ -129,7 +129,7 @@ async def test_exactly_n_of_m_parallel_calls_pass(limiters: Limiters) -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_exactly_n_pass_when_the_tenants_budget_is_the_smaller(limiters: Limiters) -> None:
+async def test_exactly_n_pass_when_the_tenants_budget_is_smaller(limiters: Limiters) -> None:
     assert await passed(limiters.build(document_calls=50, tenant_calls=10), 200) == 10
 
 
@@ -151,14 +151,14 @@ async def test_calls_refused_by_their_document_are_not_charged_to_the_tenant(
 
 
 @pytest.mark.requirement("T-09")
-async def test_tokens_overdrawn_refuse_the_next_call(limiters: Limiters) -> None:
+async def test_an_overdrawn_token_budget_refuses_the_next_call(limiters: Limiters) -> None:
     limiter = limiters.build(document_tokens=100)
     await limiter.charge_tokens(await limiter.admit(ChargedCall("a", doc_id="b")), 5000)
     assert await passed(limiter, 1) == 0
 
 
 @pytest.mark.requirement("T-09")
-async def test_a_refused_call_may_come_back_within_the_window(limiters: Limiters) -> None:
+async def test_a_refused_call_may_be_retried_within_the_window(limiters: Limiters) -> None:
     limiter = limiters.build(document_calls=1)
     await limiter.admit(ChargedCall("a", doc_id="b"))
     with pytest.raises(RateLimitExceeded) as caught:
@@ -168,7 +168,7 @@ async def test_a_refused_call_may_come_back_within_the_window(limiters: Limiters
 
 @pytest.mark.requirement("T-08")
 @pytest.mark.parametrize("doc_id", ["b:c", "x" * 256, "дo\N{SNOWMAN}", "\ud800", " {b}/*?"])
-async def test_any_identifier_has_a_budget_of_its_own(limiters: Limiters, doc_id: str) -> None:
+async def test_every_identifier_has_a_separate_budget(limiters: Limiters, doc_id: str) -> None:
     limiter = limiters.build(document_calls=2)
     await passed(limiter, 5, doc_id="b")
     assert await passed(limiter, 5, doc_id=doc_id) == 2
@@ -183,7 +183,7 @@ async def test_the_service_starts_without_its_redis(
 
 
 @pytest.mark.requirement("T-10")
-async def test_a_redis_killed_under_calls_fails_none_of_them(
+async def test_killing_redis_during_calls_fails_none_of_them(
     on_server: Limiters, server: RedisServer
 ) -> None:
     limiter = on_server.build(tenant_calls=100_000)
@@ -206,7 +206,7 @@ async def test_no_call_waits_long_for_a_paused_redis(
 
 @pytest.mark.requirement("T-10")
 @pytest.mark.usefixtures("patient_limits")
-async def test_a_restarted_redis_is_returned_to(on_server: Limiters, server: RedisServer) -> None:
+async def test_a_restarted_redis_is_used_again(on_server: Limiters, server: RedisServer) -> None:
     limiter = on_server.build(document_calls=5)
     async with asyncio.TaskGroup() as tasks:
         watch = tasks.create_task(limiter.run())
@@ -223,7 +223,7 @@ async def test_a_restarted_redis_is_returned_to(on_server: Limiters, server: Red
 
 
 @pytest.mark.requirement("T-10")
-async def test_answers_are_right_after_many_calls_gave_up_on_a_paused_redis(
+async def test_answers_are_correct_after_many_calls_timed_out_on_a_paused_redis(
     server: RedisServer,
 ) -> None:
     opened = open_redis(f"{server.url}?socket_timeout=60")

@@ -1,7 +1,7 @@
-"""Budgets that replicas share in a real Redis: exact from the first call on, also a slow one's.
+"""Budgets shared by replicas in a real Redis are exact from the first call, even if it is slow.
 
-A replica that a busy machine keeps from Redis for 250 ms counts by itself, as it should: such an
-attempt shows nothing, and is made again.
+A replica that a busy machine separates from Redis for 250 ms correctly counts alone: such an
+attempt proves nothing and is repeated.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ from tests.support.service import Service, running
 
 ATTEMPTS = 100
 DELAY_S = 0.04
-"""Three answers of an admission wait 120 ms of 250; a cold connection would wait for more."""
+"""An admission needs three responses, 120 ms of the allowed 250; a cold connection would need
+more."""
 
 
 def replica_of(server: RedisServer) -> subprocess.Popen[str]:
@@ -37,7 +38,8 @@ def replica_of(server: RedisServer) -> subprocess.Popen[str]:
 
 
 def race(server: RedisServer) -> list[list[str]]:
-    """Call from two cold processes at once; return what passed, and where it counted."""
+    """Call from two cold processes at the same time; return the passed calls, and where they were
+    counted."""
     replicas = [replica_of(server) for _ in range(2)]
     for replica in replicas:
         assert replica.stdout is not None
@@ -101,7 +103,7 @@ async def test_two_cold_replicas_with_a_slow_redis_admit_exactly_the_limit(
 
 @pytest.mark.requirement("T-09")
 @pytest.mark.usefixtures("patient_limits")
-async def test_the_connections_to_redis_are_open_before_the_first_call(
+async def test_connections_to_redis_are_open_before_the_first_call(
     server: RedisServer,
 ) -> None:
     async with slow_network(server.port, delay_s=0) as network:
@@ -109,4 +111,4 @@ async def test_the_connections_to_redis_are_open_before_the_first_call(
         async with running(rate_limit_storage_url=url, rate_limit_calls=1000) as service:
             opened = network.connections
             await admitted(service, 128)
-        assert opened == network.connections == 2  # of the probe, and of all calls
+        assert opened == network.connections == 2  # of the probe and of all calls

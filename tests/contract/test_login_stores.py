@@ -1,4 +1,4 @@
-"""What both stores of logins have in common: one login for each owner, changed by its version."""
+"""Guarantees of both login stores: one login for each owner, changed only with its version."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ from tests.support.stored_logins import (
 )
 
 OpenLogins = Callable[[], LoginStore]
-"""Opens one more store over the same logins, as another replica does."""
+"""Opens another store over the same logins, as another replica does."""
 
 ODD_IDS = (
     "Ана",
@@ -78,7 +78,7 @@ async def put(logins: LoginStore, owner: LoginOwner = ANA, sealed: bytes = b"one
     return await logins.put(owner, BINDING, sealed)
 
 
-async def test_there_is_no_login_before_a_sign_in(logins: LoginStore) -> None:
+async def test_no_login_exists_before_a_sign_in(logins: LoginStore) -> None:
     assert await logins.find(ANA) is None
     assert await logins.owners("acme") == []
     async with logins.lease(ANA) as leased:
@@ -86,7 +86,7 @@ async def test_there_is_no_login_before_a_sign_in(logins: LoginStore) -> None:
 
 
 @pytest.mark.parametrize("owner", [ANA, ACME, DEPLOYMENT], ids=lambda it: it.login_for.value)
-async def test_what_was_written_is_found_by_every_replica(
+async def test_a_stored_login_is_found_by_every_replica(
     open_logins: OpenLogins, owner: LoginOwner
 ) -> None:
     login = make_login(owner, access_token="a" * 16_384, refresh_token="r" * 16_384)
@@ -97,7 +97,7 @@ async def test_what_was_written_is_found_by_every_replica(
     assert SEALER.open(found.sealed, owner, found.binding) == login
 
 
-async def test_a_new_sign_in_takes_the_place_of_the_old_one(logins: LoginStore) -> None:
+async def test_a_new_sign_in_replaces_the_old_one(logins: LoginStore) -> None:
     first = await put(logins)
     sent = await logins.replace(first, b"one", refresh_sent=True)
     other = replace(BINDING, client_id="other")
@@ -109,7 +109,7 @@ async def test_a_new_sign_in_takes_the_place_of_the_old_one(logins: LoginStore) 
     assert len({first.version, sent.version, second.version}) == 3
 
 
-async def test_a_login_is_replaced_by_who_knows_its_version(logins: LoginStore) -> None:
+async def test_a_login_is_replaced_only_with_its_version(logins: LoginStore) -> None:
     first = await put(logins)
     second = await logins.replace(first, b"two", refresh_sent=True)
 
@@ -120,7 +120,7 @@ async def test_a_login_is_replaced_by_who_knows_its_version(logins: LoginStore) 
     assert await logins.find(ANA) == second
 
 
-async def test_of_two_replicas_one_replaces_a_login(open_logins: OpenLogins) -> None:
+async def test_only_one_of_two_replicas_replaces_a_login(open_logins: OpenLogins) -> None:
     first = await put(open_logins())
     replicas = [open_logins() for _ in range(4)]
     done = await asyncio.gather(
@@ -131,7 +131,7 @@ async def test_of_two_replicas_one_replaces_a_login(open_logins: OpenLogins) -> 
     assert await replicas[0].find(ANA) == written
 
 
-async def test_a_login_that_was_removed_does_not_come_back(logins: LoginStore) -> None:
+async def test_a_removed_login_is_not_restored(logins: LoginStore) -> None:
     first = await put(logins)
 
     assert await logins.remove(first)
@@ -152,7 +152,7 @@ async def test_a_late_answer_does_not_replace_the_next_sign_in(logins: LoginStor
 
 
 @pytest.mark.parametrize("field", ["server_id", "tenant_id", "user_id", "user_issuer"])
-async def test_each_id_has_a_login_of_its_own(logins: LoginStore, field: str) -> None:
+async def test_each_id_has_a_separate_login(logins: LoginStore, field: str) -> None:
     owners = [with_id(field, it) for it in ODD_IDS]
     for number, owner in enumerate(owners):
         await put(logins, owner, b"of %d" % number)
@@ -163,7 +163,7 @@ async def test_each_id_has_a_login_of_its_own(logins: LoginStore, field: str) ->
     ]
 
 
-async def test_a_login_for_one_is_not_that_of_another(logins: LoginStore) -> None:
+async def test_a_login_for_one_owner_is_not_found_for_another(logins: LoginStore) -> None:
     owners = (
         *(ANA, ACME, GLOBEX, DEPLOYMENT),
         replace(ANA, user_id="bob"),
@@ -192,14 +192,14 @@ async def test_the_owners_of_one_tenant_are_listed(open_logins: OpenLogins) -> N
     assert await other.owners("initech") == []
 
 
-async def test_an_owner_that_nobody_can_be_is_refused(logins: LoginStore) -> None:
+async def test_an_impossible_owner_is_refused(logins: LoginStore) -> None:
     """A user without a tenant would be among the logins of the deployment."""
     with pytest.raises(ValueError, match="a login has a tenant"):
         await put(logins, LoginOwner(server_id="wiki", login_for=LoginFor.USER, user_id="ana"))
     assert await logins.owners("") == []
 
 
-async def test_a_lease_has_one_holder_over_all_replicas(open_logins: OpenLogins) -> None:
+async def test_a_lease_has_one_holder_across_all_replicas(open_logins: OpenLogins) -> None:
     await put(open_logins())
     holders, most = 0, 0
 
@@ -220,7 +220,7 @@ async def test_a_lease_has_one_holder_over_all_replicas(open_logins: OpenLogins)
     assert (most, found.sealed) == (1, b"9")
 
 
-async def test_who_waited_for_a_renewal_reads_the_new_login(open_logins: OpenLogins) -> None:
+async def test_waiters_for_a_renewal_read_the_new_login(open_logins: OpenLogins) -> None:
     renewing, waiting = open_logins(), open_logins()
     await put(renewing)
     has_lease = asyncio.Event()
@@ -251,7 +251,7 @@ async def test_a_wait_within_one_replica_ends_as_well(logins: LoginStore) -> Non
         assert leased is not None
 
 
-async def test_nothing_but_a_renewal_waits_for_a_lease(open_logins: OpenLogins) -> None:
+async def test_only_a_renewal_waits_for_a_lease(open_logins: OpenLogins) -> None:
     holder, other = open_logins(), open_logins()
     await put(holder)
     bob = replace(ANA, user_id="bob")
@@ -268,7 +268,7 @@ async def test_nothing_but_a_renewal_waits_for_a_lease(open_logins: OpenLogins) 
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-async def test_a_lease_ends_with_a_holder_that_fails(
+async def test_a_lease_ends_if_its_holder_fails(
     open_logins: OpenLogins, *, is_cancelled: bool
 ) -> None:
     logins, other = open_logins(), open_logins()
@@ -292,7 +292,7 @@ async def test_a_lease_ends_with_a_holder_that_fails(
         assert leased is not None
 
 
-async def test_a_waiter_that_was_cancelled_holds_nothing(open_logins: OpenLogins) -> None:
+async def test_a_cancelled_waiter_holds_nothing(open_logins: OpenLogins) -> None:
     holder, other = open_logins(), open_logins()
     await put(holder)
 
@@ -310,6 +310,6 @@ async def test_a_waiter_that_was_cancelled_holds_nothing(open_logins: OpenLogins
         assert leased is not None
 
 
-async def test_nothing_sealed_is_shown_by_what_a_store_returns(logins: LoginStore) -> None:
+async def test_returned_values_do_not_show_sealed_data(logins: LoginStore) -> None:
     stored = await put(logins, ANA, b"sealed bytes")
     assert "sealed bytes" not in f"{stored!r} {logins!r}"

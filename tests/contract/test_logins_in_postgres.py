@@ -1,4 +1,5 @@
-"""Logins in PostgreSQL: what each transaction sees of them, and leases that end by its clock."""
+"""Logins in PostgreSQL: visibility in transactions, and leases that expire by the database's
+clock."""
 
 from collections.abc import AsyncIterator
 
@@ -37,7 +38,6 @@ async def logins(postgres: PostgresDatabase) -> AsyncIterator[PostgresLogins]:
 
 @pytest.fixture
 async def gateway(postgres: PostgresDatabase) -> AsyncIterator[asyncpg.Connection]:
-    """A connection of the gateway's role."""
     connection = await asyncpg.connect(postgres.url)
     yield connection
     await connection.close()
@@ -45,14 +45,13 @@ async def gateway(postgres: PostgresDatabase) -> AsyncIterator[asyncpg.Connectio
 
 @pytest.fixture
 async def owner(postgres: PostgresDatabase) -> AsyncIterator[asyncpg.Connection]:
-    """A connection of the role that owns the schema."""
     connection = await asyncpg.connect(postgres.owner_url)
     yield connection
     await connection.close()
 
 
 async def run(connection: asyncpg.Connection, statement: str, **settings: str) -> list[object]:
-    """Return the first column that a statement gives in a transaction with settings."""
+    """Return the first column of a statement's result in a transaction with settings."""
     async with connection.transaction():
         for name, value in settings.items():
             await connection.execute(SET, name, value)
@@ -76,7 +75,7 @@ SEEN = "SELECT tenant_id FROM mcp_tools_proxy.logins ORDER BY tenant_id"
         ({"tenant": "acme", "deployment_logins": "on"}, ["acme", "acme"]),
     ],
 )
-async def test_a_transaction_sees_the_logins_of_its_tenant_only(
+async def test_a_transaction_sees_only_its_tenants_logins(
     logins: PostgresLogins, gateway: asyncpg.Connection, settings: dict[str, str], seen: list[str]
 ) -> None:
     for owner in (ANA, ACME, GLOBEX, DEPLOYMENT):
@@ -103,7 +102,7 @@ async def test_a_transaction_writes_no_login_of_another_tenant(
         await run(gateway, INSERT.format(tenant_id), **settings)
 
 
-async def test_a_tenant_moves_no_login_to_the_deployment(
+async def test_a_tenant_cannot_move_a_login_to_the_deployment(
     logins: PostgresLogins, gateway: asyncpg.Connection
 ) -> None:
     await logins.put(ACME, BINDING, b"one")
@@ -116,20 +115,20 @@ async def test_a_tenant_moves_no_login_to_the_deployment(
             )
 
 
-async def test_nothing_of_a_token_is_in_the_database(
+async def test_the_database_contains_no_part_of_a_token(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
     await logins.put(ANA, BINDING, SEALER.seal(make_login()))
     (row,) = await owner.fetch("SELECT * FROM mcp_tools_proxy.logins")
     values = " ".join(map(repr, row.values()))
-    assert "gateway" in values  # the client, in the clear
+    assert "gateway" in values  # the client is not encrypted
     assert [it for it in ("access-1", "refresh-1", "secret-1", "ana@example") if it in values] == []
 
 
-async def test_a_login_in_another_owners_row_does_not_open(
+async def test_a_login_in_another_owners_row_cannot_be_opened(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
-    """Whoever can write to the database makes nobody's login that of another."""
+    """Write access to the database does not allow moving a login to another owner."""
     bob = LoginOwner(
         server_id="wiki",
         login_for=ANA.login_for,
@@ -152,7 +151,7 @@ async def test_a_login_in_another_owners_row_does_not_open(
 
 
 @pytest.mark.parametrize("tenant_owner", [ANA, DEPLOYMENT], ids=["tenant", "deployment"])
-async def test_a_lease_of_a_replica_that_was_lost_ends_by_the_databases_clock(
+async def test_a_lease_of_a_lost_replica_expires_by_the_databases_clock(
     logins: PostgresLogins, owner: asyncpg.Connection, tenant_owner: LoginOwner
 ) -> None:
     stored = await logins.put(tenant_owner, BINDING, b"one")
@@ -168,7 +167,7 @@ async def test_a_lease_of_a_replica_that_was_lost_ends_by_the_databases_clock(
         assert leased == stored
 
 
-async def test_a_lease_is_of_thirty_seconds_and_no_transaction_is_open_meanwhile(
+async def test_a_lease_lasts_thirty_seconds_without_an_open_transaction(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
     await logins.put(ANA, BINDING, b"one")
@@ -187,7 +186,7 @@ async def test_a_lease_is_of_thirty_seconds_and_no_transaction_is_open_meanwhile
     assert open_ones == 0
 
 
-async def test_a_late_holder_does_not_end_the_lease_of_the_next(
+async def test_a_late_holder_does_not_end_the_next_lease(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
     await logins.put(ANA, BINDING, b"one")
@@ -196,7 +195,7 @@ async def test_a_late_holder_does_not_end_the_lease_of_the_next(
     assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") == "next"
 
 
-async def test_a_new_sign_in_leaves_the_lease(
+async def test_a_new_sign_in_keeps_the_lease(
     logins: PostgresLogins, owner: asyncpg.Connection
 ) -> None:
     await logins.put(ANA, BINDING, b"one")
@@ -206,7 +205,7 @@ async def test_a_new_sign_in_leaves_the_lease(
     assert await owner.fetchval("SELECT lease_holder FROM mcp_tools_proxy.logins") is None
 
 
-async def test_a_database_that_is_away_is_an_error_that_may_pass(
+async def test_an_unavailable_database_is_a_temporary_error(
     postgres: PostgresDatabase,
 ) -> None:
     url = postgres.server.url("gateway", postgres.name, port=1)
@@ -221,7 +220,7 @@ async def test_a_database_that_is_away_is_an_error_that_may_pass(
 
 
 @pytest.mark.parametrize("column", ["binding", "owner"])
-async def test_a_row_of_a_newer_release_is_an_error_and_stays(
+async def test_a_row_of_a_newer_release_is_an_error_and_is_kept(
     logins: PostgresLogins, owner: asyncpg.Connection, column: str
 ) -> None:
     await logins.put(ANA, BINDING, b"one")

@@ -1,4 +1,4 @@
-"""What we write of MCP ourselves, compared with the SDK: names, and the check of the envelope."""
+"""Our own MCP definitions compared with the SDK: names, and validation of the envelope."""
 
 import itertools
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ ELSEWHERE = {
     "SUBSCRIPTION_ID_META_KEY": SUBSCRIPTION_ID_META_KEY,
     "X_MCP_HEADER": X_MCP_HEADER_KEY,
 }
-"""What the SDK has under another name, or not among its types."""
+"""Names that differ in the SDK or are not among its types."""
 
 OURS = {
     name: value
@@ -83,7 +83,7 @@ PARAMS: list[Mapping[str, Any]] = [
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_name_means_what_it_means_in_the_sdk(name: str) -> None:
+def test_names_mean_the_same_as_in_the_sdk(name: str) -> None:
     sdk = ELSEWHERE[name] if name in ELSEWHERE else getattr(mcp.types, name)
     assert OURS[name] == sdk
 
@@ -93,20 +93,20 @@ def test_the_same_parameters_are_repeated_in_a_header() -> None:
 
 
 @pytest.mark.parametrize("method", ["tools/call", "resources/read", "prompts/get", "tools/list"])
-def test_envelopes_are_judged_as_by_the_sdk(method: str) -> None:
+def test_envelopes_are_validated_like_in_the_sdk(method: str) -> None:
     for meta, headers, params in itertools.product(METAS, HEADERS, PARAMS):
         content = {"method": method, "params": {**params, "_meta": meta}}
         assert judged(content, headers) == judged_by_sdk(content, headers), (content, headers)
 
 
 @pytest.mark.parametrize("content", [{}, {"params": None}, {"params": []}, {"params": {}}])
-def test_a_request_without_an_envelope_is_refused_as_by_the_sdk(content: dict[str, Any]) -> None:
+def test_a_request_without_an_envelope_is_refused_like_in_the_sdk(content: dict[str, Any]) -> None:
     content |= {"method": "tools/list"}
     assert judged(content, None) == judged_by_sdk(content, None) == (-32602, None)
 
 
 def judged(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
-    """Return the capabilities, or the code and the data of the error."""
+    """Return the capabilities, or the error's code and data."""
     try:
         return read_envelope(content, headers)
     except JsonRpcError as error:

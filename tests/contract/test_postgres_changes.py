@@ -1,4 +1,4 @@
-"""How a change becomes known: notifications, the log of changes for those that are lost."""
+"""How stores learn of changes: notifications, and a log of changes in case one is lost."""
 
 import asyncio
 
@@ -23,7 +23,9 @@ async def put(writer: PostgresWriter, doc_id: str, text: str = "text") -> None:
     await writer.put(document, expected=Expected.ANYTHING, keep_readers=False)
 
 
-async def test_each_kind_of_change_is_notified_once_and_no_change_never(opened: OpenStore) -> None:
+async def test_each_kind_of_change_is_notified_once_and_no_ineffective_one(
+    opened: OpenStore,
+) -> None:
     changes, key = Changes(), ("acme", "doc")
     opened.store.listen(changes)
     await put(opened.writer, "doc")
@@ -37,13 +39,13 @@ async def test_each_kind_of_change_is_notified_once_and_no_change_never(opened: 
 
 
 class LossyNetwork(PostgresNetwork):
-    """A network that loses the notifications of changes, and no others."""
+    """A network that loses only the notifications of changes."""
 
     def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
         return None if b"mcp_tools_proxy_documents\x00[" in body else body
 
 
-async def test_a_notification_that_is_lost_is_found_in_the_log_of_changes(
+async def test_a_lost_notification_is_found_in_the_log_of_changes(
     postgres: PostgresDatabase,
 ) -> None:
     changes = Changes()
@@ -63,7 +65,7 @@ async def test_a_notification_that_is_lost_is_found_in_the_log_of_changes(
     await writer.close()
 
 
-async def test_a_change_whose_transaction_began_before_the_last_look_is_found_by_the_next(
+async def test_a_change_in_an_older_transaction_is_found_by_the_next_poll(
     postgres: PostgresDatabase,
 ) -> None:
     changes = Changes()
@@ -83,7 +85,7 @@ async def test_a_change_whose_transaction_began_before_the_last_look_is_found_by
             following = group.create_task(feed.run())
             await until(lambda: feed.is_current)
             feed.add_listener(changes)
-            for number in range(3):  # each is found by a look of its own
+            for number in range(3):  # each is found by a separate poll
                 writer = PostgresWriter(Database(postgres.url, timeout_s=BOUND_S))
                 await put(writer, f"quick {number}")
                 await writer.close()
@@ -95,7 +97,7 @@ async def test_a_change_whose_transaction_began_before_the_last_look_is_found_by
         await database.close()
 
 
-async def test_old_lines_of_the_log_are_removed_and_writers_do_not_wait_for_each_other(
+async def test_old_log_lines_are_removed_and_writers_do_not_wait_for_each_other(
     opened: OpenStore, postgres: PostgresDatabase
 ) -> None:
     owner = await asyncpg.connect(postgres.owner_url)
@@ -112,7 +114,7 @@ async def test_old_lines_of_the_log_are_removed_and_writers_do_not_wait_for_each
     assert [row["doc_id"] for row in left] == ["first", "second"]
 
 
-async def test_a_notification_that_is_no_change_may_be_any(opened: OpenStore) -> None:
+async def test_arbitrary_notifications_are_ignored(opened: OpenStore) -> None:
     """Every role of a database may notify every channel."""
     changes = Changes()
     opened.store.listen(changes)

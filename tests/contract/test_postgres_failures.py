@@ -1,4 +1,4 @@
-"""What callers see while PostgreSQL fails, and that all is as before once it is back."""
+"""Responses while PostgreSQL fails, and full recovery afterwards."""
 
 import asyncio
 import secrets
@@ -34,11 +34,11 @@ from tests.support.postgres_server import GATEWAY, PostgresServer
 
 CALLER = make_caller(tenant_id="acme")
 SOON_S = 0.5
-"""The time that a call may wait in these tests, where it is 2 s by default."""
+"""A call's maximum wait in these tests; the default is 2 s."""
 
 
 class Gateway:
-    """A repository over a store that is followed."""
+    """A repository over a store that follows changes."""
 
     def __init__(self, opened: OpenStore) -> None:
         self.opened = opened
@@ -51,7 +51,7 @@ class Gateway:
         return found.pages(1, 1)[0]
 
     async def outcome(self, doc_id: str) -> str:
-        """Return the text, or the code of the refusal."""
+        """Return the text, or the refusal's code."""
         try:
             return await self.text(doc_id)
         except (DocumentsUnavailable, AccessDenied, DocumentNotFound) as error:
@@ -59,7 +59,7 @@ class Gateway:
 
     async def until_outcome(self, doc_id: str, wanted: str) -> None:
         async with asyncio.timeout(BOUND_S):
-            while await self.outcome(doc_id) != wanted:  # noqa: ASYNC110 - calls, without an event
+            while await self.outcome(doc_id) != wanted:  # noqa: ASYNC110 - calls do not signal an event
                 await asyncio.sleep(0.02)
 
 
@@ -67,9 +67,10 @@ class Gateway:
 async def gateway(
     database: PostgresDatabase, *, stale_s: float = BOUND_S, timeout_s: float = SOON_S, **more: Any
 ) -> AsyncIterator[Gateway]:
-    """A gateway with two documents, of which "cached" was read.
+    """A gateway with two documents; "cached" has been read.
 
-    A beat that is late on a busy machine has it read anew; with a long ``beat_s`` there is none.
+    A heartbeat that is late on a busy machine invalidates the cache; with a long ``beat_s`` there
+    is none.
     """
     async with OpenStore(database, stale_s=stale_s, timeout_s=timeout_s, **more) as opened:
         changes = Changes()
@@ -77,8 +78,8 @@ async def gateway(
         made = Gateway(opened)
         await until(lambda: opened.feed.state["status"] == "ok")
         if stale_s:
-            await opened.until_current()  # before that nothing is kept as true
-        last = secrets.token_hex(8)  # a second gateway changes nothing by the others
+            await opened.until_current()  # until then nothing is cached
+        last = secrets.token_hex(8)  # a second gateway changes nothing for the others
         for doc_id in ("cached", "other", last):
             await write(opened.writer, doc_id, "old")
         await until(lambda: ("acme", last) in changes.keys)
@@ -106,7 +107,7 @@ def own_database(own_server: PostgresServer) -> PostgresDatabase:
     return PostgresDatabase(own_server, "migrated")
 
 
-async def test_while_the_server_is_killed_what_is_in_memory_is_served_and_then_all_is_as_before(
+async def test_a_killed_server_leaves_cached_documents_available_and_recovers(
     own_database: PostgresDatabase,
 ) -> None:
     with capture_logs() as lines:
@@ -126,7 +127,7 @@ async def test_while_the_server_is_killed_what_is_in_memory_is_served_and_then_a
     assert events.count("documents.database_back") == 1
 
 
-async def test_a_standby_that_is_promoted_takes_over(own_database: PostgresDatabase) -> None:
+async def test_a_promoted_standby_takes_over(own_database: PostgresDatabase) -> None:
     standby = PostgresDatabase(own_database.server.start_standby(), own_database.name)
     host = f"127.0.0.1:{own_database.server.port}"
     hosts = own_database.url.replace(host, f"{host},127.0.0.1:{standby.server.port}")
@@ -148,7 +149,7 @@ async def test_a_standby_that_is_promoted_takes_over(own_database: PostgresDatab
         standby.server.stop()
 
 
-async def test_a_call_does_not_wait_for_a_server_that_was_stopped(
+async def test_a_call_does_not_wait_for_a_stopped_server(
     own_database: PostgresDatabase,
 ) -> None:
     async with gateway(own_database, beat_s=BOUND_S) as made:
@@ -162,7 +163,7 @@ async def test_a_call_does_not_wait_for_a_server_that_was_stopped(
         await made.until_outcome("other", "old")
 
 
-async def test_connections_that_the_server_ends_are_opened_anew(
+async def test_connections_closed_by_the_server_are_reopened(
     postgres: PostgresDatabase,
 ) -> None:
     async with gateway(postgres) as made:
@@ -172,7 +173,7 @@ async def test_connections_that_the_server_ends_are_opened_anew(
         await made.until_outcome("cached", "new")
 
 
-async def test_changes_made_while_nothing_was_heard_are_known_afterwards(
+async def test_changes_missed_during_an_outage_are_found_afterwards(
     postgres: PostgresDatabase,
 ) -> None:
     writer = PostgresWriter(Database(postgres.owner_url, timeout_s=BOUND_S))
@@ -189,7 +190,7 @@ async def test_changes_made_while_nothing_was_heard_are_known_afterwards(
     await writer.close()
 
 
-async def test_what_is_in_memory_is_served_no_longer_than_it_may_be_stale(
+async def test_cached_documents_are_served_only_within_the_staleness_limit(
     own_database: PostgresDatabase,
 ) -> None:
     async with gateway(own_database, stale_s=0.3) as made:
@@ -197,7 +198,7 @@ async def test_what_is_in_memory_is_served_no_longer_than_it_may_be_stale(
         await made.until_outcome("cached", "DOCUMENTS_UNAVAILABLE")
 
 
-async def test_with_nothing_stale_each_call_asks_the_database(
+async def test_every_call_queries_the_database_if_nothing_may_be_stale(
     own_database: PostgresDatabase,
 ) -> None:
     async with gateway(own_database, stale_s=0) as made:
@@ -206,7 +207,7 @@ async def test_with_nothing_stale_each_call_asks_the_database(
         assert await made.outcome("cached") == "DOCUMENTS_UNAVAILABLE"
 
 
-async def test_a_database_that_is_away_at_the_start_is_followed_when_it_comes(
+async def test_a_database_unavailable_at_the_start_is_followed_later(
     own_database: PostgresDatabase,
 ) -> None:
     own_database.server.stop()
@@ -220,7 +221,7 @@ async def test_a_database_that_is_away_at_the_start_is_followed_when_it_comes(
         made.repository.close()
 
 
-async def test_a_database_that_cannot_be_written_is_read(postgres: PostgresDatabase) -> None:
+async def test_a_read_only_database_can_be_read(postgres: PostgresDatabase) -> None:
     async with gateway(postgres) as made:
         await execute(
             postgres, f"ALTER DATABASE {postgres.name} SET default_transaction_read_only = on"
@@ -234,7 +235,7 @@ async def test_a_database_that_cannot_be_written_is_read(postgres: PostgresDatab
         await writer.close()
 
 
-async def test_without_a_free_connection_a_call_is_refused_and_the_next_one_made(
+async def test_a_call_without_a_free_connection_is_refused_and_the_next_one_succeeds(
     databases: Databases,
 ) -> None:
     database = await databases.new()
@@ -250,9 +251,9 @@ async def test_without_a_free_connection_a_call_is_refused_and_the_next_one_made
 
 
 async def until_refused(made: Gateway) -> None:
-    """Read until no connection that was open before is left."""
+    """Read until all earlier connections are closed."""
     async with asyncio.timeout(BOUND_S):
-        for number in range(10_000):  # each of another document, so that none is in memory
+        for number in range(10_000):  # different documents, so that none is in memory
             await made.opened.database.expire()
             if await made.outcome(f"no document {number}") == "DOCUMENTS_UNAVAILABLE":
                 return
@@ -264,7 +265,7 @@ async def test_a_database_that_answers_too_late_is_unavailable(
     async with slow_network(postgres.server.port, delay_s=3.0) as network:
         url = postgres.server.url(GATEWAY, postgres.name, port=network.port)
         async with OpenStore(postgres, url=url, timeout_s=0.2) as opened:
-            await write(opened.writer, "late", "text")  # past the network
+            await write(opened.writer, "late", "text")  # bypasses the network
             made = Gateway(opened)
             assert await made.outcome("late") == "DOCUMENTS_UNAVAILABLE"
             await until(lambda: opened.feed.state["status"] == "degraded")
@@ -292,7 +293,7 @@ async def test_a_database_that_answers_too_late_is_unavailable(
         ),
     ],
 )
-async def test_with_a_schema_of_another_release_nothing_is_read(
+async def test_a_schema_of_another_release_is_not_read(
     postgres: PostgresDatabase, statement: str, undo: str, reason: str
 ) -> None:
     async with gateway(postgres, stale_s=0.3) as made:
@@ -304,7 +305,7 @@ async def test_with_a_schema_of_another_release_nothing_is_read(
         await made.until_outcome("cached", "old")
 
 
-async def test_a_role_that_became_mighty_later_reads_nothing(
+async def test_a_role_that_later_gets_too_many_rights_reads_nothing(
     own_database: PostgresDatabase,
 ) -> None:
     async with gateway(own_database, stale_s=0.3) as made:
@@ -323,7 +324,7 @@ class DeafNetwork(PostgresNetwork):
         return None if kind == b"A" else body
 
 
-async def test_without_notifications_the_log_of_changes_is_the_word(
+async def test_the_log_of_changes_is_sufficient_without_notifications(
     postgres: PostgresDatabase,
 ) -> None:
     async with slow_network(postgres.server.port, kind=DeafNetwork) as network:
@@ -335,7 +336,7 @@ async def test_without_notifications_the_log_of_changes_is_the_word(
             await made.opened.until_current()
 
 
-async def test_a_change_made_by_one_replica_is_in_force_on_another(
+async def test_a_change_made_by_one_replica_applies_on_another(
     postgres: PostgresDatabase,
 ) -> None:
     async with gateway(postgres) as first, gateway(postgres) as second:
@@ -346,13 +347,13 @@ async def test_a_change_made_by_one_replica_is_in_force_on_another(
             await made.until_outcome("cached", "ACCESS_DENIED")
 
 
-async def test_a_writer_that_is_killed_in_the_middle_leaves_the_old_version_whole(
+async def test_killing_a_writer_during_a_change_keeps_the_old_version_intact(
     postgres: PostgresDatabase,
 ) -> None:
     async with gateway(postgres) as made:
         blocking = await asyncpg.connect(postgres.owner_url)
         async with blocking.transaction():
-            await blocking.execute("LOCK TABLE mcp_tools_proxy.chunks")  # the last that is written
+            await blocking.execute("LOCK TABLE mcp_tools_proxy.chunks")  # the last one written
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(_outcome_of_write(made.opened.writer))
                 while not await _ended_waiting(postgres):  # noqa: ASYNC110 - asked over SQL
@@ -392,7 +393,7 @@ async def execute(postgres: PostgresDatabase, statement: str) -> None:
 
 
 async def end_connections(postgres: PostgresDatabase) -> None:
-    """End every connection to the database but the one that does it."""
+    """End all other connections to the database."""
     await execute(
         postgres,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

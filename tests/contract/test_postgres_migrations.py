@@ -1,4 +1,4 @@
-"""Migrations of PostgreSQL: whole or not at all, one process at a time, never backwards."""
+"""PostgreSQL migrations are atomic, run in one process at a time, and never go backwards."""
 
 import asyncio
 from importlib import resources
@@ -21,12 +21,11 @@ DOCUMENT = make_document(tenant_id="acme", doc_id="kept")
 
 @pytest.fixture
 async def empty(databases: Databases) -> PostgresDatabase:
-    """A database without the schema."""
     return await databases.new(is_migrated=False)
 
 
 def url_of_new_role(database: PostgresDatabase) -> str:
-    """Return the URL of a role that only this database's test has."""
+    """Return the URL of a role used only with this test's database."""
     return database.server.url(f"gateway_{database.name}", database.name)
 
 
@@ -50,7 +49,7 @@ async def has_schema(database: PostgresDatabase) -> bool:
     return bool(found[0]["is_there"])
 
 
-async def test_the_first_run_makes_the_schema_and_the_role_and_the_second_nothing(
+async def test_the_first_run_creates_the_schema_and_role_and_the_second_changes_nothing(
     empty: PostgresDatabase,
 ) -> None:
     url = url_of_new_role(empty)
@@ -59,7 +58,7 @@ async def test_the_first_run_makes_the_schema_and_the_role_and_the_second_nothin
     assert (second.before, second.after, second.created_role) == (newest(), newest(), False)
 
 
-async def test_the_role_that_was_made_reads_and_writes(empty: PostgresDatabase) -> None:
+async def test_the_created_role_reads_and_writes(empty: PostgresDatabase) -> None:
     url = url_of_new_role(empty)
     await migrate(empty.owner_url, url)
     writer = PostgresWriter(Database(url, timeout_s=BOUND_S))
@@ -68,7 +67,7 @@ async def test_the_role_that_was_made_reads_and_writes(empty: PostgresDatabase) 
     await writer.close()
 
 
-async def test_documents_from_before_lists_are_found_by_their_names(
+async def test_documents_older_than_lists_are_found_by_name(
     empty: PostgresDatabase,
 ) -> None:
     first = resources.files(postgres_package) / "migrations" / "0001_documents.sql"
@@ -93,7 +92,7 @@ async def test_documents_from_before_lists_are_found_by_their_names(
     assert changes[0]["n"] == 1
 
 
-async def test_a_run_keeps_the_documents_that_are_there(postgres: PostgresDatabase) -> None:
+async def test_a_migration_keeps_existing_documents(postgres: PostgresDatabase) -> None:
     writer = PostgresWriter(Database(postgres.url, timeout_s=BOUND_S))
     await writer.put(DOCUMENT, expected=Expected.NOTHING, keep_readers=False)
     await migrate(postgres.owner_url, postgres.url)
@@ -101,14 +100,14 @@ async def test_a_run_keeps_the_documents_that_are_there(postgres: PostgresDataba
     await writer.close()
 
 
-async def test_of_several_at_once_one_migrates(empty: PostgresDatabase) -> None:
+async def test_only_one_of_several_parallel_runs_migrates(empty: PostgresDatabase) -> None:
     url = url_of_new_role(empty)
     done = await asyncio.gather(*(migrate(empty.owner_url, url) for _ in range(4)))
     assert sorted(it.before for it in done) == [0, *[newest()] * 3]
     assert [it.created_role for it in done].count(True) == 1
 
 
-async def test_of_a_role_that_exists_the_password_stays(empty: PostgresDatabase) -> None:
+async def test_the_password_of_an_existing_role_is_kept(empty: PostgresDatabase) -> None:
     url = url_of_new_role(empty)
     await migrate(empty.owner_url, url)
     other = url.replace("p%40ss", "changed")
@@ -116,7 +115,7 @@ async def test_of_a_role_that_exists_the_password_stays(empty: PostgresDatabase)
     assert len(await query(url, "SELECT 1")) == 1
 
 
-async def test_a_newer_schema_is_refused_and_left_as_it_is(postgres: PostgresDatabase) -> None:
+async def test_a_newer_schema_is_refused_and_unchanged(postgres: PostgresDatabase) -> None:
     await query(postgres.owner_url, "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (99)")
     with pytest.raises(DatabaseProblem, match="number 99, but this release supports") as refused:
         await migrate(postgres.owner_url, postgres.url)
@@ -134,7 +133,7 @@ async def test_a_newer_schema_is_refused_and_left_as_it_is(postgres: PostgresDat
         ("[a:b", "names no role"),
     ],
 )
-async def test_what_fails_at_its_end_leaves_nothing_behind(
+async def test_a_migration_that_fails_at_its_end_leaves_no_changes(
     empty: PostgresDatabase, role: str, reason: str
 ) -> None:
     with pytest.raises(DatabaseProblem, match=reason):
@@ -142,11 +141,11 @@ async def test_what_fails_at_its_end_leaves_nothing_behind(
     assert not await has_schema(empty)
 
 
-async def test_a_run_that_is_cancelled_leaves_nothing_behind(empty: PostgresDatabase) -> None:
+async def test_a_cancelled_migration_leaves_no_changes(empty: PostgresDatabase) -> None:
     blocking = await asyncpg.connect(empty.owner_url)
     role = f"gateway_{empty.name}"
     async with blocking.transaction():
-        await blocking.execute(f"CREATE ROLE {role}")  # the last that is made waits for it
+        await blocking.execute(f"CREATE ROLE {role}")  # the last statement waits for it
         running = asyncio.ensure_future(migrate(empty.owner_url, url_of_new_role(empty)))
         while not await query(empty.owner_url, WAITING):  # noqa: ASYNC110 - asked over SQL
             await asyncio.sleep(0.01)
@@ -162,7 +161,7 @@ WAITING = (
 )
 
 
-async def test_an_owner_that_may_not_create_schemas_upgrades_the_one_it_owns(
+async def test_an_owner_without_the_right_to_create_schemas_upgrades_its_schema(
     postgres: PostgresDatabase,
 ) -> None:
     owner = f"owner_{postgres.name}"
@@ -181,13 +180,13 @@ async def test_an_owner_that_may_not_create_schemas_upgrades_the_one_it_owns(
 
 
 @pytest.mark.parametrize("password", ["secret/word", "secret?word", "[secret"])
-async def test_a_url_that_is_not_encoded_is_refused_without_its_password(password: str) -> None:
+async def test_an_unencoded_url_is_refused_without_showing_its_password(password: str) -> None:
     with pytest.raises(DatabaseProblem, match="percent-encode") as refused:
         await migrate(f"postgresql://owner:{password}@127.0.0.1/documents", None)
     assert "secret" not in str(refused.value)
 
 
-async def test_a_database_that_is_away_is_said_in_one_line(empty: PostgresDatabase) -> None:
+async def test_an_unavailable_database_is_reported_in_one_line(empty: PostgresDatabase) -> None:
     url = empty.server.url("owner", empty.name, port=1)
     with pytest.raises(DatabaseProblem, match="cannot be migrated") as refused:
         await migrate(url, None)

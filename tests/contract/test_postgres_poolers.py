@@ -1,4 +1,4 @@
-"""PostgreSQL behind a pooler such as PgBouncer, which hands out a connection for a transaction."""
+"""PostgreSQL behind a pooler such as PgBouncer that assigns a connection per transaction."""
 
 import asyncio
 import struct
@@ -20,14 +20,14 @@ OF_KEPT_STATEMENTS = "SELECT count(*) FROM pg_prepared_statements"
 
 
 class SessionPooler(PostgresNetwork):
-    """A pooler that lends a connection for the whole session; its process ids are its own."""
+    """A pooler that assigns a connection per session and has separate process ids."""
 
     def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
         return struct.pack("!I", 1) + body[4:] if kind == b"K" else body
 
 
 class TransactionPooler(SessionPooler):
-    """A pooler that sends a client nothing between its transactions, so no notification then."""
+    """A pooler that sends clients nothing between transactions, and so no notifications."""
 
     def __init__(self, target_port: int, *, delay_s: float) -> None:
         super().__init__(target_port, delay_s=delay_s)
@@ -55,38 +55,38 @@ async def pooled(
 
 
 async def kept_statements(database: Database) -> int:
-    """Return how many statements a connection keeps, after two transactions that were alike."""
+    """Return how many statements a connection keeps after two similar transactions."""
     for _ in range(2):
         async with database.transaction("acme") as connection:
             kept = await connection.fetchval(OF_KEPT_STATEMENTS)
     return int(kept)
 
 
-async def test_no_statement_is_kept_by_name(pooled: OpenStore) -> None:
-    """The next transaction may have another connection, where the name is unknown or another's."""
+async def test_statements_are_not_prepared_by_name(pooled: OpenStore) -> None:
+    """The next transaction may use another connection, where the name is unknown or different."""
     assert await kept_statements(pooled.database) == 0
 
 
-async def test_without_a_pooler_statements_are_kept(opened: OpenStore) -> None:
+async def test_statements_are_prepared_without_a_pooler(opened: OpenStore) -> None:
     assert await kept_statements(opened.database) > 0
 
 
 @pytest.mark.parametrize("pooled", [TransactionPooler], indirect=True)
-async def test_a_notification_that_comes_with_an_answer_is_no_sign_that_others_come(
+async def test_a_notification_received_with_an_answer_does_not_prove_that_others_arrive(
     pooled: OpenStore,
 ) -> None:
-    """One that a connection sends to itself does come, and those of other replicas do not."""
+    """A connection receives its own notifications but not those of other replicas."""
     await until(lambda: pooled.feed.state.get("listen") is False)
 
 
 @pytest.mark.parametrize("pooled", [SessionPooler], indirect=True)
-async def test_a_pooler_that_lends_for_a_session_lets_notifications_through(
+async def test_a_session_pooler_passes_notifications(
     pooled: OpenStore,
 ) -> None:
     await until(lambda: pooled.feed.state.get("listen") is True)
 
 
-async def test_changes_are_known_behind_every_pooler(pooled: OpenStore) -> None:
+async def test_changes_are_found_behind_every_pooler(pooled: OpenStore) -> None:
     changes = Changes()
     pooled.store.listen(changes)
     document = make_document(tenant_id="acme", doc_id="new", pages=("text",))

@@ -1,4 +1,4 @@
-"""What one reading from PostgreSQL is: of one version, and only of the rows that it needs."""
+"""One PostgreSQL read returns one version, and reads only the necessary rows."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ TEXTS = ("even", "odd")
 
 
 def document(text: str, *, page_count: int = 20, doc_id: str = "doc") -> Document:
-    """Build a document that says which version it is on each page and in its section."""
+    """Build a document with its version on each page and in its section."""
     section = Section(section_id="s", title=text, page_start=2, page_end=page_count - 1)
     return make_document(
         tenant_id="acme",
@@ -37,7 +37,7 @@ async def put(writer: PostgresWriter, written: Document) -> None:
 
 
 def texts_of(reading: Reading) -> set[str]:
-    """Return the versions that a reading holds a part of."""
+    """Return the versions found in a reading."""
     pages = reading.document.pages if reading.document else tuple(reading.pages.values())
     sections = reading.document.sections if reading.document else reading.sections or {}
     titles = [reading.head.title, *(section.title for section in sections.values())]
@@ -87,16 +87,16 @@ async def blocks_read(database: Database, doc_id: str) -> int:
         return int(top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"])
 
 
-async def test_two_pages_of_a_large_document_cost_what_those_of_a_small_one_do(
+async def test_reading_two_pages_costs_the_same_for_large_and_small_documents(
     opened: OpenStore,
 ) -> None:
     await put(opened.writer, document("small", page_count=10, doc_id="small"))
     await put(opened.writer, document("large", page_count=20_000, doc_id="large"))
     small, large = [await blocks_read(opened.database, doc_id) for doc_id in ("small", "large")]
-    assert large <= small + 3  # a level more of the index
+    assert large <= small + 3  # one more level of the index
 
 
-async def test_a_document_that_is_put_again_is_not_written_again(opened: OpenStore) -> None:
+async def test_storing_an_unchanged_document_writes_nothing(opened: OpenStore) -> None:
     await put(opened.writer, document("same"))
     async with opened.database.transaction("acme") as connection:
         before = await connection.fetchval("SELECT xmin::text FROM mcp_tools_proxy.documents")
@@ -106,7 +106,7 @@ async def test_a_document_that_is_put_again_is_not_written_again(opened: OpenSto
     assert before == after
 
 
-async def test_a_failed_look_for_readers_is_not_kept(opened: OpenStore) -> None:
+async def test_a_failed_lookup_of_readers_is_not_cached(opened: OpenStore) -> None:
     opened.database.problem = "away"
     with pytest.raises(DocumentsUnavailable):
         await opened.store.has_readers("acme")

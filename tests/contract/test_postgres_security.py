@@ -1,4 +1,4 @@
-"""Row-level security: what the gateway's role sees, whatever a statement says."""
+"""Row-level security limits the gateway's role, regardless of the statement."""
 
 import asyncpg
 import pytest
@@ -34,7 +34,7 @@ async def filled(opened: OpenStore) -> OpenStore:
 async def rows(
     connection: asyncpg.Connection, table: str, tenant_id: str | None
 ) -> list[asyncpg.Record]:
-    """Return what a statement without a WHERE gives."""
+    """Return the rows of a statement without a WHERE clause."""
     async with connection.transaction():
         if tenant_id is not None:
             await connection.execute(SET_TENANT, tenant_id)
@@ -49,7 +49,7 @@ async def as_tenant(connection: asyncpg.Connection, tenant_id: str, statement: s
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("table", ["documents", "pages"])
-async def test_a_statement_without_where_gives_the_rows_of_the_tenant(
+async def test_a_statement_without_where_returns_only_the_tenants_rows(
     postgres: PostgresDatabase, table: str
 ) -> None:
     connection = await asyncpg.connect(postgres.url)
@@ -62,15 +62,17 @@ async def test_a_statement_without_where_gives_the_rows_of_the_tenant(
 
 
 @pytest.mark.usefixtures("filled")
-async def test_what_a_transaction_set_is_not_there_in_the_next(postgres: PostgresDatabase) -> None:
+async def test_transaction_settings_do_not_leak_to_the_next_transaction(
+    postgres: PostgresDatabase,
+) -> None:
     connection = await asyncpg.connect(postgres.url)
     assert len(await rows(connection, "documents", "acme")) == 1
     assert await rows(connection, "documents", None) == []
     await connection.close()
 
 
-async def test_a_connection_that_was_given_back_has_no_tenant(filled: OpenStore) -> None:
-    """After a commit, a failure, and a statement that failed."""
+async def test_a_returned_connection_has_lost_its_tenant(filled: OpenStore) -> None:
+    """After a commit, a failure, and a failed statement."""
     backends, left, rows_left = [], [], []
 
     async def note_what_is_left() -> None:
@@ -120,7 +122,7 @@ async def test_a_tenant_cannot_write_for_another(postgres: PostgresDatabase) -> 
     "CREATE TABLE mcp_tools_proxy.more (a int)",
     "INSERT INTO mcp_tools_proxy.migrations VALUES (99)",
 ])  # fmt: skip
-async def test_the_gateways_role_cannot_open_a_way_around(
+async def test_the_gateways_role_cannot_bypass_row_level_security(
     postgres: PostgresDatabase, statement: str
 ) -> None:
     connection = await asyncpg.connect(postgres.url)
@@ -163,7 +165,7 @@ async def new_role(postgres: PostgresDatabase, options: str) -> str:
         (f"IN ROLE {OWNER}", "is a member"),
     ],
 )
-async def test_a_role_that_row_level_security_does_not_hold_is_refused(
+async def test_a_role_exempt_from_row_level_security_is_refused(
     postgres: PostgresDatabase, options: str, flaw: str
 ) -> None:
     url = await new_role(postgres, options)
@@ -173,16 +175,18 @@ async def test_a_role_that_row_level_security_does_not_hold_is_refused(
     assert "\n" not in str(refused.value)
 
 
-async def test_the_role_that_migrate_made_is_taken(postgres: PostgresDatabase) -> None:
+async def test_the_role_created_by_migrate_is_accepted(postgres: PostgresDatabase) -> None:
     await check_role_of(postgres.url, timeout_s=BOUND_S)
 
 
-async def test_a_database_that_is_away_is_not_a_wrong_role(postgres: PostgresDatabase) -> None:
+async def test_an_unavailable_database_does_not_count_as_a_wrong_role(
+    postgres: PostgresDatabase,
+) -> None:
     url = postgres.server.url(GATEWAY, postgres.name, port=1)
     await check_role_of(url, timeout_s=BOUND_S)
 
 
-async def test_a_role_without_grants_makes_the_store_unusable_and_says_which(
+async def test_a_role_without_grants_makes_the_store_unusable_with_the_missing_grants_named(
     postgres: PostgresDatabase,
 ) -> None:
     url = await new_role(postgres, "")
@@ -190,7 +194,7 @@ async def test_a_role_without_grants_makes_the_store_unusable_and_says_which(
         await until(lambda: "may not use the schema" in str(opened.feed.state.get("reason")))
 
 
-async def test_an_owner_that_is_no_superuser_migrates_and_sees_all_tenants(
+async def test_an_owner_without_superuser_rights_migrates_and_sees_all_tenants(
     databases: Databases,
 ) -> None:
     database = await databases.new(is_migrated=False)

@@ -1,4 +1,4 @@
-"""The start over PostgreSQL: what is known of the database before anything is read from it."""
+"""Start over PostgreSQL: the checks before the first read."""
 
 import pytest
 
@@ -47,7 +47,7 @@ async def test_the_first_call_after_the_start_is_answered(postgres: PostgresData
     await made.close()
 
 
-async def test_a_database_that_is_away_does_not_keep_from_starting(
+async def test_the_service_starts_with_an_unavailable_database(
     postgres: PostgresDatabase,
 ) -> None:
     made = documents(postgres.server.url(GATEWAY, postgres.name, port=1))
@@ -58,7 +58,7 @@ async def test_a_database_that_is_away_does_not_keep_from_starting(
     await made.close()
 
 
-async def test_as_the_owner_nothing_is_read(postgres: PostgresDatabase) -> None:
+async def test_the_owners_role_reads_nothing(postgres: PostgresDatabase) -> None:
     made = documents(postgres.owner_url)
     await made.connect()
     assert "superuser" in str(made.readiness()["reason"])
@@ -68,7 +68,7 @@ async def test_as_the_owner_nothing_is_read(postgres: PostgresDatabase) -> None:
 
 
 @pytest.mark.parametrize("password", ["secret/word", "secret?word", "[secret", "se#cret@"])
-async def test_a_url_that_is_not_encoded_degrades_and_its_password_is_not_shown(
+async def test_an_unencoded_url_degrades_the_service_without_showing_its_password(
     password: str,
 ) -> None:
     made = documents(f"postgresql://gateway:{password}@127.0.0.1:1/documents")

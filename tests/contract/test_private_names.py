@@ -1,7 +1,7 @@
-"""Names of libraries that are not promised to anybody and that we lean on, each with its check.
+"""Private names of libraries that we use, each with a check.
 
-When a library is upgraded, a failure here says in one line which name has gone, and where it was
-used. What to do then is in ``docs/decisions/private-names.md``.
+After a library upgrade, a failure states which name is missing and where it was used.
+``docs/decisions/private-names.md`` states the next steps.
 """
 
 import ast
@@ -28,7 +28,7 @@ SERVICES = Path(__file__).parent.parent.parent / "services/mcp_tools_proxy"
 
 @dataclass(frozen=True, slots=True)
 class Lean:
-    """One name that we lean on: whose it is, which of our files does, and whether it is there."""
+    """A private name: its library, the files that use it, and a check that it exists."""
 
     library: str
     name: str
@@ -62,7 +62,7 @@ def takes(owner: type, method: str, *parameters: str) -> Callable[[], bool]:
 
 
 def exports(module: str, name: str) -> Callable[[], bool]:
-    """Return whether the module is there and has the name."""
+    """Return whether the module exists and has the name."""
 
     def is_there() -> bool:
         try:
@@ -86,8 +86,8 @@ REDIS = "ratelimit/redis_storage.py"
 PIPELINE = "ratelimit/redis_pipeline.py"
 STDIO = "downstream/mcp_client/stdio_process.py"
 
-# sse_starlette, which the mcp package imports, replaces uvicorn.Server.handle_exit by a function of
-# (*args, **kwargs): of its parameters nothing can be checked once it is imported.
+# sse_starlette, imported by the mcp package, replaces uvicorn.Server.handle_exit with a function of
+# (*args, **kwargs), so its parameters cannot be checked after the import.
 LEANS = [
     Lean("uvicorn", "_types", HTTP, exports("uvicorn._types", "ASGI3Application")),
     Lean("uvicorn", "_captured_signals", SERVER, sets(uvicorn.Server, "_captured_signals")),
@@ -147,7 +147,7 @@ LEANS = [
 
 
 @pytest.mark.parametrize("lean", LEANS, ids=str)
-def test_the_name_is_there(lean: Lean) -> None:
+def test_the_name_exists(lean: Lean) -> None:
     release = "of this Python" if lean.library == "asyncio" else version(lean.library)
     if not lean.is_there():
         pytest.fail(f"{lean.library} {release} has no {lean.name}, see {lean.file}", pytrace=False)
@@ -156,7 +156,7 @@ def test_the_name_is_there(lean: Lean) -> None:
 @pytest.mark.parametrize("lean", LEANS, ids=str)
 def test_the_name_is_still_used(lean: Lean) -> None:
     used_in = (SERVICES / lean.file).read_text(encoding="utf-8")
-    if lean.file == HTTP:  # its connection limit is a file of its own
+    if lean.file == HTTP:  # its connection limit is in a separate file
         used_in += (SERVICES / "server/connection_limit.py").read_text(encoding="utf-8")
     assert lean.name.rpartition(".")[2] in used_in
 
@@ -166,7 +166,7 @@ def is_private(name: str) -> bool:
 
 
 def own_names(tree: ast.Module) -> set[str]:
-    """Return every private name that a module defines or sets itself."""
+    """Return every private name that a module defines or sets."""
     named = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
     stored = {
         getattr(node, "attr", "") or getattr(node, "id", "")
@@ -190,10 +190,10 @@ def foreign_names(tree: ast.Module) -> Iterator[str]:
 
 
 SYSTEM = {"_exit", "_fields", "_replace"}
-"""Names of the standard library that begin with an underscore and are documented."""
+"""Documented standard library names that begin with an underscore."""
 
 
-def test_every_private_name_that_is_used_has_a_check() -> None:
+def test_every_used_private_name_has_a_check() -> None:
     checked = {lean.name.rpartition(".")[2] for lean in LEANS} | SYSTEM
     unchecked = [
         f"{path.relative_to(SERVICES)}: {name}"
@@ -204,7 +204,7 @@ def test_every_private_name_that_is_used_has_a_check() -> None:
     assert unchecked == []
 
 
-def test_the_decision_counts_them() -> None:
+def test_the_decision_states_their_number() -> None:
     page = SERVICES.parent.parent / "docs/decisions/private-names.md"
     private = sum(any(map(is_private, lean.name.split("."))) for lean in LEANS)
     count = f"{len(LEANS)} names: {private} private, {len(LEANS) - private} public"

@@ -1,4 +1,4 @@
-"""Quotas of documents and logins hold in every store, also for replicas that write in parallel."""
+"""Quotas of documents and logins apply in every store, also to replicas that write in parallel."""
 
 import asyncio
 import dataclasses
@@ -44,7 +44,7 @@ def logins(count: int = 0, size: int = 0) -> Quota:
 async def open_writer(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[OpenWriter]:
-    """Open one more writer of the same documents, as another replica does."""
+    """Open another writer of the same documents, as another replica does."""
     url = (await databases.new()).url if request.param == "postgres" else ""
     opened: list[DocumentWriter] = []
 
@@ -66,7 +66,7 @@ async def open_writer(
 async def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[OpenStore]:
-    """Open one more store of the same logins, as another replica does."""
+    """Open another store of the same logins, as another replica does."""
     url = (await databases.new()).url if request.param == "postgres" else ""
     opened: list[Database] = []
 
@@ -86,22 +86,22 @@ async def put(writer: DocumentWriter, document: Document) -> None:
 
 
 def document(number: int = 1, *, tenant_id: str = "acme", size: int = 3) -> Document:
-    # random text: PostgreSQL compresses the older versions that it keeps
+    # random text, because PostgreSQL compresses the older versions that it keeps
     text = os.urandom(size // 2 + 1).hex()[:size]
     return make_document(tenant_id=tenant_id, doc_id=f"doc {number}", pages=(text,))
 
 
-async def test_replicas_that_write_in_parallel_keep_to_the_count(open_writer: OpenWriter) -> None:
+async def test_parallel_writes_of_replicas_stay_within_the_count(open_writer: OpenWriter) -> None:
     writers = [open_writer(documents(count=5)) for _ in range(3)]
     writes = [put(writers[number % 3], document(number)) for number in range(12)]
     outcomes = await asyncio.gather(*writes, return_exceptions=True)
     assert sum(outcome is None for outcome in outcomes) == 5
     assert sum(isinstance(outcome, QuotaExceeded) for outcome in outcomes) == 7
     await put(writers[0], document(tenant_id="globex"))  # another tenant has its own quota
-    await put(open_writer(None), document(99))  # the operator's commands have none
+    await put(open_writer(None), document(99))  # the operator's commands have no quota
 
 
-async def test_replicas_that_write_in_parallel_keep_to_the_bytes(open_writer: OpenWriter) -> None:
+async def test_parallel_writes_of_replicas_stay_within_the_bytes(open_writer: OpenWriter) -> None:
     writers = [open_writer(documents(size=25_000)) for _ in range(2)]
     writes = [put(writers[number % 2], document(number, size=10_000)) for number in range(6)]
     outcomes = await asyncio.gather(*writes, return_exceptions=True)
@@ -139,7 +139,7 @@ async def test_pages_without_text_count(open_writer: OpenWriter) -> None:
     await put(writer, document(2, size=20_000))
 
 
-async def test_kept_pdfs_count(open_writer: OpenWriter) -> None:
+async def test_original_pdfs_count(open_writer: OpenWriter) -> None:
     writer = open_writer(documents(size=30_000))
     pdf = b"%PDF-" + os.urandom(20_000)
     anything, first, second = Expected.ANYTHING, document(1), document(2)
@@ -149,7 +149,7 @@ async def test_kept_pdfs_count(open_writer: OpenWriter) -> None:
     await writer.put(first, expected=anything, keep_readers=False, original=pdf)
 
 
-async def test_facts_that_stay_in_memory_are_bounded(open_writer: OpenWriter) -> None:
+async def test_facts_kept_in_memory_are_bounded(open_writer: OpenWriter) -> None:
     writer = open_writer(documents(count=100))
     many = tuple(f"tag {number:06}" for number in range(6_000))
     names = frozenset(f"user {number:06}" for number in range(6_000))
@@ -176,7 +176,7 @@ async def test_facts_of_all_documents_together_are_bounded(open_writer: OpenWrit
     await put(writer, dataclasses.replace(document(1), tags=tags))
 
 
-async def test_logins_in_parallel_keep_to_the_count(open_store: OpenStore) -> None:
+async def test_parallel_sign_ins_stay_within_the_count(open_store: OpenStore) -> None:
     stores = [open_store(logins(count=4)) for _ in range(2)]
     owners = [dataclasses.replace(ANA, user_id=f"user {number}") for number in range(9)]
     writes = [stores[n % 2].put(owner, BINDING, b"x") for n, owner in enumerate(owners)]
@@ -201,7 +201,7 @@ async def test_bytes_of_logins_are_bounded(open_store: OpenStore) -> None:
     assert await store.find(bob) is not None
 
 
-async def test_a_login_that_grows_by_its_renewal_counts(open_store: OpenStore) -> None:
+async def test_growth_of_a_login_during_renewal_counts(open_store: OpenStore) -> None:
     store = open_store(logins(size=30_000))
     bob = dataclasses.replace(ANA, user_id="bob")
     stored = await store.put(ANA, BINDING, b"x" * 9_000)
@@ -215,7 +215,7 @@ async def test_a_login_that_grows_by_its_renewal_counts(open_store: OpenStore) -
     assert await store.replace(sent, b"y" * 21_000) is not None
 
 
-async def test_replicas_that_renew_in_parallel_keep_to_the_bytes(open_store: OpenStore) -> None:
+async def test_parallel_renewals_of_replicas_stay_within_the_bytes(open_store: OpenStore) -> None:
     stores = [open_store(logins(size=20_000)) for _ in range(2)]
     owners = [dataclasses.replace(ANA, user_id=f"user {number}") for number in range(8)]
     stored = [await stores[0].put(owner, BINDING, b"x") for owner in owners]
@@ -226,7 +226,7 @@ async def test_replicas_that_renew_in_parallel_keep_to_the_bytes(open_store: Ope
 
 
 @pytest.mark.parametrize("owner", [GLOBEX, DEPLOYMENT])
-async def test_a_renewal_of_another_tenant_or_of_the_deployment_is_not_refused(
+async def test_renewals_of_another_tenant_or_the_deployment_are_not_refused(
     open_store: OpenStore, owner: LoginOwner
 ) -> None:
     store = open_store(logins(size=20_000))

@@ -1,4 +1,4 @@
-"""What must hold of every store of records: of one in memory, and of one in a real Redis."""
+"""Guarantees of every record store: in memory and in a real Redis."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -54,7 +54,7 @@ async def store(build: Callable[..., Any]) -> RecordStore:
     return opened_store
 
 
-async def test_a_claim_is_given_once_and_the_outcome_ever_after(store: RecordStore) -> None:
+async def test_a_claim_succeeds_once_and_later_ones_get_the_outcome(store: RecordStore) -> None:
     assert await state(store) is RecordState.CLAIMED
     await store.keep(key(), OUTCOME)
     for _ in range(2):
@@ -62,13 +62,13 @@ async def test_a_claim_is_given_once_and_the_outcome_ever_after(store: RecordSto
         assert record == (RecordState.DONE, REQUEST, OUTCOME)
 
 
-async def test_a_released_key_is_free(store: RecordStore) -> None:
+async def test_a_released_key_can_be_claimed_again(store: RecordStore) -> None:
     for _ in range(3):
         assert await state(store) is RecordState.CLAIMED
         await store.release(key())
 
 
-async def test_what_is_not_known_stays_so(store: RecordStore) -> None:
+async def test_an_unknown_outcome_stays_unknown(store: RecordStore) -> None:
     assert await state(store) is RecordState.CLAIMED
     store.mark_unknown(key())
     for _ in range(2):
@@ -76,12 +76,12 @@ async def test_what_is_not_known_stays_so(store: RecordStore) -> None:
         assert (record.state, record.request) == (RecordState.UNKNOWN, REQUEST)
 
 
-async def test_keys_of_other_tenants_are_others(store: RecordStore) -> None:
+async def test_equal_keys_of_other_tenants_are_separate(store: RecordStore) -> None:
     assert await state(store, key("k", "t")) is RecordState.CLAIMED
     assert await state(store, key("k", "u")) is RecordState.CLAIMED
 
 
-async def test_an_outcome_of_the_largest_size_is_kept_and_no_larger_one(
+async def test_an_outcome_over_the_size_limit_is_not_kept(
     build: Callable[..., Any],
 ) -> None:
     store = await build(max_bytes=4 * MAX_OUTCOME_BYTES)
@@ -94,7 +94,7 @@ async def test_an_outcome_of_the_largest_size_is_kept_and_no_larger_one(
         assert await state(store, key(str(size))) is expected
 
 
-async def test_an_outcome_without_room_is_not_known_and_takes_none(
+async def test_an_outcome_without_free_space_is_unknown_and_uses_none(
     store: RecordStore,
 ) -> None:
     assert await state(store) is RecordState.CLAIMED
@@ -103,7 +103,7 @@ async def test_an_outcome_without_room_is_not_known_and_takes_none(
     assert await state(store, key("k2")) is RecordState.CLAIMED
 
 
-async def test_a_tenant_that_has_used_its_room_is_refused_and_others_are_not(
+async def test_a_tenant_over_the_limit_is_refused_and_others_are_not(
     store: RecordStore,
 ) -> None:
     async def claim_all() -> None:
@@ -118,8 +118,8 @@ async def test_a_tenant_that_has_used_its_room_is_refused_and_others_are_not(
     assert await state(store, key("k", "another")) is RecordState.DONE
 
 
-async def test_tenants_that_come_late_find_room_as_well() -> None:
-    """Where each took half of what was left, the 16th found none."""
+async def test_later_tenants_also_get_space() -> None:
+    """When each took half of the remaining space, the 16th found none."""
     store = MemoryRecordStore(ttl_s=60, max_bytes=32 * 1024 * 1024)
     kept: list[int] = []
     for tenant in range(30):
@@ -137,7 +137,7 @@ async def test_tenants_that_come_late_find_room_as_well() -> None:
     assert min(kept) > 80
 
 
-async def test_a_record_ends_and_gives_its_room_back() -> None:
+async def test_an_expired_record_frees_its_space() -> None:
     clock = ManualClock()
     store = MemoryRecordStore(ttl_s=60, max_bytes=LIMIT_BYTES, clock=clock)
     for number in range(4):

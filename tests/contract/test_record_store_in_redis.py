@@ -1,4 +1,4 @@
-"""Records that replicas share in a real Redis, which fails, is slow, or is not fit for it."""
+"""Records shared by replicas in a real Redis that fails, is slow, or has unsuitable settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def two(server: RedisServer, one: RedisRecordStore) -> AsyncIterator[Redis
         yield store
 
 
-async def test_a_replica_sees_what_another_does(
+async def test_a_replica_sees_the_records_of_another(
     one: RedisRecordStore, two: RedisRecordStore
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
@@ -51,7 +51,7 @@ async def test_a_replica_sees_what_another_does(
     assert (await two.claim(key(), REQUEST)) == (RecordState.DONE, REQUEST, OUTCOME)
 
 
-async def test_claims_of_two_replicas_at_once_give_one(
+async def test_only_one_of_two_parallel_claims_succeeds(
     one: RedisRecordStore, two: RedisRecordStore
 ) -> None:
     for number in range(20):
@@ -59,7 +59,7 @@ async def test_claims_of_two_replicas_at_once_give_one(
         assert sorted(it.value for it in states) == ["claimed", "running"]
 
 
-async def test_a_lease_that_is_renewed_goes_on_and_one_that_is_not_ends(
+async def test_a_renewed_lease_continues_and_another_one_expires(
     server: RedisServer, two: RedisRecordStore
 ) -> None:
     alive = redis_store(server.url, lease_s=0.3)
@@ -76,7 +76,7 @@ async def test_a_lease_that_is_renewed_goes_on_and_one_that_is_not_ends(
     await dead.close()
 
 
-async def test_a_record_that_another_has_by_now_stays_its_own(
+async def test_a_record_now_held_by_another_replica_is_not_overwritten(
     server: RedisServer, two: RedisRecordStore, redis: Redis
 ) -> None:
     async with opened(redis_store(server.url, renew_s=1000)) as slow:
@@ -91,7 +91,7 @@ async def test_a_record_that_another_has_by_now_stays_its_own(
             assert await state(slow, key(name)) is RecordState.RUNNING
 
 
-async def test_a_replica_that_stops_leaves_its_calls_as_not_known(
+async def test_calls_of_a_stopped_replica_have_an_unknown_outcome(
     server: RedisServer, two: RedisRecordStore
 ) -> None:
     async with opened(redis_store(server.url)) as stopping:
@@ -99,7 +99,7 @@ async def test_a_replica_that_stops_leaves_its_calls_as_not_known(
     assert await state(two) is RecordState.UNKNOWN
 
 
-async def test_redis_holds_nothing_that_can_be_read(one: RedisRecordStore, redis: Redis) -> None:
+async def test_redis_contains_nothing_readable(one: RedisRecordStore, redis: Redis) -> None:
     secret_key = key("secret", "secret-tenant")
     assert await state(one, secret_key) is RecordState.CLAIMED
     await one.keep(secret_key, b"+secret-outcome")
@@ -109,7 +109,7 @@ async def test_redis_holds_nothing_that_can_be_read(one: RedisRecordStore, redis
     assert b"secret" not in repr(stored).encode()
 
 
-async def test_a_record_in_the_place_of_another_is_not_read(
+async def test_a_record_copied_to_another_key_is_not_read(
     one: RedisRecordStore, redis: Redis
 ) -> None:
     for name in ("a", "b"):
@@ -140,7 +140,7 @@ async def test_a_record_of_another_secret_is_neither_read_nor_claimed(
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-async def test_a_redis_that_may_drop_keys_is_not_used(
+async def test_a_redis_that_may_evict_keys_is_not_used(
     one: RedisRecordStore, redis: Redis, policy: str
 ) -> None:
     redis.config_set("maxmemory-policy", policy)
@@ -153,7 +153,7 @@ async def test_a_redis_that_may_drop_keys_is_not_used(
     assert await state(one) is RecordState.CLAIMED
 
 
-async def test_without_redis_no_claim_is_given(one: RedisRecordStore, server: RedisServer) -> None:
+async def test_no_claim_succeeds_without_redis(one: RedisRecordStore, server: RedisServer) -> None:
     server.stop()
     with pytest.raises(StateUnavailable) as refused:
         await state(one)
@@ -164,7 +164,7 @@ async def test_without_redis_no_claim_is_given(one: RedisRecordStore, server: Re
     assert await state(one) is RecordState.CLAIMED
 
 
-async def test_a_claim_that_redis_took_without_an_answer_is_given_back(
+async def test_a_claim_whose_answer_was_lost_is_released(
     one: RedisRecordStore, two: RedisRecordStore, server: RedisServer
 ) -> None:
     server.pause()
@@ -175,14 +175,14 @@ async def test_a_claim_that_redis_took_without_an_answer_is_given_back(
     assert await settled_state(two) is RecordState.CLAIMED
 
 
-async def test_a_claim_that_redis_gets_to_too_late_takes_no_key(
+async def test_a_claim_that_redis_processes_too_late_takes_no_key(
     server: RedisServer, two: RedisRecordStore
 ) -> None:
-    """Its call was refused; its replica may be killed before it can give the key back."""
+    """Its call was refused, and its replica may be killed before releasing the key."""
     clock = ManualClock()
     late = redis_store(server.url, clock=clock)
     await late.connect()
-    clock.now -= 10  # as if Redis had taken that long
+    clock.now -= 10  # as if Redis had needed that long
     with pytest.raises(StateUnavailable) as refused:
         await state(late)
     assert refused.value.retryable
@@ -190,10 +190,10 @@ async def test_a_claim_that_redis_gets_to_too_late_takes_no_key(
     await late.close()
 
 
-async def test_a_lease_that_nobody_could_renew_is_no_lost_replica(
+async def test_a_lease_that_could_not_be_renewed_does_not_count_as_a_lost_replica(
     server: RedisServer, one: RedisRecordStore
 ) -> None:
-    """After Redis was away each replica renews at its own time."""
+    """After a Redis outage each replica renews at a different time."""
     slow = redis_store(server.url, renew_s=1000, lease_s=0.2)
     await slow.connect()
     assert await state(slow) is RecordState.CLAIMED
@@ -209,10 +209,11 @@ async def test_a_lease_that_nobody_could_renew_is_no_lost_replica(
     await slow.close()
 
 
-async def test_calls_that_wait_for_a_slot_do_not_wait_for_a_redis_that_failed(
+async def test_calls_waiting_for_a_slot_do_not_wait_for_a_failed_redis(
     one: RedisRecordStore, server: RedisServer
 ) -> None:
-    """640 of them were answered after up to 20 s, and with them the outcomes of others' calls."""
+    """640 of them were answered after up to 20 s, which also delayed the outcomes of other
+    calls."""
     assert await state(one, key("runs")) is RecordState.CLAIMED
     server.pause()
     claims = [asyncio.ensure_future(state(one, key(str(number)))) for number in range(640)]
@@ -223,7 +224,7 @@ async def test_calls_that_wait_for_a_slot_do_not_wait_for_a_redis_that_failed(
     server.resume()
 
 
-async def test_a_state_that_is_not_the_writer_s_is_not_believed(
+async def test_a_state_not_written_by_the_holder_is_rejected(
     one: RedisRecordStore, redis: Redis
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
@@ -244,7 +245,7 @@ async def test_an_outcome_that_could_not_be_written_is_written_later(
     await one.keep(key("kept"), OUTCOME)
     await one.release(key("released"))
     one.mark_unknown(key("lost"))
-    assert await state(one, key("kept")) is RecordState.DONE  # it knows, whatever Redis does
+    assert await state(one, key("kept")) is RecordState.DONE  # it knows the outcome without Redis
     server.resume()
     await until(lambda: two.readiness()["status"] == "ok")
     states = {name: await settled_state(two, key(name)) for name in ("kept", "released", "lost")}
@@ -255,7 +256,7 @@ async def test_an_outcome_that_could_not_be_written_is_written_later(
     }
 
 
-async def test_a_call_that_runs_while_redis_loses_its_data_keeps_its_key(
+async def test_a_running_call_keeps_its_key_when_redis_loses_its_data(
     one: RedisRecordStore, two: RedisRecordStore, redis: Redis
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
@@ -267,7 +268,7 @@ async def test_a_call_that_runs_while_redis_loses_its_data_keeps_its_key(
     assert (await two.claim(key(), REQUEST)).outcome == OUTCOME
 
 
-async def test_a_foreign_value_in_the_place_of_a_record_makes_no_call(
+async def test_no_call_runs_if_a_foreign_value_replaces_a_record(
     one: RedisRecordStore, redis: Redis
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
@@ -279,7 +280,7 @@ async def test_a_foreign_value_in_the_place_of_a_record_makes_no_call(
         await state(one)
 
 
-async def test_the_record_of_a_call_that_runs_outlives_the_time_of_outcomes(
+async def test_the_record_of_a_running_call_outlives_the_ttl_of_outcomes(
     server: RedisServer, two: RedisRecordStore
 ) -> None:
     async with opened(redis_store(server.url, ttl_s=1, renew_s=1000, lease_s=1000)) as frozen:
@@ -288,7 +289,7 @@ async def test_the_record_of_a_call_that_runs_outlives_the_time_of_outcomes(
         assert await state(two) is RecordState.RUNNING
 
 
-async def test_readiness_says_that_nothing_can_be_written(
+async def test_readiness_reports_that_nothing_can_be_written(
     one: RedisRecordStore, redis: Redis
 ) -> None:
     redis.config_set("maxmemory", 1)
@@ -298,16 +299,16 @@ async def test_readiness_says_that_nothing_can_be_written(
     assert await state(one) is RecordState.CLAIMED
 
 
-async def test_a_released_key_gives_its_bytes_back(one: RedisRecordStore) -> None:
+async def test_a_released_key_frees_its_bytes(one: RedisRecordStore) -> None:
     for _ in range(100):  # a tenant's limit is 20 records
         assert await state(one) is RecordState.CLAIMED
         await one.release(key())
 
 
-async def test_more_calls_than_slots_wait_for_one(
+async def test_calls_over_the_number_of_slots_wait_for_a_free_one(
     server: RedisServer, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_requests, "WAIT_S", BOUND_S)  # a slot is waited for, not Redis
+    monkeypatch.setattr(redis_requests, "WAIT_S", BOUND_S)  # waits for a slot, not for Redis
     redis.config_set("maxmemory-policy", "noeviction")
     async with slow_network(server.port, delay_s=0.05) as network:
         url = f"redis://127.0.0.1:{network.port}/0"

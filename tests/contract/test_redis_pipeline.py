@@ -1,4 +1,4 @@
-"""Scripts on one connection to a real Redis: each reply is that of its script."""
+"""Scripts on one connection to a real Redis: each reply belongs to its script."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ async def echo(pipeline: ScriptPipeline, number: int) -> int:
     return int(await pipeline.run(ECHO, [], [number]))
 
 
-async def test_replies_belong_to_their_scripts_after_calls_gave_up_on_a_paused_redis(
+async def test_replies_match_their_scripts_after_calls_timed_out_on_a_paused_redis(
     server: RedisServer,
 ) -> None:
     async with pipeline_to(server.url) as pipeline:
@@ -69,23 +69,19 @@ async def test_a_refused_script_fails_alone(redis: Redis, server: RedisServer) -
     assert (outcomes[0], type(outcomes[1]), outcomes[2]) == (1, ResponseError, 2)
 
 
-async def test_a_redis_that_lost_its_scripts_gets_them_again(
-    redis: Redis, server: RedisServer
-) -> None:
+async def test_scripts_lost_by_redis_are_loaded_again(redis: Redis, server: RedisServer) -> None:
     async with pipeline_to(server.url) as pipeline:
         assert await echo(pipeline, 1) == 1
         redis.script_flush()
         assert await asyncio.gather(*(echo(pipeline, n) for n in range(50))) == list(range(50))
 
 
-async def test_a_connection_that_redis_closed_is_replaced(
-    redis: Redis, server: RedisServer
-) -> None:
+async def test_a_connection_closed_by_redis_is_replaced(redis: Redis, server: RedisServer) -> None:
     async with pipeline_to(server.url) as pipeline:
         for number in range(3):
             assert await echo(pipeline, number) == number
             redis.client_kill_filter(_type="normal", skipme=True)
-            await asyncio.sleep(0.05)  # for the loop to learn of it
+            await asyncio.sleep(0.05)  # until the loop notices it
 
 
 async def test_scripts_without_a_reply_fail_when_redis_dies(server: RedisServer) -> None:
@@ -100,7 +96,7 @@ async def test_scripts_without_a_reply_fail_when_redis_dies(server: RedisServer)
 
 
 @pytest.mark.parametrize("reply", [b"!?\r\n", b"+OK\r\n+OK\r\n+OK\r\n"], ids=["garbage", "more"])
-async def test_a_reply_that_belongs_to_no_script_ends_the_connection(reply: bytes) -> None:
+async def test_an_unexpected_reply_ends_the_connection(reply: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.read(65_536):
             writer.write(reply if b"EVALSHA" in head else b"+OK\r\n" * head.count(b"*"))
@@ -126,7 +122,7 @@ async def test_scripts_run_over_tls(server: RedisServer, tmp_path: Path) -> None
 
 
 async def forwarder_to(port: int, tls: ssl.SSLContext) -> asyncio.Server:
-    """Accept TLS connections, and pass their bytes on to a port and back."""
+    """Accept TLS connections, and forward their bytes to a port and back."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer), contextlib.suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Indexes of tenants on disk: restarts, damage, several processes, what cannot be written."""
+"""Tenant indexes on disk: restarts, damage, several processes, and unwritable files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.searching import ANN, caller, document, progress, searching
 from tests.support.service import eventually
 
 
-async def test_a_restart_indexes_nothing_again_and_what_changed_meanwhile(
+async def test_a_restart_indexes_only_documents_changed_since(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     for number in range(4):
@@ -31,9 +31,7 @@ async def test_a_restart_indexes_nothing_again_and_what_changed_meanwhile(
         assert await made.ids("ladder", caller("ann")) == ["d0", "d2"]
 
 
-async def test_an_index_that_was_interrupted_goes_on_where_it_was(
-    folder: FilledFolder, tmp_path: Path
-) -> None:
+async def test_an_interrupted_index_resumes(folder: FilledFolder, tmp_path: Path) -> None:
     for number in range(4):
         await folder.put(document(f"d{number}", "a ladder"))
     async with searching(folder, tmp_path / "cache", batch_chars=1) as made:
@@ -48,7 +46,7 @@ async def test_an_index_that_was_interrupted_goes_on_where_it_was(
         assert await made.ids("ladder") == ["d0", "d1", "d2", "d3"]
 
 
-async def test_progress_counts_what_the_caller_may_read_and_nothing_else(
+async def test_progress_counts_only_documents_that_the_caller_may_read(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("a", "a ladder"))
@@ -81,7 +79,7 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [garbled, cut, Path.unlink])
 @pytest.mark.parametrize("suffix", ["meta.json", ".term", ".store", ".idx", ".fast"])
-async def test_a_damaged_index_is_built_anew(
+async def test_a_damaged_index_is_rebuilt(
     folder: FilledFolder, tmp_path: Path, damage: Callable[[Path], None], suffix: str
 ) -> None:
     await folder.put(document("d", "a ladder"))
@@ -100,7 +98,7 @@ async def test_a_damaged_index_is_built_anew(
             await eventually(is_found)
 
 
-async def test_a_second_process_reads_what_the_first_writes_and_takes_over(
+async def test_a_second_process_reads_the_firsts_index_and_takes_over(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("a", "a ladder"))
@@ -124,7 +122,7 @@ async def test_a_second_process_reads_what_the_first_writes_and_takes_over(
         assert second.documents.read == ["b"]
 
 
-async def test_an_index_that_cannot_be_written_is_an_error_with_a_way_out(
+async def test_an_unwritable_index_is_an_error_with_a_remedy(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("a", "a ladder"))
@@ -135,7 +133,7 @@ async def test_an_index_that_cannot_be_written_is_an_error_with_a_way_out(
         assert str(tmp_path) not in caught.value.message
 
 
-async def test_a_folder_that_others_can_write_is_not_used(
+async def test_a_folder_writable_by_others_is_not_used(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("a", "a ladder"))
@@ -149,7 +147,7 @@ async def test_a_folder_that_others_can_write_is_not_used(
             await made.find("ladder")
 
 
-async def test_a_tenant_without_documents_leaves_nothing_on_disk(
+async def test_a_tenant_without_documents_leaves_no_files(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     async with searching(folder, tmp_path / "cache") as made:
@@ -158,7 +156,7 @@ async def test_a_tenant_without_documents_leaves_nothing_on_disk(
         assert not [*(tmp_path / "cache").glob("tenant-search-*/*")]
 
 
-async def test_what_was_removed_meanwhile_leaves_the_index_once_all_files_are_read(
+async def test_removed_documents_leave_the_index_after_all_files_are_read(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("a", "a ladder"))

@@ -1,4 +1,4 @@
-"""What every store of unfinished sign-ins promises: in memory, in Redis, and in PostgreSQL."""
+"""Guarantees of every store of unfinished sign-ins: in memory, in Redis and in PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Stores over the same records, one for each replica, and how their time passes."""
+    """Stores over the same records, one for each replica, and control of their time."""
 
     stores: tuple[SignInStore, ...]
     advance: Callable[[float], Awaitable[None]]
@@ -37,7 +37,7 @@ class Replicas:
 async def replicas(
     request: pytest.FixtureRequest, databases: Databases, shared_server: RedisServer
 ) -> AsyncIterator[Replicas]:
-    """One store in memory, else two over what replicas share."""
+    """One store in memory, or two over shared storage."""
     if request.param == "memory":
         clock = HeldClock()
         yield Replicas((clock.store(),), clock.advance)
@@ -66,7 +66,7 @@ def store(replicas: Replicas) -> SignInStore:
     return replicas.stores[0]
 
 
-async def test_of_several_at_once_one_adds_and_one_takes(replicas: Replicas) -> None:
+async def test_of_several_parallel_adds_and_takes_one_succeeds(replicas: Replicas) -> None:
     stores = replicas.stores * 4
     added = await asyncio.gather(
         *(it.add(PENDING, "a", b"%d" % n, 60) for n, it in enumerate(stores))
@@ -78,13 +78,13 @@ async def test_of_several_at_once_one_adds_and_one_takes(replicas: Replicas) -> 
     assert [await it.find(PENDING, "a") for it in stores] == [None] * len(stores)
 
 
-async def test_what_replicas_share_is_said(replicas: Replicas) -> None:
+async def test_stores_report_whether_replicas_share_them(replicas: Replicas) -> None:
     assert [it.is_shared for it in replicas.stores] == [len(replicas.stores) > 1] * len(
         replicas.stores
     )
 
 
-async def test_a_record_is_changed_only_where_it_is(store: SignInStore) -> None:
+async def test_only_an_existing_record_can_be_changed(store: SignInStore) -> None:
     await store.replace(PENDING, "a", b"new")
     assert await store.find(PENDING, "a") is None
     await store.add(PENDING, "a", b"old", 60)
@@ -94,7 +94,7 @@ async def test_a_record_is_changed_only_where_it_is(store: SignInStore) -> None:
 
 
 async def fill(store: SignInStore, kind: RecordKind, count: int, share: str = "") -> None:
-    """Add records, more at once than a store has connections."""
+    """Add records, more in parallel than a store has connections."""
     for first in range(0, count, 50):
         names = [f"{share}{number}" for number in range(first, min(first + 50, count))]
         added = await asyncio.gather(
@@ -103,7 +103,7 @@ async def fill(store: SignInStore, kind: RecordKind, count: int, share: str = ""
         assert added == [b"x"] * len(names)
 
 
-async def test_there_are_at_most_two_thousand_and_a_taken_one_makes_place(
+async def test_at_most_two_thousand_records_exist_and_taking_one_frees_its_place(
     replicas: Replicas,
 ) -> None:
     store, last = replicas.stores[0], replicas.stores[-1]
@@ -138,7 +138,7 @@ async def test_a_share_has_at_most_as_many_records_as_are_free(
     assert await last.add(kind, "one more", b"x", HOUR_S, share="b") is None
 
 
-async def test_a_share_has_place_again_for_records_that_were_taken_or_have_ended(
+async def test_taken_and_expired_records_free_their_place_in_a_share(
     replicas: Replicas,
 ) -> None:
     store, last = replicas.stores[0], replicas.stores[-1]
@@ -152,7 +152,7 @@ async def test_a_share_has_place_again_for_records_that_were_taken_or_have_ended
     await fill(last, PENDING, 1000, "a")
 
 
-async def test_a_record_ends_with_its_time(replicas: Replicas) -> None:
+async def test_a_record_expires(replicas: Replicas) -> None:
     store, last = replicas.stores[0], replicas.stores[-1]
     await store.add(PENDING, "a", b"old", HOUR_S)
     await replicas.advance(HOUR_S / 2)
@@ -166,7 +166,7 @@ async def test_a_record_ends_with_its_time(replicas: Replicas) -> None:
     assert await store.add(PENDING, "a", b"next", HOUR_S) == b"next"
 
 
-async def test_an_address_that_somebody_made_up_finds_nothing(store: SignInStore) -> None:
+async def test_an_invented_address_finds_nothing(store: SignInStore) -> None:
     await store.add(PENDING, "a", b"x", HOUR_S)
     for name in ("", "a\x00b", "\ud83d", "%", "'; DROP", "a" * 10_000):
         assert await store.find(PENDING, name) is None
@@ -174,7 +174,7 @@ async def test_an_address_that_somebody_made_up_finds_nothing(store: SignInStore
     assert await store.find(PENDING, "a") == b"x"
 
 
-async def test_a_redis_that_may_evict_keeps_no_sign_in(shared_server: RedisServer) -> None:
+async def test_a_redis_that_may_evict_keys_stores_no_sign_in(shared_server: RedisServer) -> None:
     with redis.Redis.from_url(shared_server.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
         shared = RedisSignIns(open_pool(shared_server.url, max_connections=1))
@@ -189,7 +189,7 @@ async def test_a_redis_that_may_evict_keeps_no_sign_in(shared_server: RedisServe
 SEEN = "SELECT content FROM mcp_tools_proxy.sign_ins"
 
 
-async def test_a_transaction_sees_the_record_that_it_names_alone(
+async def test_a_transaction_sees_only_the_record_that_it_names(
     databases: Databases,
 ) -> None:
     made = await databases.new()
@@ -216,7 +216,7 @@ async def test_a_transaction_sees_the_record_that_it_names_alone(
 
 
 async def seen(connection: asyncpg.Connection, setting: str, value: str) -> list[bytes]:
-    """Return the contents that a transaction with a setting sees."""
+    """Return the contents visible to a transaction with a setting."""
     async with connection.transaction():
         await connection.execute(
             "SELECT set_config('mcp_tools_proxy.' || $1, $2, true)", setting, value
@@ -224,7 +224,7 @@ async def seen(connection: asyncpg.Connection, setting: str, value: str) -> list
         return [row["content"] for row in await connection.fetch(SEEN)]
 
 
-async def test_whoever_adds_a_record_removes_those_that_have_ended(
+async def test_adding_a_record_removes_expired_ones(
     postgres: PostgresDatabase,
 ) -> None:
     database = Database(postgres.url, timeout_s=BOUND_S)
@@ -242,7 +242,7 @@ async def test_whoever_adds_a_record_removes_those_that_have_ended(
 WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
-async def test_replicas_that_add_at_once_count_one_after_the_other(
+async def test_parallel_adds_of_replicas_are_counted_one_after_the_other(
     postgres: PostgresDatabase,
 ) -> None:
     database = Database(postgres.url, timeout_s=BOUND_S)
@@ -268,7 +268,7 @@ async def test_replicas_that_add_at_once_count_one_after_the_other(
     await database.close()
 
 
-async def test_a_database_that_is_away_is_an_error_that_may_pass(
+async def test_an_unavailable_database_is_a_temporary_error(
     postgres: PostgresDatabase,
 ) -> None:
     database = Database(postgres.server.url("gateway", postgres.name, port=1), timeout_s=BOUND_S)
@@ -280,7 +280,7 @@ async def test_a_database_that_is_away_is_an_error_that_may_pass(
     await database.close()
 
 
-def test_a_record_opens_under_its_own_name_alone() -> None:
+def test_a_record_can_be_opened_only_with_its_name() -> None:
     sealer = RecordSealer([b"k" * 32])
     sealed = sealer.seal(b"state", "one")
     assert (sealer.open(sealed, "one"), sealer.open(sealed, "two")) == (b"state", None)

@@ -1,4 +1,4 @@
-"""Searches across the documents of a tenant, over every store: what is found, and by whom."""
+"""Searches across a tenant's documents over every store, and their visibility."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.support.document_stores import FilledFolder, FilledStore
 from tests.support.searching import ANN, caller, document, searching
 
 
-async def test_readable_hits_come_though_a_thousand_others_score_higher(
+async def test_readable_hits_are_found_among_a_thousand_better_unreadable_ones(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     for number in range(1000):
@@ -26,7 +26,7 @@ async def test_readable_hits_come_though_a_thousand_others_score_higher(
         assert await made.ids("ladder", bound) == ["open-3"]
 
 
-async def test_readable_hits_come_though_a_thousand_other_pages_score_higher(
+async def test_readable_hits_are_found_among_a_thousand_better_unreadable_pages(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     await filled_store.put(document("secret", *["ladder ladder ladder"] * 1000, readers=ANN))
@@ -40,7 +40,7 @@ async def test_readable_hits_come_though_a_thousand_other_pages_score_higher(
         assert await made.ids("ladder", caller("ann"), max_results=1) == ["secret"]
 
 
-async def test_a_search_knows_the_first_hundred_tags_of_a_document(
+async def test_a_search_uses_the_first_hundred_tags_of_a_document(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     tags = tuple(f"tag{number}" for number in range(101))
@@ -51,7 +51,7 @@ async def test_a_search_knows_the_first_hundred_tags_of_a_document(
         assert await made.ids("ladder", tags=["tag100"]) == []
 
 
-async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
+async def test_results_respect_readers_bound_documents_tags_and_ids(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     roles = Readers(roles=frozenset({"audit", "größe"}))
@@ -79,7 +79,7 @@ async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
         assert await made.ids("ladder", caller(tenant_id="none")) == []
 
 
-async def test_what_changed_since_it_was_indexed_is_not_shown(
+async def test_content_changed_since_indexing_is_not_shown(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     for doc_id in ("withdrawn", "replaced", "removed", "left"):
@@ -135,7 +135,7 @@ async def test_words_of_other_tenants_change_no_score(folder: FilledFolder, tmp_
         assert len(after.places) == 2
 
 
-async def test_places_come_from_different_documents_and_pages(
+async def test_hits_come_from_different_documents_and_pages(
     folder: FilledFolder, tmp_path: Path
 ) -> None:
     await folder.put(document("long", *["a ladder"] * 30))
@@ -145,7 +145,7 @@ async def test_places_come_from_different_documents_and_pages(
         assert await made.ids("ladder", max_results=2) == ["long", "short"]
 
 
-async def test_a_place_names_its_section_and_stands_where_it_says(
+async def test_a_hit_names_its_section_page_and_chunk(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:
     page = "Intro words. Second part: a ladder leans here."

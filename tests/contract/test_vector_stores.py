@@ -1,4 +1,4 @@
-"""What both stores of vectors have in common: they are of one version and model, and go with it."""
+"""Guarantees of both vector stores: vectors belong to one version and model."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def vectors_of(version: str, data: bytes = b"abcdefgh") -> StoredVectors:
     return StoredVectors(version=version, model="m", dimension=2, data=data)
 
 
-async def test_what_was_written_is_read(writer: DocumentWriter) -> None:
+async def test_stored_vectors_are_read_unchanged(writer: DocumentWriter) -> None:
     version = await put(writer, "one")
     await writer.vectors.write(KEY, vectors_of(version))
     await writer.vectors.write(KEY, vectors_of(version, b"ABCD"))
@@ -53,7 +53,7 @@ async def test_what_was_written_is_read(writer: DocumentWriter) -> None:
     assert read.count == 1
 
 
-async def test_there_are_none_of_another_version_or_model(writer: DocumentWriter) -> None:
+async def test_vectors_of_another_version_or_model_are_not_found(writer: DocumentWriter) -> None:
     version = await put(writer, "one")
     await writer.vectors.write(KEY, vectors_of(version))
 
@@ -62,7 +62,7 @@ async def test_there_are_none_of_another_version_or_model(writer: DocumentWriter
     assert await writer.vectors.read(KEY, newer, "m") is None
 
 
-async def test_vectors_that_come_too_late_are_not_those_of_the_document(
+async def test_late_vectors_of_an_older_version_are_not_used(
     writer: DocumentWriter,
 ) -> None:
     older = await put(writer, "one")
@@ -72,7 +72,7 @@ async def test_vectors_that_come_too_late_are_not_those_of_the_document(
     assert await writer.vectors.read(KEY, newer, "m") is None
 
 
-async def test_they_go_with_their_document(writer: DocumentWriter) -> None:
+async def test_vectors_are_removed_with_their_document(writer: DocumentWriter) -> None:
     version = await put(writer, "one")
     await writer.vectors.write(KEY, vectors_of(version))
     await writer.remove(KEY, expected=version)
@@ -81,13 +81,13 @@ async def test_they_go_with_their_document(writer: DocumentWriter) -> None:
     assert await writer.vectors.read(KEY, version, "m") is None
 
 
-async def test_there_are_none_without_a_document(writer: DocumentWriter) -> None:
+async def test_vectors_of_a_missing_document_are_not_found(writer: DocumentWriter) -> None:
     await writer.vectors.write(KEY, vectors_of("v"))
 
     assert await writer.vectors.read(KEY, "v", "m") is None
 
 
-async def test_another_tenant_has_its_own(writer: DocumentWriter) -> None:
+async def test_another_tenant_has_separate_vectors(writer: DocumentWriter) -> None:
     version = await put(writer, "one")
     assert await put(writer, "one", "other") == version
     await writer.vectors.write(KEY, vectors_of(version))

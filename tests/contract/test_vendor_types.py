@@ -1,6 +1,6 @@
-"""Each format's tools are what the published types of its vendor describe.
+"""Each format's tools match the types that its vendor publishes.
 
-The types are those of the vendors' own packages, which only the tests need.
+Only the tests need the vendors' packages.
 """
 
 import importlib
@@ -27,14 +27,15 @@ from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat, definition
 Shown = Mapping[str, Any]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
-"""Types of these packages allow keys that they do not name; here none may be there."""
+"""Types of these packages allow unknown keys; these tests do not."""
 
 TYPES = {
     ToolFormat.OPENAI: ("openai.types.chat", "ChatCompletionFunctionToolParam"),
     ToolFormat.ANTHROPIC: ("anthropic.types", "ToolParam"),
     ToolFormat.GEMINI: ("tests.support.gemini_types", "FunctionDeclaration"),
 }
-"""Imported in the tests: it takes a sixth of what collecting all tests does, in each worker."""
+"""Imported in the tests, because the import takes a sixth of the time of collecting all tests, in
+each worker."""
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 REMOTE_SCHEMAS: list[Shown] = [
@@ -98,10 +99,12 @@ def listed(tool_format: ToolFormat) -> list[Shown]:
 
 
 def adapter_of(tool_format: ToolFormat) -> TypeAdapter[list[Any]]:
-    """Build what validates a list of a vendor's tools."""
+    """Build a validator for a list of a vendor's tools."""
     module, name = TYPES[tool_format]
     tool = getattr(importlib.import_module(module), name)
-    config = None if tool_format is ToolFormat.GEMINI else STRICT  # its types have their own
+    config = (
+        None if tool_format is ToolFormat.GEMINI else STRICT
+    )  # these types have separate settings
     return TypeAdapter(list[tool], config=config)  # type: ignore[valid-type]
 
 
@@ -109,12 +112,12 @@ vendors = pytest.mark.parametrize("vendor", TYPES)
 
 
 @vendors
-def test_tools_are_what_their_vendor_s_package_describes(vendor: ToolFormat) -> None:
+def test_tools_match_the_types_of_their_vendors_package(vendor: ToolFormat) -> None:
     tools = listed(vendor)
     assert adapter_of(vendor).validate_python(tools) == tools
 
 
-def test_anthropic_input_schemas_are_what_its_package_describes() -> None:
+def test_anthropic_input_schemas_match_the_types_of_its_package() -> None:
     module = importlib.import_module("anthropic.types.tool_param")
     adapter = TypeAdapter(module.InputSchemaTyped)
     schemas = [tool["input_schema"] for tool in listed(ToolFormat.ANTHROPIC)]
@@ -127,7 +130,7 @@ def test_a_key_that_a_package_does_not_describe_is_refused(vendor: ToolFormat) -
         adapter_of(vendor).validate_python([{**listed(vendor)[0], "unknown": 1}])
 
 
-def test_mcp_tools_are_what_its_package_describes() -> None:
+def test_mcp_tools_match_the_types_of_its_package() -> None:
     tools = listed(ToolFormat.MCP)
     read = [mcp_types.Tool.model_validate(tool) for tool in tools]
     assert [tool.model_dump(by_alias=True, exclude_unset=True) for tool in read] == tools
