@@ -1,4 +1,4 @@
-"""A gateway in front of one raw server, whose entry says something of callers."""
+"""A gateway in front of one raw server whose entry uses the caller's identity."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

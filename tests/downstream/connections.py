@@ -1,4 +1,4 @@
-"""Links for tests: dialled as the service dials, to servers that the test runs."""
+"""Links to test servers, dialled as the service dials."""
 
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -38,28 +38,28 @@ SPOKEN = {
 
 @dataclass
 class OpenConnection:
-    """A link and what belongs to it; ``server`` is None over stdio."""
+    """A link and its server; ``server`` is None over stdio."""
 
     link: Connection
     server: RawServer | None
     changes: list[None] = field(default_factory=list)
-    """One for each time that the server said that a list changed."""
+    """One item for each notification of a changed list."""
 
     async def call(self, tool: str, timeout_s: float = BOUND_S, /, **arguments: object) -> Any:
-        """Call a tool and give its raw result."""
+        """Call a tool and return its raw result."""
         params = {"name": tool, "arguments": arguments}
         return await self.link.request("tools/call", params, timeout_s=timeout_s)
 
     async def until_running(self, calls: int) -> None:
-        """Wait until so many calls run at the server."""
+        """Wait until this many calls run at the server."""
         await self._until_counted("running", calls)
 
     async def until_cancelled(self, calls: int) -> None:
-        """Wait until so many calls were cancelled at the server."""
+        """Wait until this many calls were cancelled at the server."""
         await self._until_counted("count", calls)
 
     async def counted(self, counter: str) -> int:
-        """Return a count of the server itself, whose request may not have been sent yet."""
+        """Return a count kept by the server, which may not have received the request yet."""
         result = await self.call("cancelled_count")
         return int(result["structuredContent"][counter])
 
@@ -70,7 +70,6 @@ class OpenConnection:
 
 
 def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
-    """Parse an mcp.json entry."""
     given: dict[str, Any] = {"server_id": "notes", **entry, **more}
     given["transport"] = Transport(given.get("transport", "stdio"))
     given["args"] = tuple(given.get("args", ()))
@@ -79,7 +78,6 @@ def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
 
 @asynccontextmanager
 async def dialled(entry: Mapping[str, Any], **more: Any) -> AsyncIterator[OpenConnection]:
-    """Dial the server of an mcp.json entry."""
     changes: list[None] = []
     async with (
         Dialer() as dialer,

@@ -1,4 +1,5 @@
-"""A server that a test breaks and mends, the same way over every transport, beside a good one."""
+"""A server that tests break and restore in the same way over every transport, beside a working
+one."""
 
 import asyncio
 import os
@@ -28,16 +29,16 @@ SERVER_KINDS: dict[str, dict[str, Any]] = {
 """Every transport, as options of the raw server."""
 
 SHORT: Json = {"requestTimeoutSeconds": 1.0}
-"""For tests that wait for a call to run out of time, and need no other call to end within it."""
+"""For tests that wait for one call to time out while no other call has to end."""
 QUICKLY_LEFT: Json = SHORT | {"connectTimeoutSeconds": 2.0}
-"""Also how long a hung server has for a sign of life."""
+"""Also the time that a hung server has to respond."""
 
 DEAD = ("SERVER_UNAVAILABLE",)
-"""What a call may answer whose server died."""
+"""Allowed codes of a call whose server died."""
 
 
 class Faulty(Protocol):
-    """One server; it starts dead or alive, and keeps its address."""
+    """A server that starts dead or alive and keeps its address."""
 
     @property
     def entry(self) -> Json:
@@ -49,28 +50,28 @@ class Faulty(Protocol):
         ...
 
     async def kill(self) -> None:
-        """End it at once, for as long as nobody starts it."""
+        """End it immediately; it stays down until it is started."""
         ...
 
     async def restart(self) -> None:
-        """End it at once; whoever wants it can have it again."""
+        """End it immediately; it is available again on request."""
         ...
 
     async def freeze(self) -> None:
-        """Stop answering, with connections kept open."""
+        """Stop answering but keep connections open."""
         ...
 
     async def thaw(self) -> None:
-        """Answer again what arrives from now on."""
+        """Answer new messages again."""
         ...
 
     def seen(self, word: str) -> int:
-        """Count how often a method was asked for, a tool ran, or a call was ``cancelled``."""
+        """Count requests of a method, runs of a tool, or ``cancelled`` calls."""
         ...
 
 
 class FaultyWeb:
-    """Over the network, in the test's own loop."""
+    """Over the network, in the test's event loop."""
 
     def __init__(self, options: Json) -> None:
         transport = options.pop("transport")
@@ -105,7 +106,7 @@ class FaultyWeb:
 
 
 class FaultyProcess:
-    """Over stdio: a process of the gateway's, which starts while the file ``alive`` is there."""
+    """Over stdio: the gateway starts the process while the file ``alive`` exists."""
 
     def __init__(self, folder: Path, options: Json) -> None:
         del options["transport"]
@@ -118,7 +119,7 @@ class FaultyProcess:
 
     @property
     def pid(self) -> int:
-        """The process that was started last."""
+        """The process started last."""
         return int(self._pid.read_text())
 
     async def start(self) -> None:
@@ -160,23 +161,22 @@ class Scene:
         return await self.call("echo") == "OK"
 
     async def call(self, tool: str, server: str = "bad", **arguments: object) -> str:
-        """Call a tool and give its code."""
         return await self.service.code(f"{server}:{tool}", arguments)
 
     async def envelope(self, tool: str, **arguments: object) -> Envelope:
-        """Call a tool of the faulty server and give its envelope."""
+        """Call a tool of the faulty server and return its envelope."""
         return await self.service.execute(f"bad:{tool}", arguments)
 
     def start(self, tool: str, **arguments: object) -> "asyncio.Future[Envelope]":
-        """Call a tool of the faulty server meanwhile."""
+        """Start a call of a tool of the faulty server."""
         return asyncio.ensure_future(self.envelope(tool, **arguments))
 
     async def has_seen(self, word: str, times: int = 1) -> None:
-        """Wait until the faulty server has seen something so many times."""
+        """Wait until the faulty server has seen this many requests."""
         await eventually(_later(lambda: self.bad.seen(word) >= times))
 
     async def recovered(self) -> None:
-        """Wait until the faulty server is back in service, by itself."""
+        """Wait until the faulty server is back in service."""
         await eventually(self.answers)
 
     async def status(self) -> Json:
@@ -186,7 +186,7 @@ class Scene:
         return found
 
     async def missing(self) -> set[str]:
-        """Name the tools that the preset names and nobody offers."""
+        """Return the tools that the preset names and no server offers."""
         missing = (await self.service.get(ACTIVE))["missing"]
         return {f"{item['server_id']}:{item['name']}" for item in missing}
 
@@ -202,7 +202,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """Run both servers and the service, which shows ``tools`` of both.
 
-    ``entry`` has more keys of the faulty server's entry.
+    ``entry`` has further keys of the faulty server's entry.
     """
     async with AsyncExitStack() as stack:
         bad = _faulty(SERVER_KINDS[kind] | {"name": "bad"} | options)

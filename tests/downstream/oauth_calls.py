@@ -1,4 +1,4 @@
-"""Calls of a server that answers with the headers it got, and so with its token."""
+"""Calls of a server that returns the request headers, including its token."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def sent_token(answer: Json) -> str:
 
 
 def last_reason(service: Service) -> str:
-    """Return why the last call was refused, as its record says."""
+    """Return the reason of the last refusal from its record."""
     payloads: list[Any] = [it["payload"] for it in service.gateway.audit.recent()]
     return str([it for it in payloads if it["code"] != "OK"][-1]["reason"])
 

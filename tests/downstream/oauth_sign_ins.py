@@ -1,4 +1,4 @@
-"""A gateway before a server that wants a sign-in, and people who sign in and out."""
+"""A gateway before a server that requires a sign-in, and users who sign in and out."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {"credentials_key": (KEY,)}
 async def signing_in(
     scope: str | None = None, **auth: object
 ) -> AsyncIterator[tuple[Service, RawServer, Issuer]]:
-    """Serve a gateway before a server that wants a sign-in."""
+    """Serve a gateway before a server that requires a sign-in."""
     async with (
         running_issuer() as issuer,
         running_raw(only=TOOLS) as server,
@@ -43,7 +43,7 @@ async def sign_in(
     user: str | None = None,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Login:
-    """Sign in as the command does, with a browser that follows redirects."""
+    """Sign in like the command, with a browser that follows redirects."""
     settings = Settings.model_validate({**SETTINGS, **more})
     async with (
         open_sign_in(settings, CONFIG_DIR, "s", tenant_id=tenant, user_id=user) as opened,
@@ -58,7 +58,7 @@ async def sign_in(
 
 
 async def sign_out() -> EndedLogin | None:
-    """Sign out as the command does."""
+    """Sign out like the command."""
     settings = Settings.model_validate(SETTINGS)
     async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
         return await opened.sign_in.sign_out(opened.owner, opened.caller)

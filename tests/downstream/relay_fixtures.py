@@ -1,4 +1,5 @@
-"""What a server offers, used as the executor does, by callers who can be told and asked."""
+"""A server's components, used as the executor does, by clients that receive notifications and
+requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -26,13 +27,13 @@ MODERN = [kind for kind in SERVER_KINDS if "modern" in kind]
 LEGACY = [kind for kind in SERVER_KINDS if "legacy" in kind]
 _ONE_PIECE = ("http-modern", "http-legacy", "http-legacy-stateless")
 STREAMING = [kind for kind in SERVER_KINDS if kind not in _ONE_PIECE]
-"""Where a server can say something before its answer: not where that is one piece of JSON."""
+"""Transports over which a server can send notifications before its answer."""
 
 PUSHING = [kind for kind in STREAMING if "legacy" in kind]
-"""Where a server can ask something before its answer."""
+"""Transports over which a server can send requests before its answer."""
 
 DUPLEX = [kind for kind in STREAMING if not kind.startswith("http")]
-"""Where all calls share one stream."""
+"""Transports on which all calls share one stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,12 @@ class Relay:
 
     @property
     def script(self) -> Script:
-        """What the server knows; not over stdio."""
+        """The server's state; unavailable over stdio."""
         assert self.server is not None
         return self.server.script
 
     @property
     def call_timeout_s(self) -> float:
-        """The time-out of a call."""
         session = self.pool.session("notes")
         assert session is not None
         return session.config.call_timeout_s
@@ -70,12 +70,12 @@ class Relay:
         return await used(found, client, tenant_id=tenant_id, **more)
 
     async def structured(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
-        """Call a tool and give its structured content."""
+        """Call a tool and return its structured content."""
         result = await self.result(tool, client, arguments=arguments)
         return result.value.get("structured_content")
 
     def resource(self, uri: str = "raw://text") -> Resource:
-        """Return a resource, perhaps of the template."""
+        """Return a resource, optionally of the template."""
         listed = [r for r in self.components.resources if r.spec.name == uri]
         found = listed[0] if listed else self.components.templates[0].at(uri)
         assert found is not None
@@ -90,7 +90,7 @@ class Relay:
     async def in_a_call(self, client: Client) -> AsyncIterator[None]:
         """Keep a call of ``client`` running at the server until the end of the block."""
         call = asyncio.ensure_future(self.result("hang", client))
-        await self.structured("whoami")  # over a stream it comes after the call
+        await self.structured("whoami")  # over a stream it arrives after the call
         if self.server is not None:
             script = self.server.script
             await until(lambda: script.running_count == 1, "the call runs")
@@ -138,7 +138,7 @@ async def used(
 async def relaying(
     kind: str, *, config: Mapping[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
-    """Run the raw server in one of SERVER_KINDS, and a pool that is connected to it."""
+    """Run the raw server in one of SERVER_KINDS, and a pool connected to it."""
     options = SERVER_KINDS[kind] | options
     transport = options.pop("transport")
     async with AsyncExitStack() as stack:
@@ -161,11 +161,11 @@ def _components(pool: Pool) -> RemoteComponents:
 
 
 async def _nothing() -> None:
-    """Ignore a change of what the server offers."""
+    """Ignore a change of the server's lists."""
 
 
 def _all(pool: Pool) -> View:
-    """Return a view of everything that the server offers."""
+    """Return a view of all items of the server."""
     (snapshot,) = pool.snapshots.values()
 
     def routes(items: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:

@@ -1,4 +1,4 @@
-"""Many callers at once while the configuration changes, and the judgement of what they got."""
+"""Many concurrent callers during configuration changes, and checks of their answers."""
 
 import asyncio
 from collections import Counter
@@ -11,17 +11,17 @@ CALLERS = 32
 
 
 class Storm:
-    """Callers of ``tools``, each of which answers which server and tool it is, and its arguments.
+    """Callers of ``tools``; each answer names the server and tool and repeats the arguments.
 
-    ``may`` says what is allowed from now on. While a change is under way both the old and the new
-    are. A call is judged by all that was allowed between its start and its end.
+    ``may`` lists the allowed tools. During a change both the old and the new ones are allowed. A
+    call is checked against everything allowed between its start and its end.
     """
 
     def __init__(self, service: Service, tools: Sequence[str]) -> None:
         self.codes: dict[str, Counter[str]] = {tool: Counter() for tool in tools}
-        """How often each tool gave each code."""
+        """Number of answers for each tool and code."""
         self.faults: list[str] = []
-        """Wrong answers, and answers of what was not allowed."""
+        """Wrong answers, and answers of tools that were not allowed."""
         self.calls = 0
         self._service = service
         self._tools = tools
@@ -33,7 +33,7 @@ class Storm:
         self._allowed.append(frozenset().union(*tools))
 
     async def passes(self, calls: int) -> None:
-        """Wait until so many more calls were answered."""
+        """Wait until this many further calls were answered."""
         target = self.calls + calls
 
         async def reached() -> bool:
@@ -46,7 +46,7 @@ class Storm:
 
     @asynccontextmanager
     async def blowing(self) -> AsyncIterator[None]:
-        """Call all the while."""
+        """Call continuously."""
         async with asyncio.TaskGroup() as callers:
             for caller in range(CALLERS):
                 callers.create_task(self._keep_calling(caller))
@@ -64,7 +64,7 @@ class Storm:
             envelope = await self._service.execute(tool, arguments)
             self._judge(tool, arguments, envelope, self._allowed[since:])
             self.calls += 1
-            await asyncio.sleep(0)  # a refusal takes no turn of the loop
+            await asyncio.sleep(0)  # a refusal does not yield to the event loop
 
     def _judge(
         self,

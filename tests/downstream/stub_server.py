@@ -1,6 +1,6 @@
-"""A server over HTTP that negotiates as it should, and answers a call in whatever way a test says.
+"""An HTTP server that negotiates correctly and answers calls as a test defines.
 
-Nothing of it is MCP but the handshake of each era.
+It implements only the handshake of each era.
 """
 
 import json
@@ -14,7 +14,7 @@ from tests.support.web_app import serving_app
 
 Json = dict[str, Any]
 Answer = Callable[[web.Request, Json], Awaitable[web.StreamResponse]]
-"""Answers a ``tools/call``: takes the HTTP request and its message."""
+"""Answers a ``tools/call``; receives the HTTP request and its message."""
 
 MODERN = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
 LEGACY = {
@@ -29,7 +29,7 @@ async def no_stream(_: web.Request) -> web.StreamResponse:
 
 
 class AnsweringServer:
-    """What was received, and how the server is reached."""
+    """The received messages and the address of the server."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ async def fine(_: web.Request, message: Json) -> web.StreamResponse:
 
 
 async def events(request: web.Request, *pieces: str) -> web.StreamResponse:
-    """Answer with an event stream, each piece in a write of its own."""
+    """Answer with an event stream, each piece in a separate write."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""A server verifies who calls, by the keys that the gateway publishes."""
+"""A server verifies the caller with the keys that the gateway publishes."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 async def claims_of(service: Service, token: str) -> Any:
-    """Verify a token as a server does: by its key's name, for the server's own audience."""
+    """Verify a token like a server: with the key it names, for the server's audience."""
     response = await service.http.get(KEYS, headers={"Host": "elsewhere.example"})
     assert response.headers["cache-control"] == "public, max-age=300"
     keys = jwt.PyJWKSet.from_dict(response.json())
@@ -33,9 +33,7 @@ async def claims_of(service: Service, token: str) -> Any:
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_each_call_has_an_assertion_of_its_own(
-    key_file: Path, transport: str, era: str
-) -> None:
+async def test_each_call_has_a_separate_assertion(key_file: Path, transport: str, era: str) -> None:
     entry = {"assertion": {"audience": "tickets"}}
     settings = {"signing_key_file": str(key_file), "public_url": ISSUER}
     async with serving(entry, transport=transport, era=era, **settings) as service:
@@ -49,18 +47,18 @@ async def test_each_call_has_an_assertion_of_its_own(
             assert claims["exp"] - claims["iat"] == 60
             seen.add(claims["jti"])
         assert len(seen) == 3
-        write_key(key_file)  # the one before stays published
+        write_key(key_file)  # the previous key stays published
         headers = await given(service, "headers", user("acme"))
         assert "agent" not in await claims_of(service, headers["x-caller-assertion"])
 
 
-async def test_without_keys_there_is_no_route() -> None:
+async def test_the_route_requires_keys() -> None:
     async with running(public_url=ISSUER) as service:
         response = await service.http.get(KEYS)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-def test_keys_need_an_issuer(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_require_an_issuer(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_SIGNING_KEY_FILE", str(key_file))
     with pytest.raises(SettingsError, match="MCP_PROXY_PUBLIC_URL: is required"):
         load_settings()

@@ -1,4 +1,4 @@
-"""Bad answers to one call: its own clear error, and nothing else is touched, on any transport."""
+"""A bad answer is a clear error of its call and affects no other call, on any transport."""
 
 import asyncio
 from functools import partial
@@ -11,22 +11,22 @@ from tests.support.service import eventually
 every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 MEGABYTES = 10_000_000
 LONGER_THAN_SLEEP = {"requestTimeoutSeconds": 5.0}
-"""A call runs out of time, and one that sleeps for less than a second does not."""
+"""Long enough for calls that sleep for less than a second."""
 
 
 @every_kind
-async def test_garbage_fails_its_own_call_only(kind: str) -> None:
+async def test_garbage_fails_only_its_own_call(kind: str) -> None:
     async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
         other = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         code = "SERVER_UNAVAILABLE" if kind.startswith("http") else "TOOL_TIMEOUT"
-        assert await it.call("garbage") == code, "over a stream it is nobody's answer"
+        assert await it.call("garbage") == code, "over a stream it belongs to no call"
         assert (await other)["status"] == "ok"
         assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
 
 
 @every_kind
-async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back(kind: str) -> None:
+async def test_a_truncated_answer_is_reported_and_the_server_recovers(kind: str) -> None:
     async with scene(kind) as it:
         error = (await it.envelope("half"))["error"]
         assert (error["code"], "server bad" in error["message"]) == ("SERVER_UNAVAILABLE", True)
@@ -35,7 +35,7 @@ async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back
 
 @pytest.mark.parametrize("kind", ["http-legacy", "http-modern"])
 @pytest.mark.parametrize("fault", ["crash", "half"])
-async def test_over_http_a_torn_answer_fails_no_other_call(kind: str, fault: str) -> None:
+async def test_a_truncated_answer_over_http_fails_no_other_call(kind: str, fault: str) -> None:
     async with scene(kind) as it:
         other = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
@@ -44,7 +44,7 @@ async def test_over_http_a_torn_answer_fails_no_other_call(kind: str, fault: str
 
 
 @every_kind
-async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(kind: str) -> None:
+async def test_slow_failing_and_timed_out_calls_fail_no_other_call(kind: str) -> None:
     async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
         other = it.start("sleep", seconds=0.5)
         late = it.start("hang")
@@ -65,7 +65,7 @@ async def test_a_text_of_ten_megabytes_is_cut(kind: str) -> None:
 
 
 @every_kind
-async def test_ten_megabytes_that_are_no_text_are_too_large(kind: str) -> None:
+async def test_ten_megabytes_of_other_content_are_too_large(kind: str) -> None:
     async with scene(kind) as it:
         other = it.start("sleep", seconds=0.3)
         error = (await it.envelope("big_image", bytes=MEGABYTES))["error"]
@@ -77,7 +77,7 @@ async def test_ten_megabytes_that_are_no_text_are_too_large(kind: str) -> None:
 
 
 @every_kind
-async def test_a_servers_own_limit_of_results_holds(kind: str) -> None:
+async def test_a_servers_own_limit_of_results_applies(kind: str) -> None:
     async with scene(kind, entry={"maxResultBytes": 3_000}) as it:
         envelope = await it.envelope("big_image", bytes=5_000)
         assert envelope["error"]["code"] == "RESULT_TOO_LARGE"
@@ -87,7 +87,7 @@ async def test_a_servers_own_limit_of_results_holds(kind: str) -> None:
 
 
 @every_kind
-async def test_a_flood_of_list_changes_is_looked_at_together(kind: str) -> None:
+async def test_a_flood_of_list_changes_is_handled_together(kind: str) -> None:
     async with scene(kind) as it:
         await it.has_seen("tools/list")
         before = it.bad.seen("tools/list")
@@ -112,7 +112,7 @@ async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(kind: str) -
 
 @every_kind
 @pytest.mark.requirement("P-07", "P-16")
-async def test_a_changed_list_is_in_force_by_itself(kind: str) -> None:
+async def test_a_changed_list_applies_automatically(kind: str) -> None:
     async with scene(kind, tools=["tools_swap", "swapped"]) as it:
         assert (await it.call("swapped"), "bad:swapped" in await it.missing()) == (
             "TOOL_NOT_ALLOWED",

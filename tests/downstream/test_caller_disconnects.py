@@ -1,4 +1,4 @@
-"""Callers who leave, and a gateway that stops: the server is told, and nothing is left behind."""
+"""When callers disconnect or the gateway stops, the server is notified and nothing leaks."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ ROUNDS, EACH = 2, 100
 
 
 @every_kind
-async def test_a_caller_who_leaves_cancels_the_call_at_the_server(kind: str) -> None:
+async def test_a_disconnecting_caller_cancels_the_call_at_the_server(kind: str) -> None:
     async with scene(kind, entry=LONG) as it:
         other = it.start("sleep", seconds=0.5)
         leaves = asyncio.Event()
@@ -32,7 +32,7 @@ async def test_a_caller_who_leaves_cancels_the_call_at_the_server(kind: str) -> 
 
 
 @every_kind
-async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(kind: str) -> None:
+async def test_a_cancelled_request_cancels_the_call_at_the_server(kind: str) -> None:
     async with scene(kind, entry=LONG) as it:
         call = it.start("hang")
         await it.has_seen("hang")
@@ -43,7 +43,7 @@ async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(kind: 
 
 
 @every_kind
-async def test_hundreds_of_callers_who_leave_leave_nothing_behind(kind: str) -> None:
+async def test_hundreds_of_disconnecting_callers_leak_nothing(kind: str) -> None:
     async with scene(kind, entry=LONG) as it:
         assert await it.answers()
         held = leak_checks.ResourcesInUse.now()
@@ -64,7 +64,7 @@ async def test_hundreds_of_callers_who_leave_leave_nothing_behind(kind: str) -> 
 
 
 @every_kind
-async def test_a_service_that_was_stopped_leaves_nothing_behind(kind: str) -> None:
+async def test_a_stopped_service_leaks_nothing(kind: str) -> None:
     held = leak_checks.ResourcesInUse.now()
     async with scene(kind, entry=LONG) as it:
         calls = [it.start("hang") for _ in range(20)]
@@ -77,7 +77,7 @@ async def test_a_service_that_was_stopped_leaves_nothing_behind(kind: str) -> No
     await eventually(held.is_all)
 
 
-async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_stop() -> None:
+async def test_a_process_that_ignores_termination_requests_is_gone_after_the_stop() -> None:
     async with scene("stdio", stubborn=True) as it:
         assert await it.answers()
         assert isinstance(it.bad, FaultyProcess)
@@ -87,7 +87,7 @@ async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_sto
 
 
 async def call_until(leaves: asyncio.Event, service: Service, tool: str) -> list[Message]:
-    """Call a tool as a caller that disconnects when ``leaves`` is set; return what it was sent."""
+    """Call a tool as a caller that disconnects when ``leaves`` is set; return its response."""
     messages = [{"type": "http.request", "body": json.dumps(request_of(tool)).encode()}]
 
     async def receive() -> Message:
@@ -100,5 +100,5 @@ async def call_until(leaves: asyncio.Event, service: Service, tool: str) -> list
 
 
 async def _idle(it: Scene) -> bool:
-    """Return whether no call runs at the server; a process of its own counts in its answers."""
+    """Return whether no call runs at the server; a stdio process reports this in its answers."""
     return not isinstance(it.bad, FaultyWeb) or it.bad.raw.script.running_count == 0

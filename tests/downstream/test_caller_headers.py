@@ -1,4 +1,4 @@
-"""What a server is given of who calls: headers, ``_meta``, secrets, over real connections."""
+"""The caller's identity in headers, ``_meta`` and secrets, over real connections."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.support.service import SERVERS, eventually
 TENANT = "${caller.tenant_id}"
 
 
-async def test_each_request_of_the_newer_era_has_the_headers_of_its_caller() -> None:
+async def test_each_request_of_the_newer_era_has_its_callers_headers() -> None:
     headers = {"X-Who": f"{TENANT}/${{caller.user_id}}", "X-Roles": "${caller.roles}", "X-P": "p"}
     async with serving({"headers": headers}) as service:
         acme = await given(service, "headers", user("acme", roles=("a,b", "c")))
@@ -25,7 +25,7 @@ async def test_each_request_of_the_newer_era_has_the_headers_of_its_caller() -> 
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("http", "legacy")])
-async def test_forwarded_parts_are_in_the_meta_of_a_call_and_a_client_cannot_add_any(
+async def test_forwarded_parts_are_in_a_calls_meta_and_a_client_cannot_add_any(
     transport: str, era: str
 ) -> None:
     entry = {"forward": ["tenant_id", "user_id", "agent", "roles"]}
@@ -39,7 +39,7 @@ async def test_forwarded_parts_are_in_the_meta_of_a_call_and_a_client_cannot_add
         assert refused["error"]["details"] == {"part": "agent"}
 
 
-async def test_a_caller_without_a_part_is_refused_before_anything_is_sent() -> None:
+async def test_a_caller_without_a_required_part_is_refused_before_anything_is_sent() -> None:
     async with running_raw("http", era="modern", only=TOOLS) as server:
         entry = {**server.entry, "headers": {"X-Agent": "${caller.agent}"}}
         async with serving_entry(entry) as service:
@@ -55,7 +55,7 @@ async def test_an_older_server_cannot_have_headers_that_differ_by_call() -> None
         assert await service.code("s:headers", **user("acme")) == "SERVER_UNAVAILABLE"
 
 
-async def test_each_tenant_has_the_secret_of_its_own_name_and_no_other(tmp_path: Path) -> None:
+async def test_each_tenant_has_only_the_secret_of_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "secrets/tickets"
     folder.mkdir(parents=True)
     for name, secret in {"acme": "k-acme\n", "globex": "k-globex", "bad": "a\nb"}.items():
@@ -81,7 +81,7 @@ async def test_each_tenant_has_the_secret_of_its_own_name_and_no_other(tmp_path:
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "legacy"), ("ws", "modern")])
-async def test_a_secret_that_is_everybodys_is_given_to_a_session_and_followed(
+async def test_a_shared_secret_is_sent_in_a_session_and_its_changes_apply(
     tmp_path: Path, transport: str, era: str
 ) -> None:
     (tmp_path / "key").write_text("first")
@@ -100,7 +100,7 @@ async def test_a_secret_that_is_everybodys_is_given_to_a_session_and_followed(
         await eventually(is_second)
 
 
-async def test_a_missing_secret_of_a_process_is_said_and_a_later_one_is_used(
+async def test_a_missing_secret_of_a_process_is_reported_and_used_when_it_exists(
     tmp_path: Path,
 ) -> None:
     entry = raw_entry(era="legacy", only=list(TOOLS))

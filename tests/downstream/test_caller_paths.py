@@ -1,4 +1,5 @@
-"""A caller's id in the arguments and variables of a stdio server names no folder of another."""
+"""A caller's id in arguments and variables of a stdio server cannot name another caller's
+folder."""
 
 import json
 import sys
@@ -26,7 +27,7 @@ os.execv(sys.executable, [sys.executable, "-m", "tests.support.mcp_servers.raw"]
 
 
 def writing(folder: Path) -> Json:
-    """Return the entry of a server that writes a file whose name has the tenant."""
+    """Return the entry of a server that writes a file named after the tenant."""
     return {
         "command": sys.executable,
         "args": ["-c", WRITER, f"{folder}/{TENANT}", TENANT, USER, f"--user={USER}"],
@@ -40,7 +41,7 @@ def writing(folder: Path) -> Json:
     }
 
 
-async def test_no_id_leaves_the_folder_that_the_entry_names(tmp_path: Path) -> None:
+async def test_no_id_escapes_the_folder_that_the_entry_names(tmp_path: Path) -> None:
     ids = {
         "acme_west": "acme_west",
         "../globex": "..%2Fglobex",
@@ -60,12 +61,12 @@ async def test_no_id_leaves_the_folder_that_the_entry_names(tmp_path: Path) -> N
         words = json.loads((folder / name).read_text())
         assert words["path"] == f"/srv/{name}/..%2Feve"
         assert words["beside"] == "--user=..%2Feve"
-        # a value that is alone stays as it is, but for what would be no value: % and options
+        # a whole value is unchanged except for % and options
         assert words["tenant"] == words["variable"] == tenant.replace("%", "%25")
         assert words["user"] == "../eve"
 
 
-async def test_an_id_is_no_option(tmp_path: Path) -> None:
+async def test_an_id_is_never_an_option(tmp_path: Path) -> None:
     async with serving_entry(writing(tmp_path)) as service:
         await given(service, "meta", user("--force", "@options"))
     words = json.loads((tmp_path / "%2D-force").read_text())
@@ -97,7 +98,7 @@ def warnings_of(folder: Path, **entry: object) -> dict[str, str]:
         ({"env": {"X": f"/srv/{TENANT}-{USER}/x"}}, ".env.X", "two parts of the caller"),
     ],
 )
-def test_a_risky_template_is_a_warning(
+def test_a_risky_template_causes_a_warning(
     tmp_path: Path, entry: Json, path: str, message: str
 ) -> None:
     found = warnings_of(tmp_path, **entry)
@@ -113,5 +114,5 @@ def test_a_risky_template_is_a_warning(
         {"cwd": f"/srv/{TENANT}"},
     ],
 )
-def test_other_templates_are_none(tmp_path: Path, entry: Json) -> None:
+def test_other_templates_cause_no_warning(tmp_path: Path, entry: Json) -> None:
     assert warnings_of(tmp_path, **entry) == {}

@@ -1,4 +1,4 @@
-"""A server whose calls get no answer is left alone for a while; errors of tools change nothing."""
+"""A server whose calls get no answer is skipped for a while; errors of tools do not count."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from tests.support.tokens import bearer
 EXPLAIN = "/internal/mcp/explain"
 FAILURES = 3
 NEVER_S = 3600.0
-"""A pause that ends in no test."""
+"""A pause that no test outlives."""
 
 ADMIN = "correct-horse-battery"
 USER = {"tenant_id": "tenant_1", "user_id": "u"}
@@ -44,7 +44,7 @@ class Called(NamedTuple):
         return answer.json()
 
     async def open_circuits(self) -> float:
-        """Return how many circuits the metric shows as open."""
+        """Return the number of open circuits in the metric."""
         lines = (await self.service.http.get("/metrics")).text.splitlines()
         name = 'mcp_proxy_server_circuits_open{server="s1"} '
         (line,) = [line for line in lines if line.startswith(name)]
@@ -82,7 +82,7 @@ async def test_a_hung_server_is_not_called_again_until_the_pause_is_over(transpo
         assert f"{FAILURES} calls in a row got no answer" in status["last_error"]
 
 
-async def test_calls_whose_answers_are_torn_open_the_circuit_as_well() -> None:
+async def test_truncated_answers_open_the_circuit_as_well() -> None:
     async with calling() as called:
         for _ in range(FAILURES):
             assert await called.code("half") == "SERVER_UNAVAILABLE"
@@ -91,7 +91,7 @@ async def test_calls_whose_answers_are_torn_open_the_circuit_as_well() -> None:
         assert called.server.script.calls["counter"] == 0
 
 
-async def test_one_call_is_let_through_after_the_pause_and_its_success_closes_the_circuit() -> None:
+async def test_one_call_is_admitted_after_the_pause_and_its_success_closes_the_circuit() -> None:
     async with calling(pause_s=0.05) as called:
         await called.fail()
 
@@ -115,7 +115,7 @@ async def test_errors_of_a_tool_or_of_arguments_never_open_it(tool: str, argumen
         assert await called.code("echo", {"text": "a"}) == "OK"
 
 
-async def test_an_answer_between_the_failures_begins_the_count_anew() -> None:
+async def test_an_answer_between_failures_resets_the_count() -> None:
     async with calling() as called:
         for _ in range(3):
             await called.fail(FAILURES - 1)
@@ -123,7 +123,7 @@ async def test_an_answer_between_the_failures_begins_the_count_anew() -> None:
         assert await called.open_circuits() == 0
 
 
-async def test_each_tenant_has_a_circuit_of_its_own() -> None:
+async def test_each_tenant_has_a_separate_circuit() -> None:
     async with calling(isolation="tenant") as called:
         await called.fail(tenant_id="one")
         assert await called.code("echo", {"text": "a"}, tenant_id="one") == "SERVER_UNAVAILABLE"
@@ -132,7 +132,7 @@ async def test_each_tenant_has_a_circuit_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("tool", ["hang", "half"])
-async def test_a_tenant_whose_calls_get_no_answer_cuts_no_other_tenant_off(tool: str) -> None:
+async def test_one_tenants_unanswered_calls_do_not_affect_other_tenants(tool: str) -> None:
     async with calling() as called:
         for _ in range(FAILURES):
             await called.code(tool, tenant_id="one")
@@ -142,7 +142,7 @@ async def test_a_tenant_whose_calls_get_no_answer_cuts_no_other_tenant_off(tool:
 
 
 @pytest.mark.parametrize("transport", ["ws", "sse"])
-async def test_a_tenant_that_crashes_a_shared_connection_opens_no_circuit_of_another(
+async def test_crashing_a_shared_connection_opens_no_other_tenants_circuit(
     transport: str,
 ) -> None:
     async with calling(transport, requestTimeoutSeconds=60) as called:
@@ -161,7 +161,7 @@ async def test_a_tenant_that_crashes_a_shared_connection_opens_no_circuit_of_ano
         assert await called.open_circuits() == 0
 
 
-async def test_a_slow_probe_of_one_tenant_keeps_no_other_tenant_waiting() -> None:
+async def test_a_slow_probe_of_one_tenant_delays_no_other_tenant() -> None:
     async with calling(pause_s=0.05) as called:
         await called.fail(tenant_id="one")
         async with asyncio.TaskGroup() as tasks:
@@ -178,7 +178,7 @@ async def test_by_default_no_call_is_refused() -> None:
 
 
 @pytest.mark.parametrize("isolation", ["shared", "tenant", "user"])
-async def test_an_explanation_refuses_a_call_as_the_open_circuit_does(isolation: str) -> None:
+async def test_an_explanation_reports_the_refusal_of_the_open_circuit(isolation: str) -> None:
     async with calling(isolation=isolation) as called:
         assert (await called.explanation())["decision"] == "pass"
         await called.fail()
@@ -193,7 +193,7 @@ async def test_an_explanation_refuses_a_call_as_the_open_circuit_does(isolation:
             assert other["decision"] == "pass"
 
 
-async def test_an_explanation_is_no_probe_of_an_open_circuit() -> None:
+async def test_an_explanation_does_not_probe_an_open_circuit() -> None:
     async with calling(pause_s=0.05) as called:
         await called.fail()
 

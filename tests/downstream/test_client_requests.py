@@ -1,4 +1,4 @@
-"""Questions that a server of the older eras asks during a call, put to the client of that call."""
+"""Requests that a server of the older eras sends during a call, forwarded to that call's client."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tests.support.bounds import until
 from tests.support.fakes import FakeClient, forever
 
 LATE_S = 2.0
-"""A call's time-out, in which a busy machine still answers."""
+"""A time-out long enough for answers on a busy machine."""
 
 FORM: dict[str, Any] = {
     "method": "elicitation/create",
@@ -50,7 +50,7 @@ shared = pytest.mark.parametrize("kind", [kind for kind in PUSHING if kind in DU
     ],
     ids=["form", "form-declared", "url", "sampling", "roots"],
 )
-async def test_a_question_reaches_the_client_and_its_answer_the_server_unchanged(
+async def test_a_request_reaches_the_client_and_its_answer_the_server_unchanged(
     kind: str, question: dict[str, Any], capabilities: dict[str, Any]
 ) -> None:
     client = FakeClient(ANSWER, capabilities=capabilities)
@@ -68,7 +68,7 @@ async def test_an_error_of_the_client_reaches_the_server(kind: str) -> None:
         ]
 
 
-async def test_a_client_that_fails_by_a_defect_is_an_error_without_its_text() -> None:
+async def test_a_crash_of_the_client_is_an_error_without_its_text() -> None:
     client = FakeClient(RuntimeError("secret"))
     async with relaying("http-legacy-sse") as relay:
         ((_, error),) = (await relay.answers(client, **FORM))[0].items()
@@ -93,7 +93,7 @@ async def test_a_client_that_fails_by_a_defect_is_an_error_without_its_text() ->
     ],
     ids=["none", "url-only", "form-only", "other", "tools", "roots"],
 )
-async def test_what_the_client_did_not_declare_is_refused_by_name(
+async def test_a_request_for_an_undeclared_capability_is_refused_by_name(
     kind: str, question: dict[str, Any], capabilities: dict[str, Any], code: int, named: str
 ) -> None:
     client = FakeClient(capabilities=capabilities)
@@ -105,14 +105,14 @@ async def test_what_the_client_did_not_declare_is_refused_by_name(
 
 
 @pushing
-async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(kind: str) -> None:
+async def test_a_request_to_a_caller_that_accepts_none_is_refused(kind: str) -> None:
     async with relaying(kind) as relay:
         structured = await relay.structured("request_client", **FORM)
         assert "the client cannot be asked" in structured["answers"][0]["error"]["message"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LEGACY if kind != "stdio-legacy"])
-async def test_an_older_server_is_told_what_its_client_may_be_asked(kind: str) -> None:
+async def test_an_older_server_gets_the_capabilities_of_possible_requests(kind: str) -> None:
     async with relaying(kind) as relay:
         assert relay.script.initialized["capabilities"] == {
             "elicitation": {"form": {}, "url": {}},
@@ -122,7 +122,7 @@ async def test_an_older_server_is_told_what_its_client_may_be_asked(kind: str) -
 
 
 @pushing
-async def test_while_a_client_is_asked_the_call_s_time_does_not_run(kind: str) -> None:
+async def test_the_calls_time_is_paused_while_the_client_answers(kind: str) -> None:
     async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
         await asyncio.sleep(LATE_S + 0.2)
         return ANSWER
@@ -144,7 +144,7 @@ async def test_a_request_that_the_server_withdraws_is_cancelled_and_not_answered
 
 
 @pushing
-async def test_a_question_is_asked_no_more_when_its_call_has_ended(kind: str) -> None:
+async def test_a_request_is_cancelled_when_its_call_ends(kind: str) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
         await relay.structured("request_client", client, **FORM, leave=True)
@@ -152,7 +152,7 @@ async def test_a_question_is_asked_no_more_when_its_call_has_ended(kind: str) ->
 
 
 @pushing
-async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(kind: str) -> None:
+async def test_a_request_is_cancelled_when_its_call_is_cancelled(kind: str) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
         call = asyncio.ensure_future(relay.structured("request_client", client, **FORM))
@@ -163,7 +163,7 @@ async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(kind: str)
 
 
 @pushing
-async def test_a_server_that_dies_while_it_asks_fails_its_call_and_the_question_ends(
+async def test_a_server_that_dies_during_a_request_fails_its_call_and_cancels_the_request(
     kind: str,
 ) -> None:
     client = FakeClient(forever)
@@ -175,7 +175,7 @@ async def test_a_server_that_dies_while_it_asks_fails_its_call_and_the_question_
 
 
 @pushing
-async def test_a_question_of_5_mb_is_refused(kind: str) -> None:
+async def test_a_request_of_5_mb_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         (answer,) = await relay.answers(client, method=FORM["method"], bytes=5_000_000)
@@ -183,7 +183,7 @@ async def test_a_question_of_5_mb_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PUSHING if "stdio" not in kind])
-async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(kind: str) -> None:
+async def test_of_100_parallel_requests_a_few_are_forwarded_and_all_are_answered(kind: str) -> None:
     async with relaying(kind) as relay:
 
         async def answer_last(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
@@ -198,7 +198,9 @@ async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(kin
 
 
 @shared
-async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: str) -> None:
+async def test_a_request_that_may_belong_to_another_tenants_call_is_not_forwarded(
+    kind: str,
+) -> None:
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
     async with relaying(kind) as relay, relay.in_a_call(one):
         result = await relay.result("request_client", other, arguments=FORM, tenant_id="tenant_2")
@@ -215,7 +217,7 @@ async def answers_to_second_user(relay: Relay, client: FakeClient, **second: str
 @shared
 @pytest.mark.parametrize("question", [FORM, SAMPLE, {"method": "roots/list"}])
 @pytest.mark.parametrize("first", ["echo", "request_client"])
-async def test_a_second_user_is_asked_as_soon_as_the_call_of_the_first_is_answered(
+async def test_a_second_user_can_be_asked_after_the_first_users_call_ended(
     kind: str, first: str, question: dict[str, Any]
 ) -> None:
     first_user, second_user = FakeClient(ANSWER), FakeClient(ANSWER)
@@ -232,7 +234,7 @@ async def test_a_second_user_is_asked_as_soon_as_the_call_of_the_first_is_answer
 
 
 @shared
-async def test_a_user_of_another_tenant_is_asked_once_the_first_call_asked_and_was_answered(
+async def test_a_user_of_another_tenant_can_be_asked_after_the_first_call_and_its_request_ended(
     kind: str,
 ) -> None:
     client = FakeClient(ANSWER)
@@ -248,7 +250,9 @@ async def test_a_user_of_another_tenant_is_asked_once_the_first_call_asked_and_w
 
 
 @pytest.mark.parametrize("kind", ["sse-legacy", "websocket-legacy"])
-async def test_a_server_that_asked_while_no_call_ran_may_ask_late_again(kind: str) -> None:
+async def test_a_server_that_sent_a_request_outside_calls_may_send_late_requests_again(
+    kind: str,
+) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await relay.structured("request_client_later", FakeClient(ANSWER), **FORM)
@@ -260,13 +264,13 @@ async def test_a_server_that_asked_while_no_call_ran_may_ask_late_again(kind: st
 
 
 async def abandon_a_call(relay: Relay) -> None:
-    """Call a tool until the call runs out of time."""
+    """Call a tool until the call times out."""
     with pytest.raises(ToolTimeout):
         await relay.result("hang", FakeClient(), waited_s=relay.call_timeout_s - 0.2)
 
 
 @shared
-async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(kind: str) -> None:
+async def test_no_request_is_forwarded_after_an_abandoned_call(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await abandon_a_call(relay)
@@ -274,14 +278,14 @@ async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(kin
         assert ("error" in answer, client.requests) == (True, [])
 
 
-async def test_after_an_abandoned_call_a_question_on_a_call_s_own_stream_is_asked() -> None:
+async def test_after_an_abandoned_call_a_request_on_another_calls_own_stream_is_forwarded() -> None:
     client = FakeClient(ANSWER)
     async with relaying("http-legacy-sse") as relay:
         await abandon_a_call(relay)
         assert await relay.answers(client, **FORM) == [{"result": ANSWER}]
 
 
-async def test_two_calls_over_http_are_each_asked_their_own() -> None:
+async def test_parallel_calls_over_http_get_their_own_requests() -> None:
     clients = [FakeClient({"action": "accept", "content": {"n": n}}) for n in range(8)]
     async with relaying("http-legacy-sse") as relay:
         answers = await asyncio.gather(*(relay.answers(client, **FORM) for client in clients))
@@ -290,7 +294,7 @@ async def test_two_calls_over_http_are_each_asked_their_own() -> None:
 
 
 @pytest.mark.parametrize("kind", ["http-legacy", "http-legacy-sse"])
-async def test_a_question_on_the_session_s_own_stream_is_that_of_the_only_call(kind: str) -> None:
+async def test_a_request_on_the_sessions_stream_belongs_to_the_only_call(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
@@ -298,7 +302,9 @@ async def test_a_question_on_the_session_s_own_stream_is_that_of_the_only_call(k
 
 
 @pytest.mark.parametrize("kind", ["http-legacy", "http-legacy-sse"])
-async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(kind: str) -> None:
+async def test_a_request_on_the_sessions_stream_is_not_forwarded_during_two_calls(
+    kind: str,
+) -> None:
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
@@ -308,7 +314,7 @@ async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(k
 
 
 @pytest.mark.parametrize("kind", ["sse-legacy", "websocket-legacy"])
-async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
+async def test_a_request_outside_calls_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await relay.structured("request_client_later", client, **FORM)
@@ -322,7 +328,7 @@ async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DUPLEX)
-async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(kind: str) -> None:
+async def test_messages_after_a_calls_answer_reach_no_other_call(kind: str) -> None:
     note = {"method": "notifications/message", "params": {"level": "error", "data": "of tenant_1"}}
     other = FakeClient(ANSWER)
     async with relaying(kind) as relay:

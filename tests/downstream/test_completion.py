@@ -24,7 +24,7 @@ async def completed(relay: Relay, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", SERVER_KINDS)
-async def test_a_prompt_s_argument_is_completed_by_its_server(kind: str) -> None:
+async def test_a_prompts_argument_is_completed_by_its_server(kind: str) -> None:
     context = {"arguments": {"other": "x"}}
     async with relaying(kind) as relay:
         found = await completed(relay, argument=ARGUMENT, context=context)
@@ -36,7 +36,7 @@ async def test_a_prompt_s_argument_is_completed_by_its_server(kind: str) -> None
         }
 
 
-async def test_a_template_s_variable_is_completed_by_its_server() -> None:
+async def test_a_templates_variable_is_completed_by_its_server() -> None:
     async with relaying("http-modern") as relay:
         (template,) = relay.components.templates
         arguments = {"argument": ARGUMENT}
@@ -46,19 +46,19 @@ async def test_a_template_s_variable_is_completed_by_its_server() -> None:
         assert json.loads(value) == {"ref": ref, "argument": ARGUMENT}
 
 
-async def test_a_server_that_completes_nothing_is_not_asked() -> None:
+async def test_a_server_without_completions_gets_no_request() -> None:
     async with relaying("http-legacy", without=("completions",)) as relay:
         assert await completed(relay, argument=ARGUMENT) == {"values": []}
         assert relay.script.requests["completion/complete"] == 0
 
 
-async def test_of_more_than_100_values_100_are_given_and_there_are_more() -> None:
+async def test_more_than_100_values_are_cut_to_100_and_marked() -> None:
     async with relaying("http-modern") as relay:
         found = await completed(relay, argument={"name": "name", "value": "many"})
         assert (len(found["values"]), found["total"], found["hasMore"]) == (100, 150, True)
 
 
-async def test_an_answer_that_is_no_completion_is_a_failure() -> None:
+async def test_an_invalid_completion_is_an_error() -> None:
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="is not a completion"):
             await completed(relay, argument={"name": "name", "value": "odd"})
@@ -75,7 +75,7 @@ async def test_an_answer_that_is_no_completion_is_a_failure() -> None:
         {"argument": ARGUMENT, "context": {"arguments": {"a": 1}}},
     ],
 )
-async def test_what_is_no_question_for_a_completion_is_refused(arguments: dict[str, Any]) -> None:
+async def test_an_invalid_completion_request_is_refused(arguments: dict[str, Any]) -> None:
     async with relaying("http-modern") as relay:
         with pytest.raises(InvalidArguments):
             await completed(relay, **arguments)

@@ -1,4 +1,4 @@
-"""A token that a JWT is exchanged for serves JWTs with the same claims alone."""
+"""A token exchanged for a JWT is used only for JWTs with the same claims."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,12 +28,12 @@ RIGHTS: dict[str, tuple[Json, Json]] = {
     "scope": ({"scope": "read write"}, {"scope": "read"}),
     "nested": ({"access": {"s": {"may": ["x"]}}}, {"access": {"s": {"may": []}}}),
 }
-"""Claims of a wide JWT, and of a narrow one of the same user."""
+"""Claims of a JWT with wide rights, and of one with narrow rights of the same user."""
 
 
 @dataclass
 class Gateway:
-    """A gateway in front of a server that accepts the tokens of an issuer alone."""
+    """A gateway in front of a server that accepts only an issuer's tokens."""
 
     served: Served
     issuer: Issuer
@@ -60,7 +60,7 @@ class Gateway:
 
 
 async def by_http(gateway: Gateway, jwt: str) -> str:
-    """Call a tool over the HTTP API; return the token that the server was sent."""
+    """Call a tool over the HTTP API; return the token sent to the server."""
     return sent_token(await gateway.execute(jwt))
 
 
@@ -107,7 +107,7 @@ async def test_a_jwt_never_uses_the_token_of_one_with_other_rights(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_calls_at_once_are_each_sent_their_own_token(era: str) -> None:
+async def test_parallel_calls_are_each_sent_with_their_token(era: str) -> None:
     async with exchanging(era) as gateway:
         jwts = [
             gateway.jwt(sub=sub, **claims) for sub in ("ann", "bob") for claims in RIGHTS["roles"]
@@ -119,7 +119,7 @@ async def test_calls_at_once_are_each_sent_their_own_token(era: str) -> None:
         assert gateway.exchanges == 4
 
 
-async def test_requests_of_one_session_of_mcp_are_each_sent_their_own_token() -> None:
+async def test_requests_of_one_mcp_session_are_each_sent_with_their_token() -> None:
     async with exchanging("legacy") as gateway:
         wide, narrow = (gateway.jwt(**claims) for claims in RIGHTS["scope"])
         session_id = await gateway.served.open_session(headers=bearer(wide))
@@ -151,7 +151,7 @@ async def test_a_renewed_jwt_with_equal_claims_shares_the_token(
         assert status["sessions"]["open"] == 1
 
 
-async def test_users_with_equal_claims_have_a_token_each() -> None:
+async def test_users_with_equal_claims_have_separate_tokens() -> None:
     async with exchanging() as gateway:
         jwts = [gateway.jwt(sub=sub, roles=["admin"]) for sub in ("ann", "bob")]
         tokens = [await by_http(gateway, jwt) for jwt in jwts * 2]
@@ -159,7 +159,7 @@ async def test_users_with_equal_claims_have_a_token_each() -> None:
         assert gateway.exchanges == 2
 
 
-async def test_an_assertion_is_of_the_jwt_of_its_call() -> None:
+async def test_an_assertion_belongs_to_the_jwt_of_its_call() -> None:
     async with exchanging(grant="id_jag") as gateway:
         jwts = [gateway.jwt(**claims) for claims in RIGHTS["roles"]]
         tokens = [await by_http(gateway, jwt) for jwt in jwts * 2]
@@ -167,7 +167,7 @@ async def test_an_assertion_is_of_the_jwt_of_its_call() -> None:
         assert gateway.exchanges == 2
 
 
-async def test_what_is_kept_of_one_user_is_bounded() -> None:
+async def test_the_tokens_kept_for_one_user_are_bounded() -> None:
     async with exchanging() as gateway:
         bob = gateway.jwt(sub="bob")
         await by_http(gateway, bob)
@@ -185,7 +185,7 @@ async def test_what_is_kept_of_one_user_is_bounded() -> None:
         assert gateway.exchanges == before + 1
 
 
-async def test_an_idempotency_key_replays_nothing_to_a_jwt_with_other_claims() -> None:
+async def test_an_idempotency_key_replays_nothing_for_a_jwt_with_other_claims() -> None:
     async with exchanging() as gateway:
         wide, narrow = (gateway.jwt(**claims) for claims in RIGHTS["scope"])
         first = await gateway.execute(wide, idempotency_key="k")

@@ -1,4 +1,4 @@
-"""Streamable HTTP: what becomes of every kind of answer, good and bad."""
+"""Streamable HTTP: handling of every kind of response."""
 
 import json
 
@@ -24,7 +24,7 @@ def entry_of(url: str) -> Json:
 
 
 def replying(text: str | bytes, *, status: int = 200, kind: str = "application/json") -> Answer:
-    """Answer with this body; ``ID`` in it stands for the request's id."""
+    """Answer with this body, replacing ``ID`` with the request's id."""
     body = text.encode() if isinstance(text, str) else text
 
     async def answer(_: web.Request, message: Json) -> web.Response:
@@ -75,7 +75,7 @@ FRAMED = {
 
 
 @pytest.mark.parametrize("answer", FRAMED.values(), ids=FRAMED)
-async def test_a_good_answer_is_read_however_it_is_framed(answer: Answer) -> None:
+async def test_a_valid_answer_is_read_in_any_framing(answer: Answer) -> None:
     assert await called(answer) == {"n": 1}
 
 
@@ -115,14 +115,14 @@ BAD = {
 
 
 @pytest.mark.parametrize(("answer", "words"), BAD.values(), ids=BAD)
-async def test_a_bad_answer_is_a_fault_that_says_what_is_wrong(answer: Answer, words: str) -> None:
+async def test_an_invalid_answer_is_reported_with_its_fault(answer: Answer, words: str) -> None:
     with pytest.raises(ConnectionFailure) as caught:
         await called(answer)
     assert words in caught.value.reason
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
-async def test_a_json_rpc_error_is_the_server_s_whatever_the_status(status: int) -> None:
+async def test_a_json_rpc_error_is_passed_on_with_any_status(status: int) -> None:
     body = '{"jsonrpc":"2.0","id":ID,"error":{"code":-32011,"message":"No.","data":{"a":1}}}'
     with pytest.raises(JsonRpcError) as caught:
         await called(replying(body, status=status))
@@ -130,7 +130,7 @@ async def test_a_json_rpc_error_is_the_server_s_whatever_the_status(status: int)
     assert (error.code, error.message, error.data) == (-32011, "No.", {"a": 1})
 
 
-async def test_a_server_that_hangs_up_is_a_fault_of_this_call_only() -> None:
+async def test_a_closed_connection_fails_only_its_call() -> None:
     async def answer(request: web.Request, message: Json) -> web.Response:
         if message["params"]["arguments"]:
             assert request.transport is not None
@@ -143,7 +143,7 @@ async def test_a_server_that_hangs_up_is_a_fault_of_this_call_only() -> None:
         assert await line.call("any") == {"n": 1}
 
 
-async def test_an_answer_that_says_it_is_too_large_is_not_read() -> None:
+async def test_an_answer_with_a_too_large_content_length_is_not_read() -> None:
     async def answer(request: web.Request, _: Json) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.content_length = 40 * 1024 * 1024
@@ -155,7 +155,7 @@ async def test_an_answer_that_says_it_is_too_large_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-async def test_an_answer_that_turns_out_too_large_is_read_no_further(compressed: bool) -> None:
+async def test_reading_stops_at_the_size_limit(compressed: bool) -> None:
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         if compressed:
@@ -172,7 +172,7 @@ async def test_an_answer_that_turns_out_too_large_is_read_no_further(compressed:
             await line.call("any")
 
 
-async def test_an_event_that_is_too_large_fails_only_its_call() -> None:
+async def test_a_too_large_event_fails_only_its_call() -> None:
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:
         if message["params"]["arguments"]:
             return await events(request, "data: ", *(["x" * 1024 * 1024] * 33), "\n\n")
@@ -199,7 +199,7 @@ async def test_a_redirect_is_not_followed() -> None:
         assert other.seen == []
 
 
-async def test_nothing_of_the_headers_or_the_address_is_in_a_reason() -> None:
+async def test_a_reason_contains_neither_headers_nor_the_address() -> None:
     reasons = []
     for status in (400, 401, 500):
         answer = replying(json.dumps({"echo": SECRET}), status=status)
@@ -210,14 +210,14 @@ async def test_nothing_of_the_headers_or_the_address_is_in_a_reason() -> None:
     assert not [word for word in (SECRET, "pa55word", "t0ken") if word in " ".join(reasons)]
 
 
-async def test_text_that_is_not_unicode_fails_only_its_call() -> None:
+async def test_invalid_unicode_fails_only_its_call() -> None:
     async with answering(replying(ANSWER)) as server, dialled(entry_of(server.url)) as line:
         with pytest.raises(ConnectionFailure):
             await line.call("any", text="\ud800")
         assert await line.call("any") == {"n": 1}
 
 
-async def test_connections_are_kept_alive_with_event_streams_too() -> None:
+async def test_connections_are_reused_after_event_streams() -> None:
     ports = set()
 
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:

@@ -21,7 +21,7 @@ def entry_of(url: str, **headers: str) -> Json:
     return {"transport": "streamable-http", "url": url, "headers": headers}
 
 
-async def test_a_session_s_id_goes_with_every_request_and_is_given_up_at_the_end() -> None:
+async def test_a_sessions_id_is_sent_with_every_request_and_released_at_the_end() -> None:
     async with answering(fine, era="legacy", session_id="abc") as server:
         async with dialled(entry_of(server.url)) as line:
             await line.call("any")
@@ -64,7 +64,7 @@ async def test_a_refusal_that_names_the_session_is_a_lost_session_too() -> None:
         assert await asyncio.wait_for(line.link.wait_lost(), BOUND_S)
 
 
-async def test_a_modern_link_outlives_a_restart_of_its_server() -> None:
+async def test_a_modern_link_survives_a_restart_of_its_server() -> None:
     async with (
         running_raw("http", era="modern", list_changed=False) as server,
         dialled(server.entry) as line,
@@ -74,7 +74,7 @@ async def test_a_modern_link_outlives_a_restart_of_its_server() -> None:
         await line.call("echo", text="x")
 
 
-async def test_a_server_that_is_gone_is_noticed_without_a_call() -> None:
+async def test_a_stopped_server_is_noticed_without_a_call() -> None:
     async with running_raw("http", era="modern") as server, dialled(server.entry) as line:
         await until(lambda: bool(server.script.listeners), "it listens")
         await server.stop()
@@ -82,7 +82,7 @@ async def test_a_server_that_is_gone_is_noticed_without_a_call() -> None:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_stream_of_changes_that_broke_is_opened_again_and_counts_as_a_change(
+async def test_a_broken_stream_of_changes_is_reopened_and_counts_as_a_change(
     era: str,
 ) -> None:
     async with running_raw("http", era=era) as server, dialled(server.entry) as line:
@@ -103,11 +103,11 @@ async def test_a_server_without_a_stream_is_not_asked_again() -> None:
 
     async with answering(fine, era="legacy", get=get) as server, dialled(entry_of(server.url)):
         await until(lambda: bool(requests), "the stream is asked for")
-        await asyncio.sleep(0.7)  # longer than the first pause before asking again
+        await asyncio.sleep(0.7)  # longer than the first pause before the next attempt
     assert len(requests) == 1
 
 
-async def test_what_a_server_asks_inside_an_answer_s_stream_is_answered_by_a_post() -> None:
+async def test_a_request_on_a_calls_stream_is_answered_by_a_post() -> None:
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:
         reply = f'data: {{"jsonrpc":"2.0","id":{message["id"]},"result":{{"n":1}}}}\n\n'
         return await events(request, PING, CHANGED, reply)
@@ -124,7 +124,7 @@ async def test_what_a_server_asks_inside_an_answer_s_stream_is_answered_by_a_pos
         assert len(line.changes) == 1
 
 
-async def test_what_we_do_not_offer_is_declined() -> None:
+async def test_requests_for_unsupported_methods_are_declined() -> None:
     async def get(request: web.Request) -> web.StreamResponse:
         list_roots = '{"jsonrpc":"2.0","id":9,"method":"roots/list"}'
         response = await events(request, f"data: {list_roots}\n\n")
@@ -135,7 +135,7 @@ async def test_what_we_do_not_offer_is_declined() -> None:
         await until(lambda: any("error" in m for _, m in server.seen), "it is declined")
 
 
-async def test_a_stream_that_the_server_ends_early_is_taken_up_where_it_ended() -> None:
+async def test_a_stream_that_the_server_ends_early_is_resumed() -> None:
     request_ids = []
 
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:
@@ -155,7 +155,7 @@ async def test_a_stream_that_the_server_ends_early_is_taken_up_where_it_ended() 
         assert await line.call("any") == {"n": 1}
 
 
-async def test_each_server_gets_its_own_headers_only() -> None:
+async def test_each_server_gets_only_its_own_headers() -> None:
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         servers = [await enter(answering(fine)) for _ in range(3)]
@@ -174,7 +174,7 @@ async def test_each_server_gets_its_own_headers_only() -> None:
                 assert "Cookie" not in request.headers
 
 
-async def test_modern_headers_say_what_the_body_says() -> None:
+async def test_modern_headers_match_the_body() -> None:
     async def answer(_: web.Request, message: Json) -> web.StreamResponse:
         return result_of(message, {})
 
@@ -197,7 +197,7 @@ async def test_modern_headers_say_what_the_body_says() -> None:
         assert server.seen[-1][0].headers["Mcp-Param-Region"] == "eu"
 
 
-async def test_a_link_that_was_left_takes_no_more_requests() -> None:
+async def test_a_closed_link_accepts_no_more_requests() -> None:
     async with answering(fine) as server:
         async with dialled(entry_of(server.url)) as line:
             pass
@@ -205,7 +205,7 @@ async def test_a_link_that_was_left_takes_no_more_requests() -> None:
             await line.call("any")
 
 
-async def test_leaving_is_quick_with_a_server_that_does_not_let_its_session_go() -> None:
+async def test_closing_is_quick_if_the_server_does_not_end_its_session() -> None:
     async with answering(fine, era="legacy", session_id="abc") as server:
 
         async def never(_: web.Request) -> web.StreamResponse:

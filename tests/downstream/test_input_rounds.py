@@ -1,4 +1,4 @@
-"""Servers of the newer era that ask by an answer: to clients that come back, and to older ones."""
+"""Servers of the newer era that require input: for clients of the newer and the older eras."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ async def call_with_questions(relay: Relay, client: FakeClient, **more: Any) -> 
 
 
 @modern
-async def test_a_client_that_comes_back_gets_the_question_as_it_came(kind: str) -> None:
+async def test_a_newer_client_gets_the_input_requests_unchanged(kind: str) -> None:
     async with relaying(kind) as relay:
         result = await call_with_questions(
             relay, FakeClient(supports_input_required=True, capabilities=BOTH)
@@ -43,7 +43,7 @@ async def test_a_client_that_comes_back_gets_the_question_as_it_came(kind: str) 
 
 
 @modern
-async def test_the_next_round_brings_answers_state_and_the_same_arguments(
+async def test_the_next_round_has_the_answers_the_state_and_the_same_arguments(
     kind: str,
 ) -> None:
     client = FakeClient(supports_input_required=True, capabilities=BOTH)
@@ -59,7 +59,7 @@ async def test_the_next_round_brings_answers_state_and_the_same_arguments(
 
 
 @modern
-async def test_a_client_of_an_older_era_is_asked_in_its_own_way(kind: str) -> None:
+async def test_a_client_of_an_older_era_gets_requests_of_its_era(kind: str) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying(kind) as relay:
         result = await call_with_questions(relay, client, arguments={"rounds": 3})
@@ -72,7 +72,7 @@ async def test_a_client_of_an_older_era_is_asked_in_its_own_way(kind: str) -> No
 
 
 @modern
-async def test_a_server_is_told_what_this_call_s_client_can_be_asked(kind: str) -> None:
+async def test_a_server_gets_the_capabilities_of_this_calls_client(kind: str) -> None:
     declared: dict[str, Any] = {"elicitation": {"url": {}}, "experimental": {"x": {}}, "roots": {}}
     async with relaying(kind) as relay:
         meta = await relay.structured("meta", FakeClient(capabilities=declared))
@@ -82,7 +82,7 @@ async def test_a_server_is_told_what_this_call_s_client_can_be_asked(kind: str) 
 
 
 @modern
-async def test_a_server_that_asks_what_nobody_declared_fails_the_call(kind: str) -> None:
+async def test_an_input_request_for_an_undeclared_capability_fails_the_call(kind: str) -> None:
     client = FakeClient(ANSWER, capabilities={"elicitation": {}})
     async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
@@ -90,14 +90,14 @@ async def test_a_server_that_asks_what_nobody_declared_fails_the_call(kind: str)
         assert client.requests == []
 
 
-async def test_a_server_that_asks_in_every_round_fails_the_call() -> None:
+async def test_endless_input_rounds_fail_the_call() -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="more than 10 times"):
             await call_with_questions(relay, client, arguments={"rounds": 1000})
 
 
-async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
+async def test_an_error_of_the_client_fails_the_call_with_its_message() -> None:
     client = FakeClient(ClientRequestFailed(-32050, "not today"), capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="not today") as caught:
@@ -108,7 +108,7 @@ async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
 @pytest.mark.parametrize(
     "questions", [{"a": 1}, {"a": {"method": 1}}, {"a": {**FORM, "params": []}}, [1], "x"]
 )
-async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> None:
+async def test_an_invalid_input_request_fails_the_call(questions: object) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
@@ -116,7 +116,7 @@ async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> N
 
 
 @pytest.mark.parametrize("more", [{}, {"inputRequests": {}}, {"inputRequests": None}])
-async def test_an_answer_that_asks_nothing_and_has_no_state_fails_the_call(
+async def test_an_input_required_answer_without_requests_and_state_fails_the_call(
     more: Mapping[str, Any],
 ) -> None:
     client = FakeClient(supports_input_required=True, capabilities=BOTH)
@@ -126,7 +126,7 @@ async def test_an_answer_that_asks_nothing_and_has_no_state_fails_the_call(
             await relay.result("bare", client, arguments={"result": raw})
 
 
-async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:
+async def test_cancelling_a_call_cancels_the_request_of_its_round() -> None:
     started = asyncio.Event()
 
     async def wait(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:

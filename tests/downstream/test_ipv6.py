@@ -1,4 +1,4 @@
-"""IPv6 addresses: of servers, of redirects, and of the gateway itself."""
+"""IPv6 addresses of servers, of redirects, and of the gateway."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ async def test_a_server_is_reached_at_an_ipv6_address(transport: str) -> None:
         await line.call("echo", BOUND_S, text="x")
 
 
-async def test_an_address_is_the_same_however_it_is_spelt() -> None:
+async def test_all_spellings_of_an_address_are_the_same() -> None:
     async with running_raw("http", host="::1") as server:
 
         def moved(request: web.Request) -> web.Response | None:

@@ -1,4 +1,4 @@
-"""Sessions that a server lost, however it says so, and servers that want to be asked later."""
+"""Lost sessions, however reported, and servers that request a later retry."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -45,7 +45,7 @@ LOST: dict[str, Any] = {
 
 
 class SessionServer:
-    """A server of an older era whose sessions a test ends; it counts what it executes."""
+    """A server of an older era whose sessions a test ends; it counts executed calls."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -53,7 +53,7 @@ class SessionServer:
         self.lost = LOST["404"]
         self.get_status = 405
         self.answers: list[Any] = []
-        """What the next calls are answered with."""
+        """Responses to the next calls."""
         self.executed: list[str] = []
         self.initialized = 0
         self.gets = 0
@@ -125,7 +125,7 @@ async def state_of(service: Service) -> Json:
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
-async def test_a_lost_session_is_opened_again_however_the_server_says_so(lost: Any) -> None:
+async def test_a_lost_session_is_reopened_for_every_form_of_the_refusal(lost: Any) -> None:
     async with listening(SessionServer()) as server, served(server) as service:
         assert await service.code("s:write", {}) == "OK"
         server.lost = lost
@@ -136,7 +136,7 @@ async def test_a_lost_session_is_opened_again_however_the_server_says_so(lost: A
 
 
 @pytest.mark.parametrize("tool", ["write", "read", "same"])
-async def test_a_call_that_met_404_is_sent_once_more(tool: str) -> None:
+async def test_a_call_answered_with_404_is_sent_once_more(tool: str) -> None:
     async with listening(SessionServer()) as server, served(server) as service:
         server.sessions.clear()
         assert await service.code(f"s:{tool}", {}) == "OK"
@@ -164,7 +164,7 @@ async def test_404_to_the_first_get_means_no_stream() -> None:
 @pytest.mark.parametrize("value", [
     "7", lambda: format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True), "99999",
 ], ids=["seconds", "date", "capped"])  # fmt: skip
-async def test_429_is_retryable_after_the_time_that_the_server_named(value: Any) -> None:
+async def test_429_is_retryable_after_the_stated_time(value: Any) -> None:
     header = value if isinstance(value, str) else value()
     refused = {"Retry-After": header}
     async with listening(SessionServer()) as server, served(server) as service:
@@ -178,7 +178,7 @@ async def test_429_is_retryable_after_the_time_that_the_server_named(value: Any)
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "1.5", f"Fri, 31 Dec {'9' * 20} 23:59:59 GMT"])
-async def test_429_with_a_time_that_is_none_is_retryable(value: str) -> None:
+async def test_429_with_an_invalid_time_is_retryable(value: str) -> None:
     refused = {"Retry-After": value}
     async with listening(SessionServer()) as server, served(server) as service:
         server.answers = [lambda _: web.Response(status=429, headers=refused)]
@@ -188,7 +188,7 @@ async def test_429_with_a_time_that_is_none_is_retryable(value: str) -> None:
 
 
 @pytest.mark.parametrize(("tool", "retryable"), [("write", None), ("read", True), ("same", True)])
-async def test_503_with_retry_after_is_retryable_if_the_tool_may_be_repeated(
+async def test_503_with_retry_after_is_retryable_for_repeatable_tools(
     tool: str, retryable: bool | None
 ) -> None:
     async with listening(SessionServer()) as server, served(server) as service:
@@ -199,7 +199,7 @@ async def test_503_with_retry_after_is_retryable_if_the_tool_may_be_repeated(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_server_that_is_busy_while_connecting_is_tried_again_when_it_said(
+async def test_a_server_busy_during_connecting_is_retried_after_the_stated_time(
     status: int,
 ) -> None:
     async def busy(request: web.Request) -> web.StreamResponse:
@@ -250,7 +250,7 @@ async def test_a_list_on_a_closed_connection_is_sent_again() -> None:
 async def handshake_failure(
     post: Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]],
 ) -> str:
-    """Return why a server that answers POST like ``post`` cannot be connected to."""
+    """Return the reason why a server that answers POST like ``post`` cannot be connected to."""
     server = SessionServer()
     server.post = post  # type: ignore[method-assign, assignment]
     async with listening(server):
@@ -303,7 +303,7 @@ def answer_of_discover(**result: Any) -> Json:
     ([1], "server/discover: the server's answer has neither a result object nor an error"),
 ], ids=["version", "missing", "type", "capabilities", "number", "list"])  # fmt: skip
 @pytest.mark.parametrize("initialize", ["error", "refused", "failed", "text", "closed"])
-async def test_a_failed_handshake_names_what_was_wrong_in_the_answer_to_the_probe(
+async def test_a_failed_handshake_names_the_error_in_the_probes_answer(
     result: Any, words: str, initialize: str
 ) -> None:
     refusals: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Many servers at once: routed by look-up, and none waits for another."""
+"""Many servers: calls are routed correctly, and no server waits for another."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from tests.support.service import (
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 COLONS = ["b:t", "t", "x::y", ":z", "t:"]
-"""Names of tools, some of which look like other servers' names once they are qualified."""
+"""Tool names, some of which look like names of other servers once qualified."""
 SERVERS_COUNT, TOOLS_EACH = 20, 50
 
 
@@ -33,7 +33,7 @@ def tools_of(*names: str) -> dict[str, list[Json]]:
 
 @asynccontextmanager
 async def servers_of(**options: dict[str, Any]) -> AsyncIterator[dict[str, RawServer]]:
-    """Run a server for each, which says its own name."""
+    """Run a server for each name, which returns its name."""
     async with AsyncExitStack() as stack:
         yield {
             name: await stack.enter_async_context(running_raw(name=name, only=(), **more))
@@ -61,7 +61,7 @@ async def read_resource(service: Service, uri: str) -> str:
 
 
 @pytest.mark.requirement("P-09", "F-06", "F-08")
-async def test_servers_and_tools_whose_names_run_into_each_other_are_told_apart() -> None:
+async def test_servers_and_tools_with_ambiguous_joined_names_are_distinguished() -> None:
     named = {"extra": tools_of(*COLONS)}
     async with servers_of(a=named, **{"a-b": named, "b": named}) as servers:
         pairs = [(server, tool) for server in servers for tool in COLONS]
@@ -74,7 +74,7 @@ async def test_servers_and_tools_whose_names_run_into_each_other_are_told_apart(
 
 
 @pytest.mark.requirement("P-08", "P-09", "F-08")
-async def test_a_name_that_runs_into_a_visible_one_is_not_allowed() -> None:
+async def test_a_name_that_collides_with_a_visible_one_is_not_allowed() -> None:
     async with servers_of(a={"extra": tools_of("b:t")}, b={"extra": tools_of("t")}) as servers:
         preset = make_preset(tools=[("a", "b:t")])
         async with running(config=Config(servers=entries_of(servers), presets=[preset])) as service:
@@ -86,7 +86,7 @@ async def test_a_name_that_runs_into_a_visible_one_is_not_allowed() -> None:
 
 @pytest.mark.requirement("P-13", "F-13")
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-async def test_what_two_servers_have_comes_from_the_first_in_scope_order(
+async def test_an_item_of_two_servers_comes_from_the_first_in_scope_order(
     order: tuple[str, str],
 ) -> None:
     async with servers_of(a={}, b={}) as servers:
@@ -104,7 +104,7 @@ async def test_what_two_servers_have_comes_from_the_first_in_scope_order(
 
 
 @pytest.mark.requirement("P-13")
-async def test_what_the_first_server_has_no_more_comes_from_the_second() -> None:
+async def test_an_item_removed_from_the_first_server_comes_from_the_second() -> None:
     shared: dict[str, list[Json]] = {"prompts": [{"name": "shared"}]}
     async with servers_of(a={"extra": dict(shared)}, b={"extra": shared}) as servers:
         preset = make_preset(prompts=[("a", "shared"), ("b", "shared")])
@@ -116,7 +116,7 @@ async def test_what_the_first_server_has_no_more_comes_from_the_second() -> None
 
 
 @pytest.mark.requirement("P-15", "F-24")
-async def test_nineteen_servers_are_usable_before_the_slow_twentieth_is() -> None:
+async def test_nineteen_servers_are_usable_before_the_slow_twentieth() -> None:
     slow = "s19"
     options: dict[str, dict[str, Any]] = {
         f"s{number}": {"tools": TOOLS_EACH} for number in range(SERVERS_COUNT - 1)

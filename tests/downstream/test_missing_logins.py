@@ -1,4 +1,4 @@
-"""Logins that are not there, or of no use any more: what operators and callers are told."""
+"""Missing or unusable logins: messages for operators and callers."""
 
 import pytest
 from aiohttp import web
@@ -26,7 +26,7 @@ from tests.support.oauth_issuer import protect, running_issuer
 from tests.support.service import READY, eventually
 
 
-async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> None:
+async def test_operators_see_the_sign_in_command_and_callers_see_who_must_sign_in() -> None:
     async with signing_in() as (service, _, issuer):
         error = (await call(service))["error"]
         assert error["message"] == (
@@ -48,7 +48,7 @@ async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> No
     assert "mcp-tools-proxy" not in str(answer)
 
 
-async def test_the_login_that_discovers_a_server_is_made_by_an_operator() -> None:
+async def test_an_operator_creates_the_login_that_discovers_a_server() -> None:
     async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
         protect(server, issuer)
         entry = {
@@ -64,7 +64,7 @@ async def test_the_login_that_discovers_a_server_is_made_by_an_operator() -> Non
     assert reason.endswith("mcp-tools-proxy login s --tenant acme --user 'ann b'")
 
 
-async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next_one() -> None:
+async def test_a_server_reports_a_lost_login_and_works_after_the_next_sign_in() -> None:
     async with signing_in() as (service, _, issuer):
         login = await sign_in()
         await ready(service)
@@ -92,7 +92,7 @@ async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next
     ],
     ids=["revoked", "down", "refused", "not possible"],
 )
-async def test_a_login_that_was_not_revoked_is_forgotten_all_the_same(
+async def test_a_login_is_deleted_even_if_it_cannot_be_revoked(
     metadata: Json, status: int, reason: str | None
 ) -> None:
     async with signing_in() as (_, _, issuer):
@@ -112,7 +112,7 @@ async def test_a_login_that_was_not_revoked_is_forgotten_all_the_same(
     [(None, "LOGIN_REQUIRED"), ("proxy", "CREDENTIALS_INSUFFICIENT")],
     ids=["registered", "configured"],
 )
-async def test_a_client_that_is_gone_at_its_issuer_is_registered_anew_by_a_sign_in(
+async def test_a_client_unknown_to_its_issuer_is_registered_again_by_a_sign_in(
     client_id: str | None, expected: str
 ) -> None:
     async with running_issuer() as issuer, running_raw(only=TOOLS) as server:

@@ -1,4 +1,4 @@
-"""Finding out what a server speaks: its era, its transport."""
+"""Negotiation of a server's era and transport."""
 
 import asyncio
 import socket
@@ -32,9 +32,7 @@ SPOKEN = {
 
 @pytest.mark.parametrize("mode", SPOKEN)
 @pytest.mark.parametrize("era", AGREED)
-async def test_the_sdk_s_servers_are_spoken_to_in_the_newest_era_they_know(
-    mode: str, era: str
-) -> None:
+async def test_the_sdks_servers_use_the_newest_era_they_know(mode: str, era: str) -> None:
     async with running_server(mode, era=era) as server, dialled(server.entry) as line:
         assert (line.link.transport, line.link.era) == (SPOKEN[mode], AGREED[era])
         tools = await line.link.request("tools/list", {}, timeout_s=10)
@@ -43,7 +41,7 @@ async def test_the_sdk_s_servers_are_spoken_to_in_the_newest_era_they_know(
 
 @pytest.mark.parametrize("mode", ["http", "sse"])
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_http_finds_out_which_transport_the_server_has(mode: str, era: str) -> None:
+async def test_http_detects_the_servers_transport(mode: str, era: str) -> None:
     async with (
         running_raw(mode, era=era) as server,
         dialled(server.entry, transport="http") as line,
@@ -53,7 +51,7 @@ async def test_http_finds_out_which_transport_the_server_has(mode: str, era: str
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 415, 500])
-async def test_any_refusal_of_the_newer_question_leads_to_the_older_one(status: int) -> None:
+async def test_any_refusal_of_the_newer_probe_falls_back_to_the_older_era(status: int) -> None:
     async def discovered(_: web.Request, __: Json) -> web.StreamResponse:
         return web.Response(status=status, text="?")
 
@@ -65,7 +63,7 @@ async def test_any_refusal_of_the_newer_question_leads_to_the_older_one(status: 
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 429, 503])
-async def test_a_refusal_that_is_no_matter_of_era_ends_the_attempt_at_once(status: int) -> None:
+async def test_a_refusal_unrelated_to_the_era_ends_the_attempt_immediately(status: int) -> None:
     async def discovered(_: web.Request, __: Json) -> web.StreamResponse:
         return web.Response(status=status, text="?")
 
@@ -77,7 +75,7 @@ async def test_a_refusal_that_is_no_matter_of_era_ends_the_attempt_at_once(statu
         assert len(server.seen) == 1
 
 
-async def test_a_server_that_is_mute_at_the_newer_question_is_asked_in_the_older_way() -> None:
+async def test_an_unanswered_newer_probe_falls_back_to_the_older_era() -> None:
     async with (
         running_raw("http", era="legacy", mute=("server/discover",), stateless=True) as server,
         dialled(server.entry, connect_timeout_s=9) as line,
@@ -86,7 +84,7 @@ async def test_a_server_that_is_mute_at_the_newer_question_is_asked_in_the_older
 
 
 @pytest.mark.parametrize("transport", ["stdio", "ws", "sse"])
-async def test_a_server_that_dies_of_the_newer_question_is_connected_to_again(
+async def test_a_server_killed_by_the_newer_probe_is_connected_to_again(
     transport: str,
 ) -> None:
     options: Json = {"era": "legacy", "die_on": ("server/discover",)}
@@ -118,7 +116,7 @@ os.execv(sys.executable, [sys.executable, "-m", "tests.support.mcp_servers.raw",
         ({"era": "modern"}, 2, 4, 3),  # the third dial tries both again
     ],
 )
-async def test_a_program_that_ends_at_its_start_is_started_once_for_each_further_attempt(
+async def test_a_program_that_exits_at_startup_is_started_once_for_each_further_attempt(
     tmp_path: Path, options: Json, broken_for: int, starts: int, dials: int
 ) -> None:
     journal = tmp_path / "starts"
@@ -136,7 +134,7 @@ async def test_a_program_that_ends_at_its_start_is_started_once_for_each_further
     assert (len(journal.read_text()), count) == (starts, dials)
 
 
-async def test_what_worked_is_tried_first_the_next_time() -> None:
+async def test_a_successful_choice_is_tried_first_the_next_time() -> None:
     async with running_raw("sse", era="legacy", die_on=("server/discover",)) as server:
         config = config_of(server.entry, transport="http")
         async with Dialer() as dialer:
@@ -146,7 +144,7 @@ async def test_what_worked_is_tried_first_the_next_time() -> None:
         assert server.script.requests["server/discover"] == 1
 
 
-async def test_what_worked_is_forgotten_when_it_works_no_more() -> None:
+async def test_a_choice_that_no_longer_works_is_forgotten() -> None:
     async with Dialer() as dialer:
         async with running_raw("sse") as before:
             config, port = config_of(before.entry, transport="http"), before.port
@@ -155,7 +153,7 @@ async def test_what_worked_is_forgotten_when_it_works_no_more() -> None:
             assert await spoken_by(dialer.dial(config, lambda: None)) is Transport.STREAMABLE_HTTP
 
 
-async def test_a_server_of_versions_unknown_to_us_is_refused() -> None:
+async def test_a_server_with_only_unknown_versions_is_refused() -> None:
     async def discovered(_: web.Request, message: Json) -> web.StreamResponse:
         data = {"supported": ["2099-01-01"], "requested": MODERN}
         error = {"code": -32022, "message": "No.", "data": data}
@@ -169,7 +167,7 @@ async def test_a_server_of_versions_unknown_to_us_is_refused() -> None:
     assert 'protocol version is not supported: "2099-01-01"; supported are' in caught.value.reason
 
 
-async def test_nobody_there_is_a_fault_that_says_so() -> None:
+async def test_an_unreachable_server_is_reported_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     for transport, scheme in (("http", "http"), ("sse", "http"), ("websocket", "ws")):
@@ -186,14 +184,14 @@ async def test_nobody_there_is_a_fault_that_says_so() -> None:
     {"transport": "websocket", "url": "http://127.0.0.1:99999/"},
     {"transport": "http", "url": "http://127.0.0.1:1/", "headers": {"X": "a\r\nb"}},
 ], ids=["no-host", "no-scheme", "no-port", "bad-header"])  # fmt: skip
-async def test_an_unusable_entry_is_a_fault(entry: Json) -> None:
+async def test_an_unusable_entry_is_reported(entry: Json) -> None:
     with pytest.raises(ConnectionFailure):
         async with dialled(entry):
             pass
 
 
 @pytest.mark.parametrize("transport", ["http", "sse", "ws"])
-async def test_giving_up_a_dial_to_a_server_that_hangs_leaves_nothing_open(transport: str) -> None:
+async def test_cancelling_a_dial_to_a_hanging_server_leaves_nothing_open(transport: str) -> None:
     async with running_raw(transport, mute=("*",)) as server:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2), dialled(server.entry):
@@ -201,7 +199,7 @@ async def test_giving_up_a_dial_to_a_server_that_hangs_leaves_nothing_open(trans
         await until(lambda: server.connection_count == 0, "no connection is open")
 
 
-async def test_what_goes_wrong_inside_leaves_the_link_as_it_is() -> None:
+async def test_an_exception_inside_the_block_is_not_converted() -> None:
     async with running_raw("http") as server:
         with pytest.raises(KeyError):
             async with dialled(server.entry):

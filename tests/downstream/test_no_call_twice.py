@@ -1,4 +1,4 @@
-"""What may change things never runs twice, whatever happens to its answer; what is safe may."""
+"""An unsafe tool never runs twice, even if its answer is lost; a safe one may."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ FAULTS = ("counter_crash", "crash", "half")
 
 @every_kind
 @pytest.mark.parametrize("tool", FAULTS)
-async def test_a_tool_whose_answer_never_came_ran_once(kind: str, tool: str) -> None:
+async def test_a_tool_with_a_lost_answer_ran_once(kind: str, tool: str) -> None:
     async with scene(kind) as it:
         assert await it.call(tool) == "SERVER_UNAVAILABLE"
         await it.recovered()
@@ -21,7 +21,7 @@ async def test_a_tool_whose_answer_never_came_ran_once(kind: str, tool: str) -> 
 
 
 @every_kind
-async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(kind: str) -> None:
+async def test_a_timed_out_tool_ran_once_and_is_cancelled(kind: str) -> None:
     async with scene(kind, entry=SHORT) as it:
         assert await it.call("hang") == "TOOL_TIMEOUT"
         await it.has_seen(CANCELLED)
@@ -30,7 +30,7 @@ async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(kind: str) 
 
 
 @every_kind
-async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed(kind: str) -> None:
+async def test_each_call_runs_a_tool_at_most_once_while_its_server_is_killed(kind: str) -> None:
     async with scene(kind) as it:
         calls = asyncio.gather(*(_call_ten_times(it) for _ in range(4)))
         await it.has_seen("counter", 5)
@@ -41,7 +41,7 @@ async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed
 
 
 @every_kind
-async def test_a_safe_tool_whose_answer_never_came_is_tried_once_more(kind: str) -> None:
+async def test_a_safe_tool_with_a_lost_answer_is_retried_once(kind: str) -> None:
     async with scene(kind) as it:
         assert await it.call("crash_safe") == "SERVER_UNAVAILABLE"
         assert it.bad.seen("crash_safe") == 2

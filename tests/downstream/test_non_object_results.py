@@ -1,4 +1,4 @@
-"""Results that are JSON and no objects: the tool ran, so its answer counts (F-19)."""
+"""Results that are JSON but not objects: the tool ran, so its answer counts (F-19)."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
 @every_kind
 @pytest.mark.requirement("F-19")
-async def test_a_result_that_is_no_object_is_shown_as_its_json(kind: str) -> None:
+async def test_a_result_that_is_not_an_object_is_shown_as_json(kind: str) -> None:
     async with scene(kind) as it:
         for value in BARE:
             envelope = await it.envelope("bare", result=value)
@@ -32,7 +32,9 @@ async def test_a_result_that_is_no_object_is_shown_as_its_json(kind: str) -> Non
 
 @every_kind
 @pytest.mark.requirement("F-19")
-async def test_of_a_tool_that_promises_an_object_it_is_a_failure_that_is_final(kind: str) -> None:
+async def test_a_non_object_result_of_a_tool_with_an_output_schema_is_a_final_failure(
+    kind: str,
+) -> None:
     async with scene(kind) as it:
         for value in BARE:
             error = (await it.envelope("bare_typed", result=value))["error"]
@@ -43,7 +45,9 @@ async def test_of_a_tool_that_promises_an_object_it_is_a_failure_that_is_final(k
 
 @over_a_network
 @pytest.mark.parametrize("value", ["str", [1], None, 5])
-async def test_a_prompt_or_resource_that_is_no_object_is_unavailable(kind: str, value: Any) -> None:
+async def test_a_prompt_or_resource_that_is_not_an_object_is_unavailable(
+    kind: str, value: Any
+) -> None:
     async with scene(kind, more={"prompts/get": value, "resources/read": value}) as it:
         got = await _use(it, f"{PROMPTS}/get", name="plain")
         read = await _use(it, f"{RESOURCES}/read", uri="raw://text")

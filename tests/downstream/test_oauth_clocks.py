@@ -1,4 +1,4 @@
-"""Clocks that are a minute apart: the issuer's, the server's, ours, another replica's."""
+"""Clocks that differ by a minute: the issuer's, the server's, ours, another replica's."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ Renew = Callable[[ManualClock], Awaitable[AccessToken]]
 
 @asynccontextmanager
 async def login_in(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
-    """Store a login, and yield what a replica finds, by its clock, that uses the login."""
+    """Store a login, and yield a replica's result of looking it up with its clock."""
     async with running_issuer(expires_in=LIFE_S) as issuer:
         web = OAuthWeb()
         try:
@@ -50,7 +50,7 @@ async def login_in(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
 
 
 @pytest.mark.parametrize(("left_s", "is_renewed"), [(61, False), (59, True)])
-async def test_a_login_is_renewed_before_a_server_whose_clock_is_a_minute_ahead_refuses_it(
+async def test_a_login_is_renewed_before_a_server_with_a_fast_clock_refuses_it(
     tmp_path: Path, left_s: int, is_renewed: bool
 ) -> None:
     async with login_in(tmp_path, ends_at=10_000) as token:
@@ -58,7 +58,7 @@ async def test_a_login_is_renewed_before_a_server_whose_clock_is_a_minute_ahead_
     assert (found.access != "access-1") == is_renewed
 
 
-async def test_a_replica_whose_clock_is_a_minute_behind_uses_no_login_past_its_end(
+async def test_a_replica_with_a_slow_clock_uses_no_expired_login(
     tmp_path: Path,
 ) -> None:
     async with login_in(tmp_path, ends_at=0) as token:
@@ -68,8 +68,8 @@ async def test_a_replica_whose_clock_is_a_minute_behind_uses_no_login_past_its_e
         assert (await token(over)).access != renewed.access
 
 
-async def test_a_token_is_used_by_the_time_that_has_passed_whatever_clocks_do() -> None:
-    """The clock of the day is set back by an hour; the token still ends when it would have."""
+async def test_token_expiry_uses_elapsed_time_despite_clock_changes() -> None:
+    """The wall clock is set back by an hour; the token still expires on time."""
     day, passed = ManualClock(10_000), ManualClock(0)
     issued: list[AccessToken] = []
 
@@ -87,7 +87,7 @@ async def test_a_token_is_used_by_the_time_that_has_passed_whatever_clocks_do() 
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-async def test_a_token_is_used_to_its_end_while_its_issuer_is_down(is_refused: bool) -> None:
+async def test_a_token_is_used_until_its_expiry_while_its_issuer_is_down(is_refused: bool) -> None:
     passed = ManualClock(0)
     issued = [AccessToken(access="first", expires_at=LIFE_S)]
 
@@ -119,11 +119,11 @@ async def test_a_token_is_used_to_its_end_while_its_issuer_is_down(is_refused: b
         ("iat", 65, 10, "UNAUTHENTICATED"),
         ("nbf", 65, 10, "UNAUTHENTICATED"),
         ("exp", -65, 10, "UNAUTHENTICATED"),
-        # good as a caller's token; what it would be exchanged for has ended with it
+        # valid as a caller's token, but the token exchanged for it would have expired with it
         ("exp", -55, 60, "CREDENTIALS_INSUFFICIENT"),
     ],
 )
-async def test_a_jwt_of_an_issuer_whose_clock_is_a_minute_off(
+async def test_a_jwt_of_an_issuer_whose_clock_differs_by_a_minute(
     claim: str, seconds: int, leeway_s: int, expected: str
 ) -> None:
     client = {"clientId": "proxy", "clientSecret": "s3cret"}

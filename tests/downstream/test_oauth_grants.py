@@ -1,4 +1,4 @@
-"""Tokens that need no person: client credentials, token exchange, identity assertions."""
+"""Tokens without a user's sign-in: client credentials, token exchange, identity assertions."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from tests.support.web_app import serving_app
 async def protected(
     transport: str = "http", *, era: str = "modern", scope: str | None = None
 ) -> AsyncIterator[tuple[RawServer, Issuer, list[str | None]]]:
-    """Run a server that accepts the tokens of an issuer; what it was sent is in the list."""
+    """Run a server that accepts an issuer's tokens; the list has the tokens it received."""
     async with (
         running_issuer() as issuer,
         running_raw(transport, era=era, only=TOOLS) as server,
@@ -64,7 +64,7 @@ def exchange(**more: object) -> Json:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_token_of_the_deployment_goes_with_every_request(era: str) -> None:
+async def test_the_deployments_token_is_sent_with_every_request(era: str) -> None:
     async with protected(era=era) as (server, issuer, sent):
         auth = client_credentials(issuer, scopes=["read", "write"])
         async with serving_entry({**server.entry, "auth": auth}) as service:
@@ -80,7 +80,7 @@ async def test_a_token_of_the_deployment_goes_with_every_request(era: str) -> No
         ]
 
 
-async def test_an_issuer_sees_nothing_of_the_query_of_a_servers_url() -> None:
+async def test_an_issuer_does_not_receive_the_query_of_a_servers_url() -> None:
     async with protected() as (server, issuer, _):
         refuse = server.instead
         assert refuse is not None
@@ -97,7 +97,7 @@ async def test_an_issuer_sees_nothing_of_the_query_of_a_servers_url() -> None:
 
 
 @pytest.mark.parametrize("transport", ["sse", "ws"])
-async def test_older_transports_have_the_token_as_well(transport: str) -> None:
+async def test_older_transports_send_the_token_as_well(transport: str) -> None:
     async with protected(transport, era="legacy") as (server, issuer, sent):
         auth = client_credentials(issuer)
         async with serving_entry({**server.entry, "auth": auth}) as service:
@@ -106,7 +106,7 @@ async def test_older_transports_have_the_token_as_well(transport: str) -> None:
         assert set(sent) == {"Bearer token-1"}
 
 
-async def test_each_tenant_has_a_client_of_its_own(tmp_path: Path) -> None:
+async def test_each_tenant_uses_a_separate_client(tmp_path: Path) -> None:
     for tenant in ("acme", "globex"):
         (tmp_path / tenant).mkdir()
         (tmp_path / tenant / "id").write_text(f"of-{tenant}\n")
@@ -133,10 +133,10 @@ async def test_each_tenant_has_a_client_of_its_own(tmp_path: Path) -> None:
         "globex": "of-globex",
     }
     assert code(missing) == "CREDENTIALS_MISSING"
-    assert sent[0] is None  # the first discovery has no token to show
+    assert sent[0] is None  # the first discovery has no token to send
 
 
-async def test_a_jwt_is_exchanged_for_a_token_that_lives_no_longer() -> None:
+async def test_an_exchanged_token_does_not_outlive_its_jwt() -> None:
     async with protected() as (server, issuer, _):
         auth = exchange(scopes=["read"])
         issuer.expires_in = None
@@ -159,7 +159,7 @@ async def test_a_jwt_is_exchanged_for_a_token_that_lives_no_longer() -> None:
             ]
 
 
-async def test_a_jwt_is_exchanged_as_what_it_is_to_its_issuer() -> None:
+async def test_a_jwt_is_exchanged_with_the_configured_token_type() -> None:
     async with protected() as (server, issuer, _):
         auth = exchange(subjectTokenType="id_token")
         entry = {**server.entry, "auth": auth, "isolation": "user"}
@@ -170,7 +170,7 @@ async def test_a_jwt_is_exchanged_as_what_it_is_to_its_issuer() -> None:
     assert sent["requested_token_type"] == "urn:ietf:params:oauth:token-type:access_token"
 
 
-async def test_a_user_who_was_only_named_has_no_tokens() -> None:
+async def test_an_unverified_user_gets_no_tokens() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": exchange(), "isolation": "user"}
         async with serving_entry(entry, **jwt_settings(issuer)) as service:
@@ -181,7 +181,7 @@ async def test_a_user_who_was_only_named_has_no_tokens() -> None:
     assert code(response.json()) == "IDENTITY_REQUIRED"
 
 
-async def test_an_exchanged_token_ends_with_the_jwt_it_came_from() -> None:
+async def test_an_exchanged_token_expires_with_its_jwt() -> None:
     async with protected() as (server, issuer, _):
         auth = exchange()
         entry = {**server.entry, "auth": auth, "isolation": "user"}
@@ -199,7 +199,7 @@ async def test_an_exchanged_token_ends_with_the_jwt_it_came_from() -> None:
             assert issuer.token_requests[-1]["subject_token"] == second
 
 
-async def test_an_assertion_goes_to_its_audience_and_the_jwt_does_not() -> None:
+async def test_an_assertion_is_sent_to_its_audience_but_the_jwt_is_not() -> None:
     async with protected() as (server, issuer, _), running_issuer() as idp:
         idp.secrets = {"at-idp": "other"}
         auth = {
@@ -228,7 +228,7 @@ async def test_an_assertion_goes_to_its_audience_and_the_jwt_does_not() -> None:
     assert token not in str(issuer.requests)
 
 
-async def test_a_refused_token_is_renewed_once_and_the_call_made_again() -> None:
+async def test_a_refused_token_is_renewed_once_and_the_call_repeated() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
@@ -237,7 +237,7 @@ async def test_a_refused_token_is_renewed_once_and_the_call_made_again() -> None
             assert sent_token(await call(service)) == "token-2"
 
 
-async def test_a_server_that_refuses_the_new_token_as_well_is_believed() -> None:
+async def test_refusing_the_renewed_token_is_a_final_error() -> None:
     async with protected() as (server, issuer, sent):
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
@@ -250,7 +250,7 @@ async def test_a_server_that_refuses_the_new_token_as_well_is_believed() -> None
 
 
 class SessionsOfTokens:
-    """A server with sessions; to an unknown session it answers 401, whatever the token."""
+    """A server with sessions; it answers 401 to unknown sessions with any token."""
 
     def __init__(self, issuer: Issuer) -> None:
         self.issuer = issuer
@@ -304,7 +304,7 @@ async def serving_sessions() -> AsyncIterator[tuple[SessionsOfTokens, Json]]:
 
 
 @pytest.mark.parametrize("challenges", [True, False])
-async def test_a_lost_session_that_is_answered_401_begins_again_after_one_new_token(
+async def test_a_lost_session_answered_with_401_restarts_after_one_new_token(
     challenges: bool,
 ) -> None:
     async with serving_sessions() as (server, entry), serving_entry(entry) as service:
@@ -322,7 +322,7 @@ async def test_a_lost_session_that_is_answered_401_begins_again_after_one_new_to
         assert len(server.issuer.token_requests) <= 3
 
 
-async def test_a_server_that_refuses_every_token_is_not_tried_in_a_loop() -> None:
+async def test_a_server_that_refuses_every_token_causes_no_loop() -> None:
     async with serving_sessions() as (server, entry), serving_entry(entry) as service:
         assert code(await call(service)) == "OK"
         server.issuer.refused.update(f"token-{number}" for number in range(100))
@@ -333,7 +333,7 @@ async def test_a_server_that_refuses_every_token_is_not_tried_in_a_loop() -> Non
         assert len(server.issuer.token_requests) <= 12
 
 
-async def test_what_lets_an_exchange_be_discovered_is_told_to_operators() -> None:
+async def test_operators_are_advised_to_configure_the_discovery_of_an_exchange() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "isolation": "user", "auth": exchange(discovery=None)}
         async with serving_entry(entry, **jwt_settings(issuer)) as service:
@@ -361,7 +361,7 @@ async def test_a_scope_is_requested_once_more_within_those_of_the_entry(scope: s
     assert len(issuer.token_requests) - before == (1 if scope == "write" else 0)
 
 
-async def test_an_issuer_that_is_down_can_be_tried_again() -> None:
+async def test_an_unavailable_issuer_is_a_retryable_error() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
@@ -378,7 +378,7 @@ async def test_an_issuer_that_is_down_can_be_tried_again() -> None:
     assert issuer.url not in str(answer)
 
 
-async def test_wrong_credentials_are_told_without_their_words() -> None:
+async def test_wrong_credentials_are_reported_without_their_values() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
@@ -401,7 +401,9 @@ async def test_wrong_credentials_are_told_without_their_words() -> None:
     ],
     ids=["another origin", "no whole segment", "below", "another issuer"],
 )
-async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, problem: str) -> None:
+async def test_metadata_of_another_issuer_or_origin_are_not_used(
+    metadata: Json, problem: str
+) -> None:
     async with protected() as (server, issuer, _):
         text = json.dumps(metadata).replace("SERVER", server.url).replace("ISSUER", issuer.url)
         text = text.replace('"issuers"', '"authorization_servers"')
@@ -418,7 +420,7 @@ async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, prob
     assert issuer.token_requests == []
 
 
-async def test_calls_at_once_share_one_request_for_a_token() -> None:
+async def test_parallel_calls_share_one_token_request() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
@@ -430,10 +432,10 @@ async def test_calls_at_once_share_one_request_for_a_token() -> None:
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_the_token_of_a_call_is_looked_up_once(transport: str) -> None:
+async def test_a_calls_token_is_looked_up_once(transport: str) -> None:
     era = "modern" if transport == "http" else "legacy"
     async with protected(transport, era=era) as (server, issuer, _):
-        issuer.expires_in = 0  # each look-up is a request to the issuer
+        issuer.expires_in = 0  # each lookup is a request to the issuer
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
             assert code(await call(service)) == "OK"

@@ -1,4 +1,4 @@
-"""A gateway that is killed while it renews a login: it costs one new sign-in at most."""
+"""Killing the gateway during the renewal of a login costs at most one new sign-in."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.support.program_launch import CLEAN, ROOT
 MOST_STEPS = 200
 
 
-async def test_a_renewal_that_is_killed_at_any_step_sends_no_refresh_token_twice(
+async def test_a_renewal_killed_at_any_step_sends_no_refresh_token_twice(
     tmp_path: Path,
 ) -> None:
     async with running_issuer(expires_in=None) as issuer:
@@ -29,7 +29,7 @@ async def test_a_renewal_that_is_killed_at_any_step_sends_no_refresh_token_twice
     assert program.returncode == 0
     attempts = [json.loads(line) for line in printed.splitlines()]
     killed = [it["found"] for it in attempts if it["was_killed"]]
-    # before the token was on the way, while it was, and after what came back was written
+    # before the token was sent, while it was sent, and after the response was written
     assert [found for found, _ in groupby(killed)] == ["token", "needs a person", "token"]
     assert attempts[-1] == {"was_killed": False, "found": "token"}
     sent = [it["refresh_token"] for it in issuer.token_requests]

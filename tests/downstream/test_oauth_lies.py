@@ -1,4 +1,4 @@
-"""Answers of an issuer that lies, or is broken: nothing is lost but the login that it is about."""
+"""Invalid responses of an issuer affect at most the login that they concern."""
 
 import json
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ TOKEN: Json = {"access_token": "token", "token_type": "Bearer", "expires_in": 36
 
 @dataclass
 class Renewals:
-    """A login that has to be renewed, at an issuer that answers with what it is told."""
+    """A login that needs renewal, at an issuer with configurable responses."""
 
     issuer: Issuer
     logins: StoredLogins
@@ -69,7 +69,7 @@ class Renewals:
 
     @property
     def sent(self) -> int:
-        """How many refresh tokens the issuer was sent."""
+        """Number of refresh tokens sent to the issuer."""
         return len(self.issuer.token_requests)
 
 
@@ -102,10 +102,10 @@ async def renewals(folder: Path, quota: Quota | None = None) -> AsyncIterator[Re
         {**TOKEN, "expires_in": "soon"},
     ],
 )
-async def test_a_refresh_token_is_sent_once_also_if_its_answer_is_of_no_use(
+async def test_a_refresh_token_is_sent_once_even_if_the_answer_is_unusable(
     tmp_path: Path, content: bytes | Json
 ) -> None:
-    """The issuer has used it up, and takes it for stolen when it comes again."""
+    """The issuer has consumed it, and treats a second use as theft."""
     async with renewals(tmp_path) as renewal:
         renewal.answer(content)
         with pytest.raises(OAuthRefused):
@@ -119,7 +119,7 @@ async def test_a_refresh_token_is_sent_once_also_if_its_answer_is_of_no_use(
     ("content", "status"),
     [(b"no JSON", 401), ({"error": "invalid_client"}, 401), ({"error": "some_fault"}, 200)],
 )
-async def test_a_refresh_token_that_the_issuer_refused_to_take_is_sent_again(
+async def test_a_refresh_token_is_sent_again_after_a_temporary_refusal(
     tmp_path: Path, content: bytes | Json, status: int
 ) -> None:
     async with renewals(tmp_path) as renewal:
@@ -134,7 +134,7 @@ async def test_a_refresh_token_that_the_issuer_refused_to_take_is_sent_again(
 @pytest.mark.parametrize(
     ("life_s", "known_s"), [(10**400, MAX_LIFE_S), (-(10**400), 0), ("60", 60), (True, 1)]
 )
-async def test_a_life_is_bounded_whatever_number_it_is(
+async def test_a_token_lifetime_is_bounded_for_every_number(
     tmp_path: Path, life_s: Any, known_s: int
 ) -> None:
     async with renewals(tmp_path) as renewal:
@@ -142,7 +142,7 @@ async def test_a_life_is_bounded_whatever_number_it_is(
         assert (await renewal.token()).expires_at == NOW + known_s
 
 
-async def test_renewals_let_no_login_grow(tmp_path: Path) -> None:
+async def test_renewals_do_not_let_a_login_grow(tmp_path: Path) -> None:
     async with renewals(tmp_path) as renewal:
         before = (await renewal.login()).scopes
         for number in range(3):
@@ -164,7 +164,7 @@ async def test_a_renewal_over_the_quota_serves_its_call_and_ends_the_login(
         assert renewal.sent == 1
 
 
-async def test_scopes_that_a_server_demands_are_not_kept_over_the_quota(tmp_path: Path) -> None:
+async def test_scopes_demanded_by_a_server_are_not_kept_over_the_quota(tmp_path: Path) -> None:
     async with renewals(tmp_path, Quota(kind="logins", count=0, bytes=4_000)) as renewal:
         before = await renewal.login()
         await renewal.logins.note_demanded(ANA, tuple(f"{n:0200}" for n in range(100)))
@@ -180,7 +180,7 @@ DEVICE: Json = {
 
 
 async def _device(**lies: Any) -> DeviceCode:
-    """Request a code for a device, of an issuer whose answer has these parts."""
+    """Request a device code from an issuer whose response has these parts."""
     async with running_issuer() as issuer:
         body = json.dumps({**DEVICE, **lies})
         oauth_web = OAuthWeb()
@@ -216,19 +216,19 @@ async def _device(**lies: Any) -> DeviceCode:
         {"verification_uri": "https://bank.example@issuer.example/"},
     ],
 )
-async def test_a_code_for_a_device_that_is_none_is_refused(lies: Json) -> None:
+async def test_an_invalid_device_code_is_refused(lies: Json) -> None:
     with pytest.raises(OAuthRefused):
         await _device(**lies)
 
 
-async def test_the_times_of_a_code_for_a_device_are_bounded() -> None:
+async def test_the_times_of_a_device_code_are_bounded() -> None:
     device = await _device(expires_in=10**9, interval=0, verification_uri="https://a.example/\x1bx")
     assert (device.expires_in_s, device.interval_s) == (1800, 1)
     assert device.verification_uri == "https://a.example/%1Bx"
 
 
 @pytest.mark.parametrize(("status", "sent"), [(429, 2), (503, 2), (500, 1), (502, 1), (504, 1)])
-async def test_a_refresh_token_is_sent_again_only_if_its_request_was_not_begun(
+async def test_a_refresh_token_is_sent_again_only_if_its_request_was_not_started(
     tmp_path: Path, status: int, sent: int
 ) -> None:
     async with renewals(tmp_path) as renewal:

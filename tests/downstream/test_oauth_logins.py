@@ -1,4 +1,4 @@
-"""Tokens of people who have signed in: found, renewed, refused, revoked."""
+"""Tokens of signed-in users: found, renewed, refused, revoked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, Service, eventua
 from tests.support.tokens import bearer
 
 
-async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
+async def test_a_server_is_usable_after_a_sign_in() -> None:
     async with signing_in() as (service, server, issuer):
         assert await state(service) == "login_required"
         assert issuer.token_requests == []
@@ -53,7 +53,7 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
     assert registered["application_type"] == "native"
 
 
-async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
+async def test_explaining_a_call_reports_the_missing_sign_in() -> None:
     explained = Call(name="s:headers", caller=Caller(tenant_id="acme", user_id="ann"), trace_id="t")
     async with signing_in() as (service, _, issuer):
 
@@ -70,7 +70,7 @@ async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
         assert await decision() == "LOGIN_REQUIRED"
 
 
-async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() -> None:
+async def test_a_login_made_by_the_command_is_recorded_when_the_gateway_notices_it() -> None:
     async with signing_in() as (service, _, _):
         await sign_in()
         await ready(service)
@@ -82,7 +82,7 @@ async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() 
     ]
 
 
-async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:
+async def test_a_login_is_renewed_with_its_refresh_token_once_for_all_calls() -> None:
     async with signing_in() as (service, _, issuer):
         await sign_in()
         await ready(service)
@@ -95,7 +95,7 @@ async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> N
     assert [it["refresh_token"] for it in refreshed] == [f"refresh-{first}"]
 
 
-async def test_a_login_that_is_revoked_at_its_issuer_is_needed_again() -> None:
+async def test_a_login_revoked_at_its_issuer_requires_a_new_sign_in() -> None:
     async with signing_in() as (service, _, issuer):
         first = await sign_in()
         await ready(service)
@@ -108,7 +108,7 @@ async def test_a_login_that_is_revoked_at_its_issuer_is_needed_again() -> None:
         assert sent_token(await call(service)) == second.access_token
 
 
-async def test_a_login_of_a_user_is_found_by_a_jwt_alone() -> None:
+async def test_a_users_login_is_found_only_with_a_jwt() -> None:
     async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
         sent = protect(server, issuer)
         discovery = {"grant": "client_credentials", "clientId": "proxy", "clientSecret": "s3cret"}
@@ -133,7 +133,7 @@ async def test_a_login_of_a_user_is_found_by_a_jwt_alone() -> None:
             assert sent_token(answer) == login.access_token
 
 
-async def test_a_refresh_whose_answer_is_lost_is_never_sent_again() -> None:
+async def test_a_refresh_token_with_a_lost_answer_is_never_sent_again() -> None:
     async with signing_in() as (service, _, issuer):
         first = await sign_in()
         await ready(service)
@@ -154,10 +154,10 @@ async def test_a_refresh_whose_answer_is_lost_is_never_sent_again() -> None:
 
 @pytest.mark.parametrize("scopes", [None, ["read", "write"]])
 @pytest.mark.parametrize("named", [True, False])
-async def test_a_wider_login_is_wanted_once_for_each_scope(
+async def test_a_wider_login_is_requested_once_for_each_scope(
     scopes: list[str] | None, named: bool
 ) -> None:
-    """The sign-in requests what the server wanted, also where nobody names it."""
+    """The sign-in requests the scopes demanded by the server, even if no entry names them."""
     auth: Json = {} if scopes is None else {"scopes": scopes}
     async with signing_in(scope="read", **auth) as (service, server, issuer):
         first = await sign_in()
@@ -186,7 +186,7 @@ async def test_a_wider_login_is_wanted_once_for_each_scope(
         await eventually(works)
 
 
-async def test_a_sign_in_tells_of_scopes_that_the_entry_does_not_allow() -> None:
+async def test_a_sign_in_reports_scopes_that_the_entry_does_not_allow() -> None:
     async with signing_in(scope="read", scopes=["read"]) as (service, server, _):
         await sign_in()
         await ready(service)
@@ -238,7 +238,7 @@ async def test_an_entry_for_another_address_does_not_find_the_login() -> None:
         ({"code": "stolen"}, "invalid_grant"),
     ],
 )
-async def test_an_answer_that_cannot_be_trusted_is_refused(answer: Json, problem: str) -> None:
+async def test_an_untrustworthy_answer_is_refused(answer: Json, problem: str) -> None:
     async with signing_in() as (service, _, issuer):
         issuer.answer = answer
         with pytest.raises(OAuthRefused, match=problem):
@@ -273,13 +273,13 @@ async def test_an_issuer_without_a_path_is_the_same_with_and_without_a_slash(
         issuer.answer = {"iss": f"{issuer.url}{in_metadata}"}
         await sign_in()
         await ready(service)
-        issuer.metadata = {}  # the issuer changes how it writes its name: the login is kept
+        issuer.metadata = {}  # the issuer changes the spelling of its name: the login is kept
         assert sent_token(await call(service))
 
 
 @asynccontextmanager
 async def signing_in_at(slash: str | None) -> AsyncIterator[tuple[Service, Issuer]]:
-    """Serve a gateway whose entry names the issuer with or without a slash; None: not at all."""
+    """Serve a gateway whose entry names the issuer with or without a slash; None omits it."""
     async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
         protect(server, issuer)
         named = {} if slash is None else {"authorizationServer": f"{issuer.url}{slash}"}
@@ -291,7 +291,7 @@ async def signing_in_at(slash: str | None) -> AsyncIterator[tuple[Service, Issue
 @pytest.mark.parametrize(
     ("named", "published"), [("/a", "/a/"), ("/a/", "/a"), ("", "/a"), ("/", "//"), ("", "?")]
 )
-async def test_an_issuer_with_a_path_is_another_one_with_a_slash(
+async def test_an_issuer_with_a_path_differs_from_one_with_a_trailing_slash(
     named: str, published: str
 ) -> None:
     async with running_issuer() as issuer, opened_web() as requests:
@@ -325,14 +325,14 @@ async def opened_web() -> AsyncIterator[OAuthWeb]:
         await requests.close()
 
 
-async def test_an_issuer_without_a_sign_in_in_a_browser_is_said_with_what_may_do() -> None:
+async def test_an_issuer_without_browser_sign_in_is_reported_with_the_alternatives() -> None:
     async with signing_in() as (_, _, issuer):
         issuer.metadata = {"authorization_endpoint": None}
         with pytest.raises(OAuthRefused, match="login --device"):
             await sign_in()
 
 
-async def test_no_token_is_kept_in_the_clear() -> None:
+async def test_tokens_are_stored_encrypted() -> None:
     async with signing_in() as (service, _, issuer):
         login = await sign_in()
         await ready(service)

@@ -1,4 +1,4 @@
-"""Which addresses OAuth dials: none that a server could choose for its own ends."""
+"""OAuth does not dial addresses that a malicious server could choose."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -56,7 +56,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
         ),
     ],
 )
-def test_each_address_is_of_one_zone(zone: Zone, addresses: tuple[str, ...]) -> None:
+def test_each_address_belongs_to_one_zone(zone: Zone, addresses: tuple[str, ...]) -> None:
     assert {address: zone_of(address) for address in addresses} == dict.fromkeys(addresses, zone)
 
 
@@ -71,7 +71,7 @@ def test_each_address_is_of_one_zone(zone: Zone, addresses: tuple[str, ...]) -> 
         ("https://own.example/x", "https://server.example/mcp", Reach(True, True)),
     ],
 )
-def test_the_operator_and_the_server_itself_open_the_inner_network(
+def test_the_operator_or_the_servers_own_address_allows_the_internal_network(
     url: str, server: str, reach: Reach
 ) -> None:
     configured = frozenset({URL("https://own.example")})
@@ -89,14 +89,14 @@ def test_the_operator_and_the_server_itself_open_the_inner_network(
         "https://[::ffff:127.0.0.1]/x",
     ],
 )
-async def test_what_may_not_be_dialled_is_refused(url: str) -> None:
+async def test_forbidden_addresses_are_refused(url: str) -> None:
     oauth_web = OAuthWeb()
     with pytest.raises(OAuthRefused):
         await oauth_web.get(URL(url), LOCAL, {})
     await oauth_web.close()
 
 
-async def test_a_name_is_judged_by_the_address_that_is_dialled() -> None:
+async def test_a_name_is_checked_by_the_dialled_address() -> None:
     async with answering(answers("{}")) as url:
         oauth_web = OAuthWeb()
         named = url.with_host("localhost")
@@ -106,7 +106,7 @@ async def test_a_name_is_judged_by_the_address_that_is_dialled() -> None:
         await oauth_web.close()
 
 
-async def test_the_issuer_of_a_setting_may_be_outside_of_the_networks_of_servers() -> None:
+async def test_the_issuer_of_a_setting_may_be_outside_the_networks_of_servers() -> None:
     elsewhere = ServerNetworks(networks=(ip_network("10.0.0.0/8"),))
     async with answering(answers("{}")) as url:
         servers_web = OAuthWeb(networks=elsewhere)
@@ -138,7 +138,7 @@ async def answering(handler: Handler) -> AsyncIterator[URL]:
         yield URL(f"{url}/")
 
 
-async def test_a_redirect_is_no_answer_and_is_not_followed() -> None:
+async def test_a_redirect_is_an_error_and_is_not_followed() -> None:
     async with answering(answers(status=307, Location="http://127.0.0.1:1/")) as url:
         oauth_web = OAuthWeb()
         answer = await oauth_web.get(url, LOCAL, {})
@@ -154,7 +154,9 @@ async def test_a_redirect_is_no_answer_and_is_not_followed() -> None:
     ],
     ids=["too large", "silent"],
 )
-async def test_what_a_lying_issuer_sends_ends(handler: Handler, error: type[Exception]) -> None:
+async def test_endless_or_oversized_issuer_responses_are_aborted(
+    handler: Handler, error: type[Exception]
+) -> None:
     async with answering(handler) as url:
         oauth_web = OAuthWeb(timeout_s=0.5)
         with pytest.raises(error):
@@ -176,9 +178,7 @@ async def cut_off(request: web.Request) -> web.StreamResponse:
         (None, "cannot be reached: the connection was refused or failed"),
     ],
 )
-async def test_what_is_wrong_with_an_issuer_is_told_to_operators(
-    handler: Handler | None, problem: str
-) -> None:
+async def test_operators_see_the_fault_of_an_issuer(handler: Handler | None, problem: str) -> None:
     async with answering(handler or hang) as url:
         address = url if handler else URL(f"http://127.0.0.1:{free_port()}/")
         oauth_web = OAuthWeb(timeout_s=0.5 if handler is hang else BOUND_S)
@@ -189,7 +189,7 @@ async def test_what_is_wrong_with_an_issuer_is_told_to_operators(
 
 
 @pytest.mark.parametrize("text", ["", "[", "\ud7ff", "<html>", "NaN"])
-async def test_what_is_no_json_is_nothing(text: str) -> None:
+async def test_invalid_json_counts_as_no_answer(text: str) -> None:
     async with answering(answers(text)) as url:
         oauth_web = OAuthWeb()
         answer = await oauth_web.get(url, LOCAL, {})
@@ -222,7 +222,7 @@ def test_a_resource_is_the_server_or_a_parent_of_it(
 
 
 @pytest.mark.parametrize("text", ["\t", "\n", "\x1b[2J", "\\", " ", "\u00fc", "\u202e", '"', "<"])
-def test_an_address_has_the_characters_of_one(text: str) -> None:
+def test_an_address_may_contain_only_valid_characters(text: str) -> None:
     with pytest.raises(OAuthRefused):
         contains(f"https://a.example/{text}mcp", "https://a.example/mcp")
 
@@ -248,12 +248,13 @@ def test_an_address_has_the_characters_of_one(text: str) -> None:
         ),
     ],
 )
-def test_a_challenge_is_read_as_it_stands(headers: list[str], challenge: Challenge | None) -> None:
+def test_a_challenge_is_parsed_exactly(headers: list[str], challenge: Challenge | None) -> None:
     assert read_challenge(headers) == challenge
 
 
-def test_a_challenge_is_read_in_one_pass() -> None:
-    """Each took a second, in which nothing else ran: so many would take longer than a test may."""
+def test_a_challenge_is_parsed_in_linear_time() -> None:
+    """Each took a second and blocked the event loop; this number would exceed a test's time
+    limit."""
     header = f"Bearer {'a' * 8000}"
     assert {read_challenge([header]) for _ in range(1000)} == {Challenge()}
     assert read_challenge([f"Bearer {'a' * 4000}{' ' * 4000}"]) == Challenge()

@@ -1,4 +1,4 @@
-"""Results of servers' tools are compared with the tool's ``outputSchema``, as the setting says."""
+"""Tool results are validated against ``outputSchema`` as configured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import Service, running
 
 TOOL = "undecodable"
-"""A tool that answers as its caller says."""
+"""A tool that returns its caller's arguments."""
 
 SCHEMA: Json = {
     "type": "object",
@@ -38,7 +38,7 @@ class Called(NamedTuple):
         return await self.service.execute(f"s1:{TOOL}", {"result": result})
 
     async def mismatches(self) -> float:
-        """Return how many results the metric counts."""
+        """Return the number of results in the metric."""
         lines = (await self.service.http.get("/metrics")).text.splitlines()
         name = 'mcp_proxy_server_output_mismatches_total{server="s1"} '
         (line,) = [line for line in lines if line.startswith(name)]
@@ -62,7 +62,7 @@ def result_of(content: Json) -> Json:
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_enforced_a_result_that_does_not_match_fails_and_names_the_field(kind: str) -> None:
+async def test_enforce_fails_a_mismatching_result_and_names_the_field(kind: str) -> None:
     content, named = BAD[kind]
     async with calling("enforce") as called:
         error = (await called.envelope(result_of(content)))["error"]
@@ -73,13 +73,13 @@ async def test_enforced_a_result_that_does_not_match_fails_and_names_the_field(k
         assert await called.mismatches() == 1
 
 
-async def test_enforced_a_result_without_structured_content_fails() -> None:
+async def test_enforce_fails_a_result_without_structured_content() -> None:
     async with calling("enforce") as called:
         error = (await called.envelope({"content": [{"type": "text", "text": "1"}]}))["error"]
         assert "structuredContent: is missing" in error["message"]
 
 
-async def test_an_error_of_the_tool_is_passed_on_as_it_is() -> None:
+async def test_an_error_of_the_tool_is_passed_on_unchanged() -> None:
     async with calling("enforce") as called:
         failed = {"content": [{"type": "text", "text": "no such row"}], "isError": True}
         error = (await called.envelope(failed))["error"]
@@ -87,7 +87,7 @@ async def test_an_error_of_the_tool_is_passed_on_as_it_is() -> None:
         assert await called.mismatches() == 0
 
 
-async def test_a_call_whose_result_does_not_match_is_charged() -> None:
+async def test_a_call_with_a_mismatching_result_is_charged() -> None:
     async with calling("enforce", unlimited=False, rate_limit_tenant_calls=1) as called:
         assert (await called.envelope(result_of({})))["error"]["code"] == "TOOL_FAILED"
         assert (await called.envelope(GOOD))["error"]["code"] == "RATE_LIMIT_EXCEEDED"
@@ -102,7 +102,7 @@ async def test_a_warning_is_a_log_line_and_a_count() -> None:
         assert await called.mismatches() == 1
 
 
-async def test_by_default_results_are_not_compared() -> None:
+async def test_results_are_not_validated_by_default() -> None:
     async with calling("off") as called:
         assert (await called.envelope(result_of({})))["status"] == "ok"
         assert await called.mismatches() == 0
@@ -111,7 +111,7 @@ async def test_by_default_results_are_not_compared() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "no-such-type"}, {"$ref": "https://example.com/x"}, {"pattern": "("}]
 )
-async def test_a_broken_schema_costs_no_tool(schema: Json) -> None:
+async def test_a_broken_schema_does_not_hide_its_tool(schema: Json) -> None:
     with capture_logs() as logs:
         async with calling("enforce", {**schema, "title": str(schema)}) as called:
             assert (await called.envelope(result_of({"any": 1})))["status"] == "ok"
@@ -120,7 +120,7 @@ async def test_a_broken_schema_costs_no_tool(schema: Json) -> None:
     assert (ignored["name"], ignored["fields"][0].partition(" ")[0]) == (TOOL, "outputSchema")
 
 
-async def test_a_result_that_takes_long_to_compare_does_not_match() -> None:
+async def test_a_result_whose_validation_takes_too_long_does_not_match() -> None:
     schema = {
         "type": "object",
         "additionalProperties": {"allOf": [{"pattern": f"(a|b{n})*c"} for n in range(50)]},

@@ -1,4 +1,4 @@
-"""Servers behind a proxy: the environment's or the entry's, and what may not go through one."""
+"""Servers behind a proxy of the environment or the entry, and targets excluded from proxies."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ from tests.support.remote_backend.certificates import certify
 from tests.support.service import EXECUTE, request_of, running
 
 ELSEWHERE = "192.0.2.10"
-"""An address of no machine (RFC 5737), which only the proxy of these tests reaches."""
+"""An address of no machine (RFC 5737), reachable only through the proxy of these tests."""
 UNKNOWN = "notes.invalid"
 REASON = "the server's address is not allowed"
 
@@ -41,7 +41,9 @@ def port_of(entry: Json) -> int:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("host", [ELSEWHERE, UNKNOWN])
-async def test_each_transport_goes_through_the_proxy_by_connect(tmp_path: Path, host: str) -> None:
+async def test_each_transport_goes_through_the_proxy_with_connect(
+    tmp_path: Path, host: str
+) -> None:
     certified = certify(tmp_path, host)
     entries: dict[str, Json] = {}
     async with AsyncExitStack() as stack:
@@ -65,7 +67,7 @@ async def test_each_transport_goes_through_the_proxy_by_connect(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_without_credentials_http_goes_through_the_proxy(transport: str) -> None:
+async def test_http_goes_through_a_proxy_without_credentials(transport: str) -> None:
     async with running_proxy() as proxy, running_raw(transport) as server:
         url = server.entry["url"].replace("127.0.0.1", UNKNOWN)
         entry = {**server.entry, "url": url}
@@ -84,7 +86,7 @@ async def test_without_credentials_http_goes_through_the_proxy(transport: str) -
 @pytest.mark.parametrize(
     ("transport", "scheme"), [("streamable-http", "http"), ("sse", "https"), ("websocket", "wss")]
 )
-async def test_a_proxy_is_never_sent_to_a_forbidden_address(
+async def test_a_proxy_is_never_asked_for_a_forbidden_address(
     host: str, transport: str, scheme: str
 ) -> None:
     async with running_proxy() as proxy, Dialer() as dialer:
@@ -97,7 +99,7 @@ async def test_a_proxy_is_never_sent_to_a_forbidden_address(
 
 
 @pytest.mark.parametrize("host", [ELSEWHERE, UNKNOWN, "localhost", "127.0.0.1", "2130706433"])
-async def test_a_target_outside_the_networks_is_not_sent_to_a_proxy(host: str) -> None:
+async def test_a_target_outside_the_networks_is_not_requested_from_a_proxy(host: str) -> None:
     networks = ServerNetworks(networks=(ip_network("10.0.0.0/8"),))
     async with running_proxy() as proxy, Dialer(networks) as dialer:
         entry = {"url": f"https://{host}:9/mcp", "transport": "http"}
@@ -108,9 +110,7 @@ async def test_a_target_outside_the_networks_is_not_sent_to_a_proxy(host: str) -
     assert proxy.requests == []
 
 
-async def test_a_proxy_of_an_entry_has_to_be_in_the_networks_and_one_of_the_environment_not() -> (
-    None
-):
+async def test_an_entrys_proxy_must_be_in_the_networks_but_the_environments_need_not() -> None:
     networks = ServerNetworks(networks=(ip_network("192.0.2.0/24"),))
     async with running_proxy() as proxy, running_raw("http") as server, Dialer(networks) as dialer:
         url = server.entry["url"].replace("127.0.0.1", ELSEWHERE)
@@ -129,7 +129,7 @@ async def test_a_proxy_of_an_entry_has_to_be_in_the_networks_and_one_of_the_envi
 @pytest.mark.parametrize(
     ("status", "words"), [(407, "user and password"), (403, "not allow"), (502, "cannot reach")]
 )
-async def test_what_a_proxy_refuses_is_told(status: int, words: str) -> None:
+async def test_a_proxys_refusal_is_reported(status: int, words: str) -> None:
     async with running_proxy(status) as proxy:
         entry = {"url": f"https://{UNKNOWN}/mcp", "transport": "http"}
         with pytest.raises(ConnectionFailure, match=f"{status}: .*{words}") as caught:
@@ -138,14 +138,14 @@ async def test_what_a_proxy_refuses_is_told(status: int, words: str) -> None:
     assert not caught.value.sent
 
 
-async def test_a_proxy_that_does_not_listen_is_told() -> None:
+async def test_an_unreachable_proxy_is_reported() -> None:
     entry = {"url": f"https://{UNKNOWN}/mcp", "transport": "http"}
     with pytest.raises(ConnectionFailure, match="its proxy cannot be reached: connection refused"):
         async with dialled(entry, proxy=Proxy(url="http://127.0.0.1:9")):
             pass
 
 
-async def test_an_issuer_that_the_operator_names_is_reached_through_the_proxy() -> None:
+async def test_an_issuer_named_by_the_operator_is_reached_through_the_proxy() -> None:
     async with running_proxy(502) as proxy:
         web = OAuthWeb(proxies=Proxies(https=proxy.url))
         try:
@@ -155,7 +155,7 @@ async def test_an_issuer_that_the_operator_names_is_reached_through_the_proxy() 
             assert proxy.targets == {f"{UNKNOWN}:443"}
             proxy.requests.clear()
             for host in (UNKNOWN, "10.0.0.1", "169.254.169.254", "metadata.google.internal"):
-                with pytest.raises(OAuthRefused):  # a server named it, so it has to be public
+                with pytest.raises(OAuthRefused):  # a server named it, so it must be public
                     await web.get(URL(f"https://{host}/x"), Reach(), {})
             assert proxy.requests == []
         finally:
@@ -206,7 +206,7 @@ def test_the_proxy_of_a_url(url: str, own: str | None, found: str | None) -> Non
     assert (None if proxy is None else proxy.url) == found
 
 
-def test_a_variable_in_lower_case_comes_first_and_a_star_excludes_all() -> None:
+def test_lower_case_variables_override_upper_case_ones_and_a_star_excludes_all() -> None:
     proxies = Proxies.of({"https_proxy": "http://a:1", "HTTPS_PROXY": "http://b:1"})
     assert proxies.find("https://x.example") == Proxy(url="http://a:1")
     assert Proxies.of({"HTTPS_PROXY": "http://a:1", "no_proxy": "*"}).find("https://x") is None
@@ -230,7 +230,9 @@ def test_a_variable_in_lower_case_comes_first_and_a_star_excludes_all() -> None:
         ({"url": "https://a.example", "proxy": "http://169.254.169.254:80"}, "proxy"),
     ],
 )
-def test_what_may_go_through_a_proxy(tmp_path: Path, entry: Json, place: str | None) -> None:
+def test_allowed_and_forbidden_targets_of_a_proxy(
+    tmp_path: Path, entry: Json, place: str | None
+) -> None:
     Config(servers={"s": entry}).write(tmp_path)
     configuration = load_configuration(
         tmp_path,
@@ -243,7 +245,7 @@ def test_what_may_go_through_a_proxy(tmp_path: Path, entry: Json, place: str | N
     assert places == ([] if place is None else [f"$.mcpServers.s.{place}"])
 
 
-def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_an_unusable_proxy_of_the_environment_is_named(tmp_path: Path) -> None:
     Config(servers={"s": {"url": "https://a.example"}}).write(tmp_path)
     proxies = Proxies.of({"HTTPS_PROXY": "socks5://a:1"})
     configuration = load_configuration(

@@ -1,4 +1,5 @@
-"""Redirects of HTTP servers: followed where they stay at the same server, else refused by name."""
+"""Redirects of HTTP servers are followed within the same server, and otherwise refused with their
+target."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,13 +27,13 @@ ELSEWHERE = "http://us3r:pa55@other.example:1/a/b?key=t0ken#fr4gment"
 
 
 class Sent:
-    """What was asked for, and redirects from path to path."""
+    """The received requests, and redirects from path to path."""
 
     def __init__(self, moves: dict[str, str], status: int = 307) -> None:
         self.moves = moves
         self.removed: set[str] = set()
         self.met: list[tuple[str, str]] = []
-        """Method and path of each request that was redirected, or found nothing."""
+        """Method and path of each request that was redirected or not found."""
         self.taken: list[web.Request] = []
         self._status = status
 
@@ -52,7 +53,7 @@ def entry_at(server: RawServer, path: str, **more: object) -> Json:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_mounted_application_is_reached_without_its_last_slash(era: str) -> None:
+async def test_a_mounted_application_is_reached_without_its_trailing_slash(era: str) -> None:
     async with (
         running_server("http", path="/mcp/", era=era) as server,
         dialled({"transport": "http", "url": server.url.removesuffix("/")}) as line,
@@ -77,7 +78,7 @@ async def test_a_redirect_keeps_method_body_and_headers(status: int, target: str
         assert len(sessions) == 1
 
 
-async def test_where_a_redirect_led_is_remembered_and_a_later_change_is_followed() -> None:
+async def test_a_redirects_target_is_remembered_and_a_later_change_is_followed() -> None:
     async with running_raw("http", era="modern", list_changed=False) as server:
         sent = server.instead = Sent({"/start": "/mcp"})
         async with dialled(entry_at(server, "/start")) as line:
@@ -87,7 +88,7 @@ async def test_where_a_redirect_led_is_remembered_and_a_later_change_is_followed
             sent.moves["/mcp"] = "/moved"  # it is redirected once more
             await line.call("echo", text="x")
             assert sent.met[1:] == [("POST", "/mcp")]
-            sent.moves = {"/start": "/mcp"}  # what was remembered is there no more
+            sent.moves = {"/start": "/mcp"}  # the remembered path no longer exists
             sent.removed = {"/moved"}
             await line.call("echo", text="x")
             assert sent.met[2:] == [("POST", "/moved"), ("POST", "/start")]
@@ -109,7 +110,7 @@ async def test_the_addresses_of_legacy_sse_are_redirected_too() -> None:
         assert sent.met == [("GET", "/start"), ("POST", "/mcp/message")]
 
 
-async def test_the_user_and_password_of_the_entry_stay() -> None:
+async def test_the_user_and_password_of_the_entry_are_kept() -> None:
     async with running_raw("http", era="modern", list_changed=False) as server:
         host = f"127.0.0.1:{server.port}"
         sent = server.instead = Sent({"/start": f"http://us3r:pa55@{host}/mcp"})
@@ -157,7 +158,7 @@ REFUSED: dict[str, tuple[Callable[[], Sent], str]] = {
 
 @pytest.mark.parametrize(("sent", "words"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-async def test_any_other_redirect_is_refused_and_named(
+async def test_any_other_redirect_is_refused_with_its_target(
     transport: str, sent: Callable[[], Sent], words: str
 ) -> None:
     async with running_raw("sse" if transport == "sse" else "http") as server:
@@ -174,7 +175,7 @@ async def test_any_other_redirect_is_refused_and_named(
     assert words not in fault.reason
 
 
-async def test_a_redirected_websocket_is_refused_and_named() -> None:
+async def test_a_redirected_websocket_is_refused_with_its_target() -> None:
     async with running_raw("ws") as server:
         server.instead = Sent({"/0": ELSEWHERE})
         with pytest.raises(ConnectionFailure) as caught:
@@ -184,7 +185,7 @@ async def test_a_redirected_websocket_is_refused_and_named() -> None:
     assert "example" not in caught.value.reason
 
 
-async def test_operators_are_told_where_it_points_and_callers_are_not() -> None:
+async def test_only_operators_see_the_target_of_a_redirect() -> None:
     async with running_raw("http", era="modern") as server:
         preset = make_preset(tools=[("s1", "echo")])
         entry = {**server.entry, "connectTimeoutSeconds": 60}
@@ -212,7 +213,7 @@ async def test_operators_are_told_where_it_points_and_callers_are_not() -> None:
 
 
 @pytest.mark.e2e
-async def test_check_names_where_it_points(tmp_path: Path) -> None:
+async def test_check_shows_the_target_of_a_redirect(tmp_path: Path) -> None:
     async with running_raw("http") as server:
         server.instead = Sent({"/mcp": ELSEWHERE})
         Config(servers={"s1": server.entry}, presets=[make_preset()]).write(tmp_path / "config")
@@ -222,7 +223,7 @@ async def test_check_names_where_it_points(tmp_path: Path) -> None:
     assert not [secret for secret in SECRETS if secret in out]
 
 
-async def test_the_last_error_is_that_of_the_way_that_got_furthest() -> None:
+async def test_the_last_error_is_that_of_the_attempt_that_got_furthest() -> None:
     async with running_raw("sse") as server:  # which answers 405 to the POST of streamable HTTP
         server.instead = Sent({"/mcp/message": ELSEWHERE})
         preset, entry = make_preset(), entry_at(server, "/mcp", transport="http")

@@ -1,4 +1,4 @@
-"""Progress and log lines of a server during a call: to the client of this call, and to no other."""
+"""Progress and log lines that a server sends during a call reach only this call's client."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ async def test_progress_tokens_of_two_calls_differ() -> None:
 
 
 @streaming
-async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(kind: str) -> None:
+async def test_invalid_progress_is_dropped_and_the_call_continues(kind: str) -> None:
     client = FakeClient()
     garbage = [
         progress("much"),
@@ -76,7 +76,7 @@ async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(kind: st
 
 
 @streaming
-async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(kind: str) -> None:
+async def test_a_slow_client_gets_the_latest_progress_of_a_flood(kind: str) -> None:
     class Slow(FakeClient):
         async def notify(self, method: str, params: Any) -> None:
             await asyncio.sleep(0.001)
@@ -92,7 +92,7 @@ async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(k
 
 
 @duplex
-async def test_progress_after_the_answer_reaches_nobody(kind: str) -> None:
+async def test_progress_after_the_answer_is_dropped(kind: str) -> None:
     early, late = FakeClient(), FakeClient()
     async with relaying(kind) as relay:
         await relay.structured("notify_late", early, messages=[progress(1)])
@@ -101,7 +101,7 @@ async def test_progress_after_the_answer_reaches_nobody(kind: str) -> None:
 
 
 @streaming
-async def test_progress_of_calls_at_once_reaches_each_client_its_own(kind: str) -> None:
+async def test_progress_of_parallel_calls_reaches_its_own_client(kind: str) -> None:
     clients = [FakeClient() for _ in range(10)]
     async with relaying(kind) as relay:
         calls = (
@@ -123,7 +123,7 @@ async def test_a_log_line_reaches_the_client_of_the_only_call(kind: str) -> None
 
 
 @streaming
-async def test_a_log_line_that_is_garbage_is_dropped(kind: str) -> None:
+async def test_an_invalid_log_line_is_dropped(kind: str) -> None:
     client = FakeClient(log_level="info")
     garbage = [{"method": LOG_LINE}, log_line(level=7), log_line(data="x" * 100_000)]
     garbage.append({"method": LOG_LINE, "params": {"level": "info"}})
@@ -133,7 +133,7 @@ async def test_a_log_line_that_is_garbage_is_dropped(kind: str) -> None:
 
 
 @duplex
-async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(kind: str) -> None:
+async def test_a_log_line_that_may_belong_to_another_call_is_dropped(kind: str) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
     async with relaying(kind) as relay, relay.in_a_call(one):
         await relay.result("notify", other, arguments={"messages": [log_line()]}, tenant_id="t2")
@@ -141,7 +141,7 @@ async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(kind: str)
 
 
 @pytest.mark.parametrize("kind", ["http-modern-sse", "http-legacy-sse"])
-async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_alone(
+async def test_a_log_line_on_a_calls_own_stream_reaches_only_its_client(
     kind: str,
 ) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
@@ -152,7 +152,7 @@ async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_alone(
 
 @pytest.mark.parametrize("kind", MODERN)
 @pytest.mark.parametrize("level", ["debug", None])
-async def test_a_server_of_the_newer_era_is_told_the_level_that_the_client_wants(
+async def test_a_server_of_the_newer_era_receives_the_clients_log_level(
     kind: str, level: str | None
 ) -> None:
     async with relaying(kind) as relay:
@@ -161,7 +161,7 @@ async def test_a_server_of_the_newer_era_is_told_the_level_that_the_client_wants
 
 
 @streaming
-async def test_a_client_that_hears_nothing_holds_its_result_up_for_a_moment_only(kind: str) -> None:
+async def test_a_client_that_does_not_read_delays_its_result_only_briefly(kind: str) -> None:
     class Deaf(FakeClient):
         async def notify(self, method: str, params: Any) -> None:
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The configuration changes under load: no wrong answer, nothing lost without a word, no leak."""
+"""Configuration changes under load: no wrong answer, no silent loss, no leak."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,10 +17,10 @@ CALLS_BETWEEN = 15
 TOOLS = [f"{server}:{tool}" for server in ("s1", "s2", "s3", "s4") for tool in ("t1", "t2")]
 FIRST = {"s1:t1", "s2:t1", "s4:t1"}
 SECOND = {"s1:t1", "s2:t2", "s3:t1"}
-"""What the two presets allow; s1:t2, s3:t2 and s4:t2 are in neither."""
+"""Tools of the two presets; s1:t2, s3:t2 and s4:t2 are in neither."""
 NEVER = {"s1:t2", "s3:t2", "s4:t2"}
 CLEAR = {"OK", "TOOL_NOT_ALLOWED", "SERVER_UNAVAILABLE"}
-"""What a call may answer while its server comes and goes."""
+"""Allowed codes of a call while its server comes and goes."""
 
 
 def preset_of(tools: set[str], preset_id: str = "work") -> Json:
@@ -30,7 +30,7 @@ def preset_of(tools: set[str], preset_id: str = "work") -> Json:
 
 @asynccontextmanager
 async def three_servers() -> AsyncIterator[dict[str, RawServer]]:
-    """Run s1, s2 and s3 over three transports; s4 is a process of the gateway's."""
+    """Run s1, s2 and s3 over three transports; s4 is a process started by the gateway."""
     extra = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("t1", "t2")]}
     async with AsyncExitStack() as stack:
         yield {
@@ -47,7 +47,7 @@ def entry_of_s4() -> Json:
 
 
 def entries_of(servers: dict[str, RawServer], number: int) -> dict[str, Json]:
-    """Return entries: s2 is another each time, s3 comes and goes, s4 changes now and then."""
+    """Return entries: s2 differs each time, s3 comes and goes, s4 changes occasionally."""
     s4 = entry_of_s4()
     entries = {"s1": servers["s1"].entry, "s2": servers["s2"].entry}
     entries["s2"] |= {"headers": {"X-Number": str(number)}}
@@ -56,7 +56,7 @@ def entries_of(servers: dict[str, RawServer], number: int) -> dict[str, Json]:
 
 
 def rewrite(servers: dict[str, RawServer], number: int) -> set[str] | None:
-    """Write the files anew, sometimes broken; give what the preset allows, None when it broke."""
+    """Write the files again, sometimes broken; return the allowed tools, or None if broken."""
     preset_file = CONFIG_DIR / "preset_work.json"
     if number % 10 == 5:
         preset_file.write_text('{"id": "work", "tools": [')
@@ -71,7 +71,7 @@ def rewrite(servers: dict[str, RawServer], number: int) -> set[str] | None:
 
 
 @pytest.mark.requirement("P-08", "P-16", "P-18", "P-21")
-async def test_many_reloads_under_load_give_no_wrong_answer_and_leave_nothing() -> None:
+async def test_many_reloads_under_load_give_no_wrong_answer_and_leak_nothing() -> None:
     async with three_servers() as servers:
         last = Config(servers=entries_of(servers, 0), presets=[preset_of(FIRST)])
         async with running(config=last) as service:
@@ -101,14 +101,14 @@ async def test_many_reloads_under_load_give_no_wrong_answer_and_leave_nothing() 
             requests = servers["s1"].script.requests - discovered
             assert set(requests) == {"tools/call"}, "it kept its session"
 
-            await eventually_all(service, FIRST)  # s2 came back last, and may still connect
+            await eventually_all(service, FIRST)  # s2 was changed last, and may still be connecting
             await eventually(lambda: none_is_connected(servers["s3"]))
             await eventually(held.is_all)
 
 
 @pytest.mark.requirement("P-17", "P-18", "P-20")
 @pytest.mark.parametrize("persist", [True, False])
-async def test_after_a_switch_no_later_call_gets_what_is_outside_the_preset(persist: bool) -> None:
+async def test_after_a_switch_later_calls_get_only_tools_of_the_preset(persist: bool) -> None:
     async with three_servers() as servers:
         entries = {**entries_of(servers, 1), "s4": entry_of_s4()}
         presets = [preset_of(FIRST, "first"), preset_of(SECOND, "second")]

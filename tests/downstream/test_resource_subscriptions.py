@@ -1,4 +1,4 @@
-"""Subscribing to a server's resources, once for all who listen, over every link there is."""
+"""Subscriptions to a server's resources: one for all listeners, over every link."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ ITEM = "raw://item/7"
 IN_PROCESS = [
     kind for kind in SERVER_KINDS if not kind.startswith("stdio") and "stateless" not in kind
 ]
-"""Where the test sees what the server knows; without a session a server can tell nobody."""
+"""Transports whose server state is visible to tests; without a session a server cannot notify."""
 
 every_kind = pytest.mark.parametrize(
     "kind", [kind for kind in SERVER_KINDS if "stateless" not in kind]
@@ -25,7 +25,7 @@ in_process = pytest.mark.parametrize("kind", IN_PROCESS)
 
 
 class Listener:
-    """How often it was told."""
+    """Number of notifications."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -35,7 +35,7 @@ class Listener:
 
 
 async def listening(relay: Relay) -> None:
-    """Wait until the server can tell of something."""
+    """Wait until the server can send notifications."""
     if relay.server is not None:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
 
@@ -47,7 +47,7 @@ async def touch_until_notified(relay: Relay, listener: Listener, uri: str = URI)
 
 
 @every_kind
-async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) -> None:
+async def test_a_subscriber_receives_every_update_until_it_unsubscribes(kind: str) -> None:
     one, other = Listener(), Listener()
     async with relaying(kind) as relay:
         await listening(relay)
@@ -63,7 +63,7 @@ async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) ->
 
 
 @in_process
-async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kind: str) -> None:
+async def test_many_listeners_share_one_subscription_until_the_last_leaves(kind: str) -> None:
     listeners = [Listener() for _ in range(5)]
     async with relaying(kind) as relay:
         await listening(relay)
@@ -82,7 +82,7 @@ async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kin
 
 
 @in_process
-async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: str) -> None:
+async def test_after_a_reconnect_listeners_are_notified_and_subscribed_again(kind: str) -> None:
     listener = Listener()
     async with relaying(kind) as relay:
         assert relay.server is not None
@@ -90,7 +90,9 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
         await relay.resource().subscribe(listener, make_caller())
         subscriptions = relay.script.updates.subscribed[URI]
         await relay.server.restart()
-        await until(lambda: listener.count >= 1, "who may have missed something is told")
+        await until(
+            lambda: listener.count >= 1, "listeners that may have missed updates are notified"
+        )
         await until(
             lambda: relay.script.updates.watches(URI) >= max(1, subscriptions), "subscribed"
         )
@@ -99,7 +101,7 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
 
 
 @in_process
-async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> None:
+async def test_listeners_survive_a_change_of_the_servers_entry(kind: str) -> None:
     listener = Listener()
     async with relaying(kind) as relay:
         assert relay.server is not None
@@ -107,12 +109,14 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> No
         await relay.resource().subscribe(listener, make_caller())
         entry = config_of(relay.server.entry, call_timeout_s=7.0)
         relay.pool.apply({"notes": entry})
-        await until(lambda: listener.count >= 1, "who may have missed something is told")
+        await until(
+            lambda: listener.count >= 1, "listeners that may have missed updates are notified"
+        )
         await touch_until_notified(await relay.rebuilt(), listener)
 
 
 @in_process
-async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) -> None:
+async def test_a_refused_subscription_does_not_affect_other_listeners(kind: str) -> None:
     listener = Listener()
     extra = {"resources": [{"uri": "raw://refused", "name": "refused"}]}
     async with relaying(kind, extra=extra) as relay:
@@ -123,14 +127,14 @@ async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) 
         await touch_until_notified(relay, listener)
 
 
-async def test_a_server_without_subscriptions_is_not_asked() -> None:
+async def test_a_server_without_subscriptions_gets_no_request() -> None:
     async with relaying("http-legacy", without=("subscribe",)) as relay:
         with pytest.raises(ToolFailed, match="no resource subscriptions"):
             await relay.resource().subscribe(Listener(), make_caller())
         assert relay.script.requests["resources/subscribe"] == 0
 
 
-async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
+async def test_a_listener_cancelled_while_subscribing_is_removed() -> None:
     async with relaying("http-legacy", mute=("resources/subscribe",)) as relay:
         subscribing = asyncio.ensure_future(relay.resource().subscribe(Listener(), make_caller()))
         await until(lambda: relay.script.requests["resources/subscribe"] == 1, "it is asked")

@@ -1,4 +1,4 @@
-"""``retryable`` is never true of a request that a server may have carried out (contract, Δ2)."""
+"""``retryable`` is never true for a request that a server may have executed (contract, Δ2)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ TOOLS: list[Json] = [
 
 
 def final(error: Json) -> bool:
-    """Return whether an error invites no program to send the call a second time."""
+    """Return whether an error does not suggest sending the call again."""
     return (
         "retryable" not in error
         and "retry_after_s" not in error
@@ -42,14 +42,14 @@ def final(error: Json) -> bool:
 
 @every_kind
 @pytest.mark.parametrize("tool", ["crash", "half", "counter_crash"])
-async def test_a_write_whose_answer_never_came_is_final(kind: str, tool: str) -> None:
+async def test_a_write_with_a_lost_answer_is_final(kind: str, tool: str) -> None:
     async with scene(kind) as it:
         error = (await it.envelope(tool))["error"]
         assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
 
 
 @every_kind
-async def test_a_write_whose_server_is_killed_meanwhile_is_final(kind: str) -> None:
+async def test_a_write_whose_server_is_killed_during_it_is_final(kind: str) -> None:
     async with scene(kind, entry={"requestTimeoutSeconds": 30}) as it:
         call = it.start("hang")
         await it.has_seen("hang")
@@ -58,7 +58,7 @@ async def test_a_write_whose_server_is_killed_meanwhile_is_final(kind: str) -> N
         assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
 
 
-async def test_a_write_that_takes_too_long_is_to_be_checked_and_a_read_to_ask_for_less() -> None:
+async def test_a_timeout_is_final_for_a_write_but_not_for_a_read() -> None:
     async with scene("http-modern", entry={"requestTimeoutSeconds": 0.3}) as it:
         errors = {tool: (await it.envelope(tool))["error"] for tool in ("hang", "hang_safe")}
     assert {tool: error["code"] for tool, error in errors.items()} == dict.fromkeys(
@@ -68,14 +68,14 @@ async def test_a_write_that_takes_too_long_is_to_be_checked_and_a_read_to_ask_fo
 
 
 @every_kind
-async def test_a_read_whose_answer_never_came_may_be_tried_again(kind: str) -> None:
+async def test_a_read_with_a_lost_answer_may_be_retried(kind: str) -> None:
     async with scene(kind) as it:
         error = (await it.envelope("crash_safe"))["error"]
         assert (error["code"], error["retryable"]) == ("SERVER_UNAVAILABLE", True), error
 
 
 @every_kind
-async def test_a_write_that_surely_was_not_sent_may_be_tried_again(kind: str) -> None:
+async def test_a_write_that_was_certainly_not_sent_may_be_retried(kind: str) -> None:
     async with scene(kind) as it:
         assert await it.answers()
         await it.bad.kill()
@@ -130,7 +130,9 @@ ANSWERS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-async def test_over_http_whatever_answers_a_write_is_final(era: str, answer: Answer) -> None:
+async def test_every_unusable_answer_to_a_write_over_http_is_final(
+    era: str, answer: Answer
+) -> None:
     names = [tool["name"] for tool in TOOLS]
     async with answering(answer, era=era, session_id="s" if era == "legacy" else None) as server:
         server.listing = TOOLS
@@ -158,8 +160,8 @@ ACCEPTED = {"action": "accept", "content": {}}
 
 
 @pytest.mark.parametrize("kind", MODERN)
-async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(kind: str) -> None:
-    """The first round reached the server, so the call is final whatever befalls the next one."""
+async def test_an_unsent_later_round_belongs_to_a_sent_call(kind: str) -> None:
+    """The first round reached the server, so the call is final regardless of the next one."""
     async with relaying(kind, config={"max_calls_in_flight": 1}) as relay:
         tools = {tool.spec.bare_name: tool for tool in relay.components.tools}
         hanging: list[asyncio.Future[Any]] = []
@@ -176,8 +178,8 @@ async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(kind: str) 
         assert (caught.value.code, final(caught.value.as_json)) == ("SERVER_BUSY", True)
 
 
-async def test_a_later_round_without_a_connection_is_of_a_call_that_was_sent() -> None:
-    """Its idempotency key must stay taken: the first round may have done the work."""
+async def test_a_later_round_without_a_connection_belongs_to_a_sent_call() -> None:
+    """Its idempotency key must stay taken, because the first round may have had effects."""
     async with (
         relaying("websocket-modern", config={"call_timeout_s": 0.5}) as relay,
         mute() as here,
@@ -197,7 +199,7 @@ async def test_a_later_round_without_a_connection_is_of_a_call_that_was_sent() -
 
 
 class Mute:
-    """Listens and says nothing."""
+    """Listens without answering."""
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self.connected = asyncio.Event()
@@ -205,7 +207,7 @@ class Mute:
 
     async def listen(self, port: int) -> None:
         async def hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._stack.callback(writer.close)  # keeps it: from 3.13 a lost writer closes
+            self._stack.callback(writer.close)  # keeps it: from Python 3.13 on a lost writer closes
             self.connected.set()
 
         server = await asyncio.start_server(hold, "127.0.0.1", port, reuse_port=True)
@@ -219,8 +221,8 @@ async def mute() -> AsyncIterator[Mute]:
 
 
 @pytest.mark.parametrize("kind", MODERN)
-async def test_an_error_for_the_client_did_nothing_only_if_it_came_first(kind: str) -> None:
-    """-32042: the client has to open a page, and then to make the call again."""
+async def test_an_error_for_the_client_had_no_effects_only_if_it_came_first(kind: str) -> None:
+    """-32042: the client must open a page and then repeat the call."""
     async with relaying(kind) as relay:
         with pytest.raises(ProxyError) as first:
             await relay.result("error", arguments={"code": -32042})
@@ -230,7 +232,7 @@ async def test_an_error_for_the_client_did_nothing_only_if_it_came_first(kind: s
     assert (first.value.is_outcome, later.value.is_outcome) == (False, True)
 
 
-async def test_a_write_that_the_end_of_the_service_cuts_off_is_final() -> None:
+async def test_a_write_interrupted_by_the_services_end_is_final() -> None:
     async with scene("http-modern", entry={"requestTimeoutSeconds": 30}) as it:
         calls = {tool: it.start(tool) for tool in ("hang", "hang_safe")}
         for tool in calls:
@@ -243,7 +245,7 @@ async def test_a_write_that_the_end_of_the_service_cuts_off_is_final() -> None:
     assert (final(errors["hang"]), errors["hang_safe"]["retryable"]) == (True, True)
 
 
-def test_the_message_says_what_to_do_and_keeps_what_happened() -> None:
+def test_the_message_states_the_next_step_and_keeps_the_cause() -> None:
     error = ServerUnavailable("server s is unavailable: gone", retry_after_s=3.0).after_sending()
     assert error.as_json == {
         "code": "SERVER_UNAVAILABLE",

@@ -1,4 +1,5 @@
-"""Servers that are dead, die, restart, forget or hang: over every transport, through the API."""
+"""Servers that are dead, die, restart, lose sessions or hang, over every transport through the
+API."""
 
 import asyncio
 
@@ -19,7 +20,7 @@ every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 
 @every_kind
 @pytest.mark.requirement("F-24", "P-07")
-async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(kind: str) -> None:
+async def test_a_server_that_is_dead_at_the_start_delays_nothing(kind: str) -> None:
     async with scene(kind, alive=False) as it:
         assert (await it.call("echo", "good"), await it.call("echo")) == (
             "OK",
@@ -33,7 +34,7 @@ async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(kind: str) ->
 
 @every_kind
 @pytest.mark.requirement("P-07")
-async def test_the_tools_of_a_server_that_comes_up_later_appear_by_themselves(kind: str) -> None:
+async def test_tools_of_a_server_that_starts_later_appear_automatically(kind: str) -> None:
     async with scene(kind, alive=False) as it:
         await it.bad.start()
         await it.recovered()
@@ -42,7 +43,7 @@ async def test_the_tools_of_a_server_that_comes_up_later_appear_by_themselves(ki
 
 @every_kind
 @pytest.mark.requirement("P-15")
-async def test_a_server_that_dies_in_a_call_fails_that_call_only(kind: str) -> None:
+async def test_a_server_that_dies_during_a_call_fails_only_that_call(kind: str) -> None:
     async with scene(kind) as it:
         elsewhere = asyncio.ensure_future(it.call("sleep", "good", seconds=0.3))
         lost = it.start("hang")
@@ -54,7 +55,7 @@ async def test_a_server_that_dies_in_a_call_fails_that_call_only(kind: str) -> N
 
 
 @every_kind
-async def test_a_server_that_died_in_a_call_comes_back_by_itself(kind: str) -> None:
+async def test_a_server_that_died_during_a_call_recovers_automatically(kind: str) -> None:
     async with scene(kind) as it:
         lost = it.start("hang")
         await it.has_seen("hang")
@@ -110,7 +111,7 @@ async def test_a_server_that_loses_its_sessions_costs_one_call_at_most(kind: str
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SERVER_KINDS if kind != "stdio"])
-async def test_torn_connections_cost_one_call_at_most(kind: str) -> None:
+async def test_broken_connections_cost_one_call_at_most(kind: str) -> None:
     async with scene(kind) as it:
         assert await it.answers()
         assert isinstance(it.bad, FaultyWeb)
@@ -120,7 +121,7 @@ async def test_torn_connections_cost_one_call_at_most(kind: str) -> None:
 
 
 @every_kind
-async def test_while_a_server_hangs_another_one_answers(kind: str) -> None:
+async def test_another_server_answers_while_one_hangs(kind: str) -> None:
     async with scene(kind) as it:
         await it.bad.freeze()
         hanging = it.start("echo")
@@ -130,7 +131,7 @@ async def test_while_a_server_hangs_another_one_answers(kind: str) -> None:
 
 
 @every_kind
-async def test_a_call_to_a_server_that_hangs_ends_in_its_time(kind: str) -> None:
+async def test_a_call_to_a_hanging_server_times_out(kind: str) -> None:
     async with scene(kind, entry=SHORT) as it:
         await it.recovered()
         await it.bad.freeze()
@@ -140,13 +141,13 @@ async def test_a_call_to_a_server_that_hangs_ends_in_its_time(kind: str) -> None
 
 
 @every_kind
-async def test_a_server_that_hangs_for_good_is_left_and_dialled_again(kind: str) -> None:
+async def test_a_permanently_hanging_server_is_disconnected_and_dialled_again(kind: str) -> None:
     async with scene(kind, entry=QUICKLY_LEFT) as it:
         await it.recovered()  # a busy machine may need more than one attempt to connect
         await it.bad.freeze()
         assert await it.call("echo") == "TOOL_TIMEOUT"
         await eventually(lambda: _was_left(it))
-        if kind != "stdio":  # there the process that hangs is ended, and another one started
+        if kind != "stdio":  # over stdio the hanging process is ended and another one started
             await it.bad.thaw()
         await it.recovered()
 

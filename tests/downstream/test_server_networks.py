@@ -1,4 +1,4 @@
-"""The address of a server is checked when it is dialled, over every transport and after DNS."""
+"""A server's address is checked when dialled, over every transport and after DNS."""
 
 from ipaddress import ip_network
 
@@ -20,7 +20,7 @@ REASON = "the server's address is not allowed"
 
 @pytest.mark.parametrize("isolation", [Isolation.SHARED, Isolation.USER])
 @pytest.mark.parametrize("transport", ["http", "sse", "ws"])
-async def test_a_name_that_leads_elsewhere_is_not_dialled(
+async def test_a_name_that_resolves_outside_the_networks_is_not_dialled(
     transport: str, isolation: Isolation
 ) -> None:
     async with running_raw(transport) as server:
@@ -35,7 +35,7 @@ async def test_a_name_that_leads_elsewhere_is_not_dialled(
 
 
 @pytest.mark.parametrize("transport", ["http", "sse", "ws"])
-async def test_of_a_name_with_several_addresses_none_outside_the_networks_is_dialled(
+async def test_only_addresses_in_the_networks_are_dialled_of_a_name_with_several(
     transport: str,
 ) -> None:
     only_ipv6 = ServerNetworks(networks=(ip_network("::1/128"),))
@@ -79,7 +79,7 @@ AUTH = {"type": "oauth", "grant": "client_credentials", "clientId": "c", "client
 
 
 @pytest.mark.parametrize("issuer", ["http://localhost:{port}", "http://127.0.0.1:{port}/issuer"])
-async def test_oauth_asks_no_server_and_no_issuer_outside_of_the_networks(issuer: str) -> None:
+async def test_oauth_dials_no_server_or_issuer_outside_the_networks(issuer: str) -> None:
     requested: list[str] = []
     async with running_raw("http") as server:
         server.instead = lambda request: requested.append(request.path)

@@ -1,4 +1,4 @@
-"""HTTP answers as networks cut them: a byte at a time, compressed, bombs of a few kilobytes."""
+"""HTTP responses split by networks: single bytes, compression, decompression bombs."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def pieces_of(data: bytes, size: int) -> Iterable[bytes]:
 async def serving(headers: str, body: Body) -> AsyncIterator[str]:
     """Serve MCP over a plain socket; calls are answered with ``headers`` and ``body``.
 
-    Each piece of the body is a chunk, and a write, of its own.
+    Each piece of the body is a separate chunk and write.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +101,7 @@ encodings = pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "raw def
 
 @encodings
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-async def test_a_body_is_read_in_whatever_pieces_it_comes(size: int, encoding: str) -> None:
+async def test_a_body_is_read_in_pieces_of_any_size(size: int, encoding: str) -> None:
     async def body(message: Json) -> AsyncIterator[bytes]:
         data = json.dumps(answer_to(message, {"text": TEXT}), ensure_ascii=False).encode()
         for piece in pieces_of(encoded(data, encoding), size):
@@ -114,10 +114,8 @@ async def test_a_body_is_read_in_whatever_pieces_it_comes(size: int, encoding: s
 @encodings
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize("size", [1, 2, 3])
-async def test_events_are_read_in_whatever_pieces_they_come(
-    size: int, end: str, encoding: str
-) -> None:
-    """Pieces of one byte cut every line end, every event and every character."""
+async def test_events_are_read_in_pieces_of_any_size(size: int, end: str, encoding: str) -> None:
+    """Pieces of one byte split every line end, every event and every character."""
 
     async def body(message: Json) -> AsyncIterator[bytes]:
         text = json.dumps(answer_to(message, {"text": TEXT}), ensure_ascii=False)
@@ -133,14 +131,14 @@ async def test_events_are_read_in_whatever_pieces_they_come(
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_compressed_event_is_heard_before_its_stream_ends(encoding: str) -> None:
+async def test_a_compressed_event_arrives_before_its_stream_ends(encoding: str) -> None:
     answered = asyncio.Event()
 
     async def body(message: Json) -> AsyncIterator[bytes]:
         packing = compressor(encoding)
         event = f"data: {json.dumps(answer_to(message, {'n': 1}))}\n\n".encode()
         yield packing.compress(event) + packing.flush(zlib.Z_SYNC_FLUSH)
-        await answered.wait()  # from Python 3.12 on, the end of a server waits for its connections
+        await answered.wait()  # from Python 3.12 on, closing a server waits for its connections
 
     async with serving(headers_of("text/event-stream", encoding), body) as url:
         assert await called(url) == {"n": 1}
@@ -152,13 +150,13 @@ BEGIN = {"application/json": b'{"jsonrpc":"2.0","x":"', "text/event-stream": b'd
 
 @pytest.mark.parametrize("kind", BEGIN)
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate"])
-async def test_an_answer_without_end_is_given_up(kind: str, encoding: str) -> None:
-    """Compressed, a thousandth of what it becomes comes over the network."""
+async def test_an_endless_answer_is_aborted(kind: str, encoding: str) -> None:
+    """Compressed, the network carries only a thousandth of the data."""
 
     packing = compressor(encoding) if encoding else None
 
     def packed(data: bytes) -> bytes:
-        # after a full flush, the same block can follow itself
+        # after a full flush, the same block can be repeated
         return (
             data if packing is None else packing.compress(data) + packing.flush(zlib.Z_FULL_FLUSH)
         )

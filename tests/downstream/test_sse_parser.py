@@ -1,4 +1,4 @@
-"""Lines and server-sent events, in whatever pieces they arrive."""
+"""Lines and server-sent events in pieces of any size."""
 
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ EVENTS = [
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
-def test_events_are_the_same_however_the_stream_is_cut_into_pieces(cuts: list[int]) -> None:
+def test_events_are_the_same_for_every_split_of_the_stream(cuts: list[int]) -> None:
     parser = EventParser(1000)
     edges = [0, *sorted(cuts), len(STREAM)]
     events = [event for start, end in pairwise(edges) for event in parser.feed(STREAM[start:end])]
@@ -37,7 +37,7 @@ def test_events_are_the_same_however_the_stream_is_cut_into_pieces(cuts: list[in
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_an_event_over_the_limit_is_cut_and_the_next_one_is_whole(size: int) -> None:
+def test_an_event_over_the_limit_is_cut_and_the_next_one_is_complete(size: int) -> None:
     stream = b'data: {"id": 3, ' + b"x" * 10_000 + b"\n\ndata: next\n\n"
     parser = EventParser(5000)
     events = [
@@ -53,13 +53,13 @@ def test_an_event_over_the_limit_is_cut_and_the_next_one_is_whole(size: int) -> 
     assert events[1].data == b"next"
 
 
-def test_many_lines_of_data_count_together_against_the_limit() -> None:
+def test_many_data_lines_count_together_against_the_limit() -> None:
     parser = EventParser(100)
     (event,) = parser.feed(b"data: 0123456789\n" * 11 + b"\n")
     assert event.cut
 
 
-def test_an_event_of_just_the_limit_is_whole() -> None:
+def test_an_event_of_exactly_the_limit_is_complete() -> None:
     parser = EventParser(100)
     (event,) = parser.feed(b"data: " + b"x" * 100 + b"\n\n")
     assert (event.cut, len(event.data)) == (False, 100)
@@ -73,7 +73,7 @@ def test_a_line_over_the_limit_is_cut_in_bounded_memory() -> None:
     assert (cut.cut, len(cut.data) <= 4096, whole) == (True, True, Line(b"ok"))
 
 
-def test_a_last_line_without_an_end_is_given_at_the_end() -> None:
+def test_an_unterminated_last_line_is_returned_at_the_end() -> None:
     lines = LineSplitter(10)
     assert lines.feed(b"a\nb") == [Line(b"a")]
     assert lines.end() == [Line(b"b")]

@@ -1,4 +1,4 @@
-"""stdio: processes, and what is left of them."""
+"""stdio: server processes, and their complete removal."""
 
 import asyncio
 import contextlib
@@ -54,12 +54,12 @@ async def pids_in(file: Path) -> list[int]:
 
 
 def with_a_child(file: Path, *options: str) -> Json:
-    """Return the entry of a server that has a child; both write their ids to a file."""
+    """Return the entry of a server with a child; both write their ids to a file."""
     args = ["-c", WITH_A_CHILD, str(file), *options]
     return {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}
 
 
-async def test_a_server_gets_the_allowed_environment_and_its_own_and_nothing_else(
+async def test_a_server_gets_only_the_allowed_environment_and_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "secret")
@@ -69,11 +69,11 @@ async def test_a_server_gets_the_allowed_environment_and_its_own_and_nothing_els
     async with dialled(entry) as line:
         names = set((await line.call("env"))["structuredContent"]["names"])
     allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "MINE", "PYTHONPATH"}
-    assert names - {"LC_CTYPE"} <= allowed  # Python sets that one for itself
+    assert names - {"LC_CTYPE"} <= allowed  # Python sets that one itself
     assert {"MINE", "PATH"} <= names
 
 
-async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+async def test_the_command_is_not_interpreted_by_a_shell(tmp_path: Path) -> None:
     await fault_of({"command": f"touch {tmp_path}/made; true"})
     await fault_of({"command": "true", "args": [f"; touch {tmp_path}/made"]})
     assert not (tmp_path / "made").exists()
@@ -113,25 +113,25 @@ async def test_a_server_runs_in_its_own_directory(tmp_path: Path) -> None:
         *("no-program", "no-directory", "nul", "exit", "signal"),
     ],
 )
-async def test_a_server_that_does_not_start_says_why(entry: Json, words: str) -> None:
+async def test_a_failed_start_is_reported_with_its_reason(entry: Json, words: str) -> None:
     reason = await fault_of(entry)
     assert words in reason
 
 
-async def test_a_killed_server_fails_its_calls_and_the_link_at_once() -> None:
+async def test_a_killed_server_fails_its_calls_and_the_link_immediately() -> None:
     with capture_logs() as logs:
         async with dialled(raw_entry()) as line:
             call = asyncio.ensure_future(line.call("hang"))
             await asyncio.sleep(0.05)
             (spawned,) = [log for log in logs if log["event"] == "server.spawned"]
             os.kill(spawned["pid"], signal.SIGKILL)
-            async with asyncio.timeout(BOUND_S):  # the call's own time is longer
+            async with asyncio.timeout(BOUND_S):  # the call's own timeout is longer
                 with pytest.raises(ConnectionFailure):
                     await call
                 assert await line.link.wait_lost() == "the server's process was ended by signal 9"
 
 
-async def test_nothing_of_the_process_group_is_left(tmp_path: Path) -> None:
+async def test_the_whole_process_group_is_ended(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     async with dialled(with_a_child(file)):
         pids = await pids_in(file)
@@ -139,14 +139,14 @@ async def test_nothing_of_the_process_group_is_left(tmp_path: Path) -> None:
     await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
 
 
-async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(tmp_path: Path) -> None:
+async def test_a_server_that_ignores_termination_is_ended_completely(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     async with dialled(with_a_child(file, "--stubborn")):
         pids = await pids_in(file)
     await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
 
 
-async def test_nothing_is_left_when_the_owner_is_cancelled(tmp_path: Path) -> None:
+async def test_cancelling_the_owner_ends_everything(tmp_path: Path) -> None:
     file = tmp_path / "pids"
 
     async def own() -> None:
@@ -163,7 +163,7 @@ async def test_nothing_is_left_when_the_owner_is_cancelled(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")
-async def test_a_server_does_not_outlive_a_gateway_that_is_killed(tmp_path: Path) -> None:
+async def test_a_server_does_not_outlive_a_killed_gateway(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     entry = with_a_child(file, "--stubborn") | {"transport": "stdio"}
     gateway = await asyncio.create_subprocess_exec(
@@ -180,7 +180,7 @@ async def test_a_server_does_not_outlive_a_gateway_that_is_killed(tmp_path: Path
         os.kill(child, signal.SIGKILL)  # Linux kills direct children only
 
 
-async def test_the_server_s_stderr_is_logged_in_lines_that_are_cut() -> None:
+async def test_the_servers_stderr_is_logged_in_truncated_lines() -> None:
     entry = shell("printf 'one\\n' >&2; head -c 100000 /dev/zero | tr '\\0' x >&2; echo >&2")
     with capture_logs() as logs:
         await fault_of(entry)
@@ -189,7 +189,7 @@ async def test_the_server_s_stderr_is_logged_in_lines_that_are_cut() -> None:
     assert [len(log["line"]) for log in lines[:2]] == [3, 2000]
 
 
-async def test_the_last_words_of_a_server_are_logged() -> None:
+async def test_the_last_output_of_a_server_is_logged() -> None:
     with capture_logs() as logs:
         await fault_of(shell("printf 'no config file' >&2; exit 1"))
     assert "no config file" in [log.get("line") for log in logs]
@@ -205,7 +205,7 @@ async def test_a_flood_on_stderr_is_counted_not_logged() -> None:
     assert any(log.get("skipped_lines", 0) > 10_000 for log in lines)
 
 
-async def test_garbage_on_stdout_is_logged_once_without_what_it_says() -> None:
+async def test_garbage_on_stdout_is_logged_once_without_its_content() -> None:
     with capture_logs() as logs:
         async with dialled(raw_entry(banner="hello secret")) as line:
             for _ in range(3):
@@ -217,14 +217,14 @@ async def test_garbage_on_stdout_is_logged_once_without_what_it_says() -> None:
     assert "secret" not in str(garbage)
 
 
-async def test_what_is_logged_of_a_start_has_no_arguments() -> None:
+async def test_arguments_are_not_logged_at_the_start() -> None:
     with capture_logs() as logs:
         await fault_of(shell("exit 1 # s3cr3t"))
     assert "s3cr3t" not in str(logs)
     assert {log["command"] for log in logs if log["event"] == "server.spawned"} == {"sh"}
 
 
-async def test_a_call_to_a_server_that_does_not_read_ends_in_its_time() -> None:
+async def test_a_call_to_a_server_that_does_not_read_times_out() -> None:
     script = "read x; printf '%s\\n' '" + DISCOVERED + "'; sleep 60"
     async with dialled(shell(script)) as line:
         for _ in range(3):

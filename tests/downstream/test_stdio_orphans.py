@@ -1,4 +1,4 @@
-"""stdio: what a server inherits, and that nothing it started is left when it ends."""
+"""stdio: inherited descriptors, and the end of all processes that a server started."""
 
 import asyncio
 import contextlib
@@ -111,14 +111,14 @@ def zombies_of(parent: int) -> list[int]:
 
 @pytest.fixture
 def bystander() -> Iterator[int]:
-    """A child of the gateway's process that is no server's."""
-    with subprocess.Popen(["sleep", "600"]) as process:  # noqa: S607 - of every system
+    """A child of the gateway's process that is not a server's."""
+    with subprocess.Popen(["sleep", "600"]) as process:  # noqa: S607 - part of every system
         yield process.pid
         process.kill()
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_a_server_inherits_no_descriptors_but_its_pipes(
+def test_a_server_inherits_only_its_pipes(
     run: Callable[[Coroutine[Any, Any, None]], None], tmp_path: Path
 ) -> None:
     async def spawn() -> None:
@@ -127,7 +127,7 @@ def test_a_server_inherits_no_descriptors_but_its_pipes(
                 pass
 
     leaked = os.open("/dev/null", os.O_RDONLY)
-    os.set_inheritable(leaked, True)  # as what a supervisor hands the gateway
+    os.set_inheritable(leaked, True)  # like those that a supervisor passes to the gateway
     try:
         run(spawn())
     finally:
@@ -135,7 +135,7 @@ def test_a_server_inherits_no_descriptors_but_its_pipes(
     assert (tmp_path / "found").read_text() == "0 1 2"
 
 
-async def test_a_process_in_a_session_of_its_own_ends_with_its_server(
+async def test_a_process_in_another_session_ends_with_its_server(
     tmp_path: Path, bystander: int
 ) -> None:
     async with dialled(program(WITH_A_DAEMON, tmp_path / "pids")) as line:
@@ -147,13 +147,13 @@ async def test_a_process_in_a_session_of_its_own_ends_with_its_server(
     assert runs(bystander)
 
 
-async def test_it_ends_with_a_server_that_does_not_want_to_go(tmp_path: Path) -> None:
+async def test_a_daemon_ends_with_a_server_that_ignores_termination(tmp_path: Path) -> None:
     async with dialled(program(WITH_A_DAEMON, tmp_path / "pids", "--stubborn")):
         server, daemon = await daemon_of(tmp_path / "pids")
     await until(lambda: not runs(daemon) and not runs(server))
 
 
-async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path, bystander: int) -> None:
+async def test_a_daemon_ends_with_a_killed_server(tmp_path: Path, bystander: int) -> None:
     async with dialled(program(WITH_A_DAEMON, tmp_path / "pids")) as line:
         server, daemon = await daemon_of(tmp_path / "pids")
         os.kill(server, signal.SIGKILL)
@@ -163,7 +163,7 @@ async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path, bystander: i
     assert runs(bystander)
 
 
-async def test_it_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
+async def test_a_daemon_ends_with_a_killed_gateway(tmp_path: Path) -> None:
     entry = program(WITH_A_DAEMON, tmp_path / "pids", "--stubborn") | {"transport": "stdio"}
     gateway = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", DIALING_PROGRAM, json.dumps(entry)),
@@ -187,7 +187,7 @@ async def test_a_server_ends_with_its_guard() -> None:
             await until(lambda: not runs(server))
 
 
-async def test_what_a_server_orphans_is_reaped() -> None:
+async def test_orphans_of_a_server_are_reaped() -> None:
     with capture_logs() as logs:
         async with dialled(program(WITH_ORPHANS, "-")) as line:
             await line.call("echo", 60.0, text="x")
@@ -199,7 +199,7 @@ async def test_what_a_server_orphans_is_reaped() -> None:
 
 
 @pytest.mark.parametrize("where", ["group", "session"])
-async def test_a_server_is_asked_to_end_before_it_is_killed(
+async def test_a_server_is_asked_to_terminate_before_it_is_killed(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "_TERM_S", BOUND_S)  # a busy machine may need more than a second
@@ -211,14 +211,14 @@ async def test_a_server_is_asked_to_end_before_it_is_killed(
 
     with capture_logs() as logs:
         owner = asyncio.ensure_future(own())
-        # a cancelled start kills: the server may be ready before its start has returned here
+        # a cancelled start kills: the server may be ready before its start returned here
         await until(lambda: text_of(file) == "ready" and "server.spawned" in str(logs))
     owner.cancel()
     await asyncio.wait([owner])
     assert text_of(file) == "asked"
 
 
-async def test_many_servers_at_once_leave_nothing(bystander: int) -> None:
+async def test_many_parallel_servers_leave_nothing(bystander: int) -> None:
     with capture_logs() as logs:
 
         async def live() -> None:

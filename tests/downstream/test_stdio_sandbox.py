@@ -1,4 +1,4 @@
-"""stdio: the sandbox of an entry, shown by what a server can do within it."""
+"""stdio: the sandbox of an entry, checked by a server's attempts within it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = needs_confinement
 
 PACKAGES = str(Path(mcp_tools_proxy.__file__).parents[1])
 PYTHON = (sys.prefix, sys.base_prefix, str(ROOT), PACKAGES)
-"""What Python and the server have to read."""
+"""Paths that Python and the server need to read."""
 
 PROBE = """
 import json, os, socket, sys
@@ -66,7 +66,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def probing(tree: Path, *options: str) -> Json:
-    """Return the entry of a server that first writes what it can do to ``out/found``."""
+    """Return the entry of a server that first writes its abilities to ``out/found``."""
     args = ["-c", PROBE, str(tree), str(tree / "out" / "found"), *options]
     path = f"{ROOT}:{PACKAGES}"
     return {"command": sys.executable, "args": args, "env": {"PYTHONPATH": path}}
@@ -79,7 +79,7 @@ async def found_by(tree: Path, sandbox: Sandbox | None) -> Json:
     return found
 
 
-async def test_a_server_has_what_its_sandbox_leaves_it(tree: Path) -> None:
+async def test_a_server_has_only_the_access_of_its_sandbox(tree: Path) -> None:
     sandbox = Sandbox(
         network=False,
         read=(*PYTHON, str(tree / "in")),
@@ -95,7 +95,7 @@ async def test_a_server_has_what_its_sandbox_leaves_it(tree: Path) -> None:
     }
 
 
-async def test_without_a_sandbox_it_has_all(tree: Path) -> None:
+async def test_a_server_without_a_sandbox_has_full_access(tree: Path) -> None:
     found = await found_by(tree, None)
     assert (found["dotenv"], found["written"], found["socket"], found["memory"]) == (
         "OTHER_KEY=secret", 1, None, 2**29,
@@ -111,17 +111,17 @@ async def test_without_a_sandbox_it_has_all(tree: Path) -> None:
         (Sandbox(cpu=1), set()),
     ],
 )
-async def test_a_key_restricts_what_it_names(
+async def test_a_key_restricts_only_its_own_resource(
     tree: Path, sandbox: Sandbox, denied: set[str]
 ) -> None:
     found = await found_by(tree, sandbox)
     if sandbox.cpu is not None:
-        found.pop("guard")  # of root, which gives capabilities up
+        found.pop("guard")  # only root can drop capabilities
     assert {key for key, value in found.items() if value == DENIED} == denied
 
 
 @pytest.mark.parametrize("key", ["read", "write"])
-async def test_a_path_that_is_missing_starts_nothing(tree: Path, key: str) -> None:
+async def test_a_missing_path_prevents_the_start(tree: Path, key: str) -> None:
     sandbox = Sandbox(**{key: (str(tree / "missing"),)})  # type: ignore[arg-type]
     with capture_logs() as logs, pytest.raises(ConnectionFailure) as failed:
         async with dialled(probing(tree), sandbox=sandbox):
@@ -132,7 +132,7 @@ async def test_a_path_that_is_missing_starts_nothing(tree: Path, key: str) -> No
     assert not (tree / "out" / "found").exists()
 
 
-async def test_what_it_leaves_behind_is_confined_and_ended_as_well(tree: Path) -> None:
+async def test_processes_left_behind_are_confined_and_ended_as_well(tree: Path) -> None:
     script = (
         f"(while ! cat {tree}/.env; do echo denied >> {tree}/out/log; sleep 0.01; done) &\n"
         f"exec {shlex.quote(sys.executable)} -m tests.support.mcp_servers.raw"
@@ -148,7 +148,7 @@ async def test_what_it_leaves_behind_is_confined_and_ended_as_well(tree: Path) -
     assert log.read_text() == before
 
 
-async def test_each_tenant_has_a_folder_that_the_other_cannot_reach(tree: Path) -> None:
+async def test_each_tenants_folder_is_unreachable_for_the_other(tree: Path) -> None:
     tenant = "${caller.tenant_id}"
     script = PROBE.replace("folder, out = sys.argv[1:3]", "folder, out = sys.argv[1], 'found'")
     entry: Json = {
@@ -170,7 +170,7 @@ async def test_each_tenant_has_a_folder_that_the_other_cannot_reach(tree: Path) 
 
 
 def found_in(tree: Path) -> Json:
-    """Return what each tenant's server could do, by the folder that it wrote that to."""
+    """Return each tenant's result, by the folder it was written to."""
     files = tree.rglob("found")
     found = {it.parent.name: json.loads(it.read_text()) for it in files}
     keys = ("read", "dotenv", "written")

@@ -1,4 +1,4 @@
-"""Many stdio servers at once: places for starts, the limit of a first start, and its end."""
+"""Many stdio servers: slots for starts, the timeout of a first start, and its end."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ note("ends")
 os.execv(sys.executable, [sys.executable, "-m", "tests.support.mcp_servers.raw"])
 """
 INSTALL_S = 7
-"""Longer than the time to connect, which begins with a server's first byte."""
+"""Longer than the time to connect, which counts from a server's first byte."""
 PLACES = 2 * len(os.sched_getaffinity(0))
 
 
@@ -57,7 +57,7 @@ def most_at_once(lines: list[str]) -> int:
     return most
 
 
-async def test_slow_installers_start_a_few_at_once_and_each_only_once(tmp_path: Path) -> None:
+async def test_slow_installers_start_a_few_at_a_time_and_each_only_once(tmp_path: Path) -> None:
     journal, count = tmp_path / "journal", PLACES + 2
     limits = {"connectTimeoutSeconds": 5, "startTimeoutSeconds": 600}
     servers = {f"s{n}": installer(journal) | limits for n in range(count)}
@@ -70,7 +70,7 @@ async def test_slow_installers_start_a_few_at_once_and_each_only_once(tmp_path: 
     assert most_at_once(lines) <= PLACES
 
 
-async def test_silent_commands_hold_nothing_up() -> None:
+async def test_silent_commands_delay_nothing() -> None:
     silent = {f"a{n}": {"command": "sleep", "args": ["600"]} for n in range(PLACES)}
     config = Config(servers={**silent, "z": raw_entry()})
     async with running(config=config, discovered=False) as service:
@@ -79,7 +79,7 @@ async def test_silent_commands_hold_nothing_up() -> None:
         assert set(pool.pending) == set(silent)
 
 
-async def test_a_process_that_sends_nothing_has_the_limit_of_a_start() -> None:
+async def test_a_process_that_sends_nothing_gets_the_startup_timeout() -> None:
     entry = {"command": "sleep", "args": ["600"], "startTimeoutSeconds": 0.5}
     async with running(config=Config(servers={"s": entry})) as service:
         (status,) = (await service.get(SERVERS))["servers"]
@@ -135,7 +135,7 @@ async def test_the_cpu_of_children_counts(tmp_path: Path) -> None:
     assert cpu_of_tree(process.pid) == 0.0
 
 
-async def test_a_call_s_own_session_waits_for_no_place() -> None:
+async def test_a_calls_own_session_waits_for_no_slot() -> None:
     places = StartPlaces(1)
     await places.acquire()
     async with asyncio.timeout(BOUND_S) as limit:
@@ -154,7 +154,7 @@ def used(*seconds: float) -> Callable[[int], float]:
     [((0.0,), 15), ((0.0, 2.0), 18), (tuple(map(float, range(8))), 36)],
     ids=["silent", "busy-first", "busy-for-long"],
 )
-async def test_a_start_without_cpu_is_idle(seconds: tuple[float, ...], takes_s: int) -> None:
+async def test_a_start_without_cpu_use_is_idle(seconds: tuple[float, ...], takes_s: int) -> None:
     waits: list[float] = []
 
     async def count(delay: float) -> None:
@@ -165,7 +165,7 @@ async def test_a_start_without_cpu_is_idle(seconds: tuple[float, ...], takes_s: 
     assert round(sum(waits)) == takes_s
 
 
-async def test_a_place_is_given_up_once() -> None:
+async def test_a_slot_is_released_once() -> None:
     places = StartPlaces(1)
     release = await places.acquire()
     release()
@@ -176,7 +176,7 @@ async def test_a_place_is_given_up_once() -> None:
             await places.acquire()
 
 
-async def test_a_failed_start_gives_up_its_place() -> None:
+async def test_a_failed_start_releases_its_slot() -> None:
     with pytest.raises(ConnectionFailure):
         async with dialled({"command": "no-such-command"}):
             pass
@@ -192,14 +192,14 @@ COMPLAINTS = {
 
 
 @pytest.mark.parametrize("complaint", COMPLAINTS.values(), ids=COMPLAINTS)
-async def test_the_error_quotes_no_complaint_about_the_probe(complaint: str) -> None:
+async def test_the_error_quotes_no_message_about_the_probe(complaint: str) -> None:
     written = f"reading the key\n{complaint}the key has expired\n"
     script = f"printf %s {shlex.quote(written)} >&2; exit 3"
     entry = {"command": "sh", "args": ["-c", script]}
     async with running(config=Config(servers={"s": entry})) as service:
         (status,) = (await service.get(SERVERS))["servers"]
     lines = status["last_error"].partition("; stderr: ")[2].split(" | ")
-    assert lines == ["reading the key", "the key has expired"] * 2  # with the probe, and without
+    assert lines == ["reading the key", "the key has expired"] * 2  # with and without the probe
 
 
 UNTRUSTED = [
@@ -223,7 +223,7 @@ async def last_error_of(written: str) -> str:
 
 
 @pytest.mark.parametrize("line", UNTRUSTED)
-async def test_a_certificate_that_a_program_does_not_trust_is_explained(line: str) -> None:
+async def test_an_untrusted_certificate_is_explained(line: str) -> None:
     error = await last_error_of(f"{line}\n" + "at frame\n" * 20)
     assert "MCP_PROXY_STDIO_ENV" in error.partition("; stderr: ")[0]
     assert error.endswith("at frame | at frame")
@@ -232,7 +232,7 @@ async def test_a_certificate_that_a_program_does_not_trust_is_explained(line: st
 @pytest.mark.parametrize(
     "line", ["the certificate has expired", "an unknown tool", "signed by nobody"]
 )
-async def test_other_errors_have_no_such_hint(line: str) -> None:
+async def test_the_certificate_hint_is_limited_to_its_error(line: str) -> None:
     error = await last_error_of(f"{line}\n")
     assert "MCP_PROXY_STDIO_ENV" not in error
     assert error.endswith(line)
@@ -242,14 +242,14 @@ GARBLED = "what it writes to stdout is not MCP"
 INDENTED = """echo '{'; echo '  "jsonrpc": "2.0"'; echo '}'; exec sleep 60"""
 
 
-async def test_a_program_that_writes_no_messages_to_stdout_is_told_so() -> None:
+async def test_a_program_that_writes_no_messages_to_stdout_gets_a_hint() -> None:
     entry = {"command": "sh", "args": ["-c", INDENTED], "connectTimeoutSeconds": 0.5}
     async with running(config=Config(servers={"s": entry})) as service:
         (status,) = (await service.get(SERVERS))["servers"]
     assert GARBLED in status["last_error"]
 
 
-async def test_a_program_that_also_writes_messages_is_not_told_so() -> None:
+async def test_a_program_that_also_writes_messages_gets_no_hint() -> None:
     message = '{"jsonrpc":"2.0","method":"notifications/message"}'
     script = f"echo starting; echo '{message}'; exec sleep 60"
     entry = {"command": "sh", "args": ["-c", script], "connectTimeoutSeconds": 0.5}

@@ -1,4 +1,4 @@
-"""Cookies of a load balancer are sent on, on the same connection and to the same origin only."""
+"""A load balancer's cookies are returned only on the same connection and to the same origin."""
 
 import pytest
 from aiohttp import web
@@ -48,7 +48,7 @@ async def test_a_cookie_is_kept_for_the_connection(
 @pytest.mark.parametrize(
     "cookie", [f"lb={SECRET}; Domain=example.com", f"lb={SECRET}; Path=/other"]
 )
-async def test_a_cookie_for_another_place_is_not_kept(cookie: str) -> None:
+async def test_a_cookie_for_another_origin_or_path_is_not_kept(cookie: str) -> None:
     async with running_raw("http") as server, Dialer() as dialer:
         sent = balance(server, cookie)
         async with dialer.dial(config_of(server.entry), lambda: None) as link:

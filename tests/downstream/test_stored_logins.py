@@ -1,4 +1,4 @@
-"""Stored logins: checked without a request to anybody, and sealed anew with another key."""
+"""Stored logins: validated without requests, and resealed with another key."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_lo
 
 NEW_KEY = b"another key of at least thirty-two characters"
 LONG_AFTER = 2_000_000.0
-"""A time at which the token of the login has ended."""
+"""A time after the login's token expired."""
 
 
 async def check(
@@ -55,7 +55,7 @@ async def test_a_login_is_found_by_its_owner(tmp_path: Path) -> None:
         (replace(BINDING, client_id="another"), "needed"),
     ],
 )
-async def test_a_login_for_something_else_is_none(
+async def test_a_login_for_another_binding_is_not_used(
     tmp_path: Path, bound: LoginBinding, found: str
 ) -> None:
     logins = stored_logins(tmp_path)
@@ -65,7 +65,7 @@ async def test_a_login_for_something_else_is_none(
     assert await FileLogins(tmp_path).find(ANA) is not None
 
 
-async def test_a_login_that_has_ended_counts_while_it_can_be_renewed(tmp_path: Path) -> None:
+async def test_an_expired_login_is_valid_while_it_can_be_renewed(tmp_path: Path) -> None:
     late = stored_logins(tmp_path, LONG_AFTER)
     await late.keep(make_login())
     assert await check(late) == "found"
@@ -78,7 +78,7 @@ async def test_a_login_that_has_ended_counts_while_it_can_be_renewed(tmp_path: P
     assert await check(late) == "needed"
 
 
-async def test_logins_are_sealed_anew_with_the_first_key_and_say_which_has_sealed_them(
+async def test_logins_are_resealed_with_the_first_key_and_state_their_key(
     tmp_path: Path,
 ) -> None:
     await stored_logins(tmp_path).keep(make_login())
@@ -92,12 +92,12 @@ async def test_logins_are_sealed_anew_with_the_first_key_and_say_which_has_seale
     assert [it.is_of_first_key for it in await rotated.facts("acme")] == [True, True]
     after = await FileLogins(tmp_path).find(ANA)
     assert after is not None
-    assert after.refresh_sent  # else the refresh token would be sent a second time
+    assert after.refresh_sent  # otherwise the refresh token would be sent twice
     only_new = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY]))
     assert only_new.open(after) == make_login()
 
 
-async def test_a_login_that_no_key_opens_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_login_that_no_key_opens_is_left_unchanged(tmp_path: Path) -> None:
     await stored_logins(tmp_path).keep(make_login())
     other = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY]))
     await other.reseal("acme")
@@ -105,7 +105,7 @@ async def test_a_login_that_no_key_opens_is_left_as_it_is(tmp_path: Path) -> Non
     assert await check(stored_logins(tmp_path)) == "found"
 
 
-async def test_a_renewal_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
+async def test_a_renewal_in_progress_is_waited_for(tmp_path: Path) -> None:
     await stored_logins(tmp_path).keep(make_login())
     rotated = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY, KEY]))
     store = FileLogins(tmp_path)
@@ -125,7 +125,7 @@ async def test_a_renewal_that_is_under_way_is_waited_for(tmp_path: Path) -> None
     assert rotated.open(found) == renewed
 
 
-async def test_a_list_shows_a_login_of_a_newer_release_and_of_one_user_reads_that_users_alone(
+async def test_a_list_includes_newer_logins_and_a_users_list_only_their_own(
     tmp_path: Path,
 ) -> None:
     bob = replace(ANA, user_id="bob")

@@ -1,4 +1,4 @@
-"""Older servers that ask in the midst of a call, and newer clients that are asked by its answer."""
+"""Older servers that send requests during a call, and newer clients that get input_required."""
 
 import asyncio
 from typing import Any
@@ -23,13 +23,13 @@ def newer(**more: Any) -> FakeClient:
 
 
 async def call_with_question(relay: Relay, client: FakeClient | None = None, **more: Any) -> Result:
-    """Call what asks; ``input_responses`` takes it up again, ``arguments`` are added."""
+    """Call the tool with a request; ``input_responses`` resumes it, ``arguments`` are added."""
     arguments = {**FORM, **more.pop("arguments", {})}
     return await relay.result("request_client", client or newer(), arguments=arguments, **more)
 
 
 def answering(result: Result, answer: dict[str, Any] = ANSWER) -> InputResponses:
-    """Answer every question of a result that asks."""
+    """Answer every request of an input_required result."""
     assert result.input_required
     requests: Any = result.value["inputRequests"]
     return InputResponses(responses=dict.fromkeys(requests, answer), state=handle_of(result))
@@ -45,7 +45,7 @@ def answers_in(result: Result) -> Any:
 
 
 @pushing
-async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(kind: str) -> None:
+async def test_the_call_continues_with_the_answers_of_its_client(kind: str) -> None:
     async with relaying(kind) as relay:
         question = await call_with_question(relay)
         (structured,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(kin
 
 
 @pushing
-async def test_questions_that_were_not_answered_are_asked_again(kind: str) -> None:
+async def test_unanswered_requests_are_sent_again(kind: str) -> None:
     async with relaying(kind) as relay:
         first = await call_with_question(relay)
         again = await call_with_question(
@@ -68,7 +68,7 @@ async def test_questions_that_were_not_answered_are_asked_again(kind: str) -> No
         ]
 
 
-async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
+async def test_a_suspended_calls_time_is_paused() -> None:
     async with relaying("http-legacy-sse", config={"call_timeout_s": 2.0}) as relay:
         question = await call_with_question(relay)
         await asyncio.sleep(2.1)
@@ -86,7 +86,7 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
     ],
     ids=["tenant", "arguments", "roles", "documents"],
 )
-async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[str, Any]) -> None:
+async def test_a_handle_of_another_caller_is_refused_and_stays_valid(other: dict[str, Any]) -> None:
     async with relaying("http-legacy-sse") as relay:
         input_responses = answering(await call_with_question(relay))
         with pytest.raises(ToolFailed, match="no longer waits"):
@@ -96,7 +96,7 @@ async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[st
         ]
 
 
-async def test_a_handle_is_of_use_once() -> None:
+async def test_a_handle_can_be_used_once() -> None:
     async with relaying("http-legacy-sse") as relay:
         input_responses = answering(await call_with_question(relay))
         await call_with_question(relay, input_responses=input_responses)
@@ -105,7 +105,7 @@ async def test_a_handle_is_of_use_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["http-legacy", "http-modern"])
-async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> None:
+async def test_an_unknown_handle_never_reaches_a_server(kind: str) -> None:
     input_responses = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
     async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="no longer waits"):
@@ -122,7 +122,7 @@ async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
 
 
 @pushing
-async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_back(
+async def test_a_result_that_arrived_during_the_suspension_is_returned_on_resuming(
     kind: str,
 ) -> None:
     async with relaying(kind) as relay:
@@ -137,7 +137,7 @@ async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PUSHING if not kind.startswith("stdio")])
-async def test_cancelling_a_call_before_it_asks_cancels_it_at_the_server(kind: str) -> None:
+async def test_cancelling_a_call_before_its_request_cancels_it_at_the_server(kind: str) -> None:
     async with relaying(kind) as relay:
         call = asyncio.ensure_future(relay.result("hang", newer()))
         await until(lambda: relay.script.running_count == 1, "it runs")
@@ -146,7 +146,7 @@ async def test_cancelling_a_call_before_it_asks_cancels_it_at_the_server(kind: s
 
 
 @pushing
-async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(kind: str) -> None:
+async def test_a_newer_clients_call_without_requests_is_an_ordinary_one(kind: str) -> None:
     client = newer()
     progress = {"method": "notifications/progress"}
     progress |= {"params": {"progressToken": "$token", "progress": 1}}  # type: ignore[dict-item]
@@ -157,7 +157,7 @@ async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(kind: 
             await relay.result("error", client)
 
 
-async def test_of_many_calls_that_wait_at_most_25_are_one_tenant_s() -> None:
+async def test_at_most_25_suspended_calls_belong_to_one_tenant() -> None:
     async with relaying("http-legacy-sse") as relay:
         results = await asyncio.gather(*(call_with_question(relay) for _ in range(26)))
         (refused,) = [result for result in results if not result.input_required]
@@ -165,7 +165,7 @@ async def test_of_many_calls_that_wait_at_most_25_are_one_tenant_s() -> None:
         assert (await call_with_question(relay, tenant_id="tenant_2")).input_required
 
 
-async def test_a_newer_client_that_declared_nothing_is_refused_to_the_server() -> None:
+async def test_a_request_to_a_newer_client_without_capabilities_is_refused() -> None:
     async with relaying("http-legacy-sse") as relay:
         (answer,) = answers_in(await call_with_question(relay, newer(capabilities={})))
         assert answer["error"]["code"] == -32601

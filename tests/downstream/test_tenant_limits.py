@@ -1,4 +1,5 @@
-"""One tenant leaves room for the others: calls in flight at a server, and resources followed."""
+"""One tenant leaves capacity for the others: calls in flight at a server, and followed
+resources."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +24,7 @@ LONG = {"requestTimeoutSeconds": 600, "connectTimeoutSeconds": 60}
 
 @asynccontextmanager
 async def hanging(it: Scene, calls: int, tenant_id: str) -> AsyncIterator[None]:
-    """Keep so many calls of a tenant hanging at the server."""
+    """Keep this many calls of a tenant hanging at the server."""
     before = it.bad.seen("hang")
     tasks = [
         asyncio.ensure_future(it.service.execute("bad:hang", tenant_id=tenant_id))
@@ -42,7 +43,7 @@ async def code(it: Scene, tenant_id: str) -> str:
     return await it.service.code("bad:echo", {"text": "x"}, tenant_id=tenant_id)
 
 
-async def test_a_tenant_may_have_all_calls_but_a_quarter() -> None:
+async def test_a_tenant_may_use_three_quarters_of_the_calls() -> None:
     async with scene("http-modern", entry={**LONG, "maxCallsInFlight": 8}) as it:
         async with hanging(it, 6, "tenant_1"):
             error = (await it.service.execute("bad:echo", {"text": "x"}))["error"]
@@ -50,14 +51,16 @@ async def test_a_tenant_may_have_all_calls_but_a_quarter() -> None:
             assert "limit of 6 running calls on server bad" in error["message"]
             assert error["details"] == {"server_id": "bad", "max_calls_in_flight_per_tenant": 6}
             assert await code(it, "tenant_2") == "OK"
-            async with hanging(it, 2, "tenant_2"):  # now the server itself has enough
+            async with hanging(it, 2, "tenant_2"):  # now the server itself has reached its limit
                 error = (await it.service.execute("bad:echo", tenant_id="tenant_3"))["error"]
                 assert error["details"] == {"server_id": "bad", "max_calls_in_flight": 8}
         assert await code(it, "tenant_1") == "OK"
 
 
 @pytest.mark.parametrize(("calls", "own"), [(1, 1), (2, 1), (3, 2), (5, 4)])
-async def test_of_two_or_more_calls_at_least_one_is_left_to_others(calls: int, own: int) -> None:
+async def test_of_two_or_more_calls_at_least_one_is_reserved_for_others(
+    calls: int, own: int
+) -> None:
     async with (
         scene("http-modern", entry={**LONG, "maxCallsInFlight": calls}) as it,
         hanging(it, own, "tenant_1"),
@@ -67,7 +70,7 @@ async def test_of_two_or_more_calls_at_least_one_is_left_to_others(calls: int, o
 
 
 @pytest.mark.parametrize("own", [1, 4, 9])
-async def test_the_entry_sets_how_many_a_tenant_may_have(own: int) -> None:
+async def test_the_entry_sets_the_limit_of_a_tenant(own: int) -> None:
     entry = {**LONG, "maxCallsInFlight": 4, "maxCallsInFlightPerTenant": own}
     async with (
         scene("http-modern", entry=entry) as it,
@@ -97,7 +100,7 @@ async def call(relay: Relay, tool: str, tenant_id: str) -> None:
     await found.call(arguments, make_call(tool, arguments, tenant_id=tenant_id))
 
 
-async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> None:
+async def test_a_tenant_leaves_a_quarter_of_the_followed_resources_to_others() -> None:
     async with relaying("http-legacy", config={"call_timeout_s": 60}) as relay:
 
         async def follow(number: int, tenant_id: str) -> None:
@@ -111,7 +114,7 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> N
         await asyncio.gather(*(follow(number, "tenant_1") for number in share))
         with pytest.raises(ServerBusy, match=f"{MAX_SUBSCRIBED_BY_TENANT} for one tenant"):
             await follow(MAX_SUBSCRIBED, "tenant_1")
-        await follow(0, "tenant_1")  # what it follows already is no more
+        await follow(0, "tenant_1")  # already followed, so it does not count again
         await follow(MAX_SUBSCRIBED, "tenant_2")
         leaves[1]()
         leaves[1]()

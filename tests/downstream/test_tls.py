@@ -1,4 +1,4 @@
-"""TLS towards servers and Retrieval: whom it trusts, and what it says of bad certificates."""
+"""TLS to servers and Retrieval: trusted authorities, and messages about invalid certificates."""
 
 import asyncio
 import ssl
@@ -28,7 +28,7 @@ CHUNK = {"chunk_id": "c1", "page": 1, "chunk_index": 1, "text": "x"}
 
 
 class Made(NamedTuple):
-    """A server to check: its transport, its address, and what is wrong with its certificate."""
+    """A server to check: its transport, address and certificate fault."""
 
     transport: str
     host: str = LOCALHOST
@@ -40,7 +40,7 @@ OVER_EACH_TRANSPORT = [Made("http"), Made("sse"), Made("ws")]
 
 
 async def checked(folder: Path, servers: Sequence[Made], *, trusted: bool) -> tuple[int, str]:
-    """Run ``check`` in front of servers ``s0``, ``s1`` …; give its code and output."""
+    """Run ``check`` in front of servers ``s0``, ``s1`` …; return its code and output."""
     entries: dict[str, Json] = {}
     authorities = ""
     async with AsyncExitStack() as stack:
@@ -54,27 +54,27 @@ async def checked(folder: Path, servers: Sequence[Made], *, trusted: bool) -> tu
         Config(servers=entries, presets=[make_preset()]).write(folder / "config")
         (folder / "authorities.pem").write_text(authorities)
         environment = {"SSL_CERT_FILE": str(folder / "authorities.pem")} if trusted else {}
-        # aiohttp reads SSL_CERT_FILE when it is imported, which is before the tests fork
+        # aiohttp reads SSL_CERT_FILE when imported, which happens before the tests fork
         code, out, _ = await asyncio.to_thread(check, environment=environment, fresh=trusted)
     return code, " ".join(out.split())
 
 
 @pytest.mark.e2e
-async def test_servers_of_an_authority_of_ones_own_are_served(tmp_path: Path) -> None:
+async def test_servers_of_a_configured_authority_are_served(tmp_path: Path) -> None:
     servers = [*OVER_EACH_TRANSPORT, Made("http", host="::1")]
     code, out = await checked(tmp_path, servers, trusted=True)
     assert (code, out.endswith(" OK")) == (0, True)
 
 
 @pytest.mark.e2e
-async def test_an_unknown_authority_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_an_unknown_authority_is_reported_with_a_remedy(tmp_path: Path) -> None:
     code, out = await checked(tmp_path, OVER_EACH_TRANSPORT, trusted=False)
     reason = "TLS certificate was not accepted: unable to get local issuer certificate"
     assert (code, out.count(reason), out.count("SSL_CERT_FILE")) == (1, 3, 3)
 
 
 @pytest.mark.e2e
-async def test_a_certificate_that_is_expired_or_of_another_host_is_told(tmp_path: Path) -> None:
+async def test_an_expired_certificate_or_one_of_another_host_is_reported(tmp_path: Path) -> None:
     servers = [Made("http", expired=True), Made("http", certified_for="127.0.0.2")]
     code, out = await checked(tmp_path, servers, trusted=True)
     assert (code, "SSL_CERT_FILE" in out) == (1, False)
@@ -82,7 +82,7 @@ async def test_a_certificate_that_is_expired_or_of_another_host_is_told(tmp_path
     assert "TLS certificate was not accepted: IP address mismatch" in out
 
 
-async def test_callers_are_told_no_more_than_that_it_was_not_accepted(tmp_path: Path) -> None:
+async def test_callers_see_only_that_the_certificate_was_not_accepted(tmp_path: Path) -> None:
     async with running_raw("http", tls=certify(tmp_path).tls) as server:
         with pytest.raises(ConnectionFailure) as caught:
             async with dialled(server.entry):
@@ -91,7 +91,7 @@ async def test_callers_are_told_no_more_than_that_it_was_not_accepted(tmp_path: 
 
 
 async def request_window(tls: ssl.SSLContext, *, host: str = LOCALHOST) -> None:
-    """Ask a Retrieval Service with this certificate for a window."""
+    """Request a window from a Retrieval Service with this certificate."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"chunks": [CHUNK]})
@@ -112,7 +112,7 @@ async def request_window(tls: ssl.SSLContext, *, host: str = LOCALHOST) -> None:
 
 
 @pytest.mark.parametrize("host", [LOCALHOST, "::1"])
-async def test_a_retrieval_service_of_an_authority_of_ones_own_is_asked(
+async def test_a_retrieval_service_of_a_configured_authority_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     certified = certify(tmp_path, host=host)
@@ -124,7 +124,7 @@ async def test_a_retrieval_service_of_an_authority_of_ones_own_is_asked(
     ("trusted", "expired", "words"),
     [(False, False, "local issuer"), (True, True, "certificate has expired")],
 )
-async def test_a_bad_certificate_of_retrieval_is_logged(
+async def test_an_invalid_certificate_of_retrieval_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool, expired: bool, words: str
 ) -> None:
     certified = certify(tmp_path, expired=expired)

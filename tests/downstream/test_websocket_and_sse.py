@@ -1,4 +1,4 @@
-"""WebSocket and legacy SSE: what is peculiar to each."""
+"""Details of WebSocket and legacy SSE."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.support.web_app import serving_app
 
 @asynccontextmanager
 async def getting(handler: object) -> AsyncIterator[str]:
-    """Serve one handler of GET; yield ``host:port/mcp``."""
+    """Serve one GET handler; yield ``host:port/mcp``."""
     app = web.Application()
     app.router.add_get("/mcp", handler)  # type: ignore[arg-type] # a handler
     async with serving_app(app, cancels=True) as url:
@@ -30,7 +30,7 @@ async def fault_of(transport: str, url: str) -> str:
     return caught.value.reason
 
 
-async def test_the_subprotocol_and_the_server_s_headers_go_with_the_handshake() -> None:
+async def test_the_subprotocol_and_the_servers_headers_are_sent_in_the_handshake() -> None:
     async with (
         running_raw("ws") as server,
         dialled(server.entry, headers={"X-Key": "k"}) as line,
@@ -39,7 +39,7 @@ async def test_the_subprotocol_and_the_server_s_headers_go_with_the_handshake() 
     assert (headers["sec-websocket-protocol"], headers["x-key"]) == ("mcp", "k")
 
 
-async def test_a_handshake_is_not_sent_on_to_another_address() -> None:
+async def test_a_handshake_is_not_redirected_to_another_address() -> None:
     seen = []
 
     async def other(request: web.Request) -> web.StreamResponse:
@@ -58,7 +58,7 @@ async def test_a_handshake_is_not_sent_on_to_another_address() -> None:
     assert seen == []
 
 
-async def test_a_refused_handshake_says_why() -> None:
+async def test_a_refused_handshake_states_its_reason() -> None:
     async def refuse(_: web.Request) -> web.StreamResponse:
         return web.Response(status=401)
 
@@ -93,7 +93,7 @@ async def test_the_reason_of_a_closed_websocket_has_its_code() -> None:
     ],
     ids=["port", "host", "message", "no-url", "no-host", "nothing"],
 )
-async def test_an_event_stream_has_to_name_an_address_of_its_own_origin(
+async def test_an_event_stream_must_name_an_address_of_its_own_origin(
     first: str, words: str
 ) -> None:
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -106,7 +106,7 @@ async def test_an_event_stream_has_to_name_an_address_of_its_own_origin(
         assert words in await fault_of("sse", f"http://{here}")
 
 
-async def test_an_answer_that_is_no_event_stream_is_a_fault() -> None:
+async def test_an_answer_that_is_not_an_event_stream_is_an_error() -> None:
     async def page(_: web.Request) -> web.StreamResponse:
         return web.Response(text="<html>", content_type="text/html")
 
@@ -114,7 +114,7 @@ async def test_an_answer_that_is_no_event_stream_is_a_fault() -> None:
         assert "no event stream" in await fault_of("sse", f"http://{here}")
 
 
-async def test_a_message_that_the_server_refuses_fails_only_its_request() -> None:
+async def test_a_message_refused_by_the_server_fails_only_its_request() -> None:
     async with running_raw("sse") as server, dialled(server.entry) as line:
         await line.call("echo", text="x")
         server.lose_sessions()
