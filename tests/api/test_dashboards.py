@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml  # type: ignore[import-untyped]  # has no types
+import yaml  # type: ignore[import-untyped]  # untyped
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_tools_proxy.telemetry.metrics import Metrics

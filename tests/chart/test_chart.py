@@ -1,4 +1,4 @@
-"""The Helm chart: what it makes of values is valid, safe, and what the gateway understands."""
+"""The Helm chart: its output is valid, secure, and compatible with the gateway."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import helm_python
 import pytest
-import yaml  # type: ignore[import-untyped] # has no types
+import yaml  # type: ignore[import-untyped] # untyped
 
 from deploy.render import CHART, CHART_SETS, MANIFESTS, NAME, files, plain_settings, render
 from mcp_tools_proxy.app.http import create_app
@@ -24,7 +24,7 @@ from tests.support.tokens import MODES
 Json = dict[str, Any]
 
 VERSIONS = ("1.30", "1.37")
-"""The oldest Kubernetes that the chart is for, and the newest whose schemas we have."""
+"""The oldest supported Kubernetes, and the newest one with schemas here."""
 
 COMPOSE: Json = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SETTINGS = {
@@ -42,7 +42,7 @@ def described_paths() -> frozenset[str]:
 
 @cache
 def objects(values: str) -> tuple[Json, ...]:
-    """Return the objects that the chart makes of a set of values."""
+    """Return the rendered objects of a set of values."""
     texts = [
         text for path, text in render(VALUES[values], name=NAME).items() if "NOTES" not in path
     ]
@@ -61,7 +61,6 @@ def pods(values: str) -> Iterator[Json]:
 
 
 def gateway(values: str) -> Json:
-    """Return the gateway's container."""
     (container,) = one(values, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert isinstance(container, dict)
     return container
@@ -78,8 +77,8 @@ def notes(values: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("values", VALUES)
 def test_every_object_is_valid(values: str) -> None:
-    # a second of CPU to import, in each worker
-    import kubernetes_validate  # type: ignore[import-untyped] # noqa: PLC0415 # has no types
+    # importing takes a second of CPU in each worker
+    import kubernetes_validate  # type: ignore[import-untyped] # noqa: PLC0415 # untyped
 
     known = [it for it in objects(values) if it["kind"] != "ServiceMonitor"]
     for it in known:
@@ -105,19 +104,19 @@ def test_the_service_monitor_finds_the_port_of_the_service() -> None:
     }
 
 
-def test_the_chart_has_no_lint() -> None:
+def test_helm_lint_finds_nothing() -> None:
     report = helm_python.lint(CHART, strict=True)
     assert (report["errors"], [it for it in report["messages"] if it["severity"] > 1]) == ([], [])
 
 
-def test_what_is_written_from_the_chart_and_the_settings_is_up_to_date() -> None:
+def test_files_generated_from_the_chart_and_the_settings_are_up_to_date() -> None:
     written = files()
     stale = [path.name for path, text in written.items() if path.read_text("utf-8") != text]
     left = [path.name for path in MANIFESTS.glob("*.yaml") if path not in written]
     assert (stale, left) == ([], []), "make chart"
 
 
-def test_the_version_is_the_images() -> None:
+def test_the_chart_version_equals_the_image_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     image = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
     assert f"ARG VERSION={chart['appVersion']}\n" in image
@@ -125,7 +124,7 @@ def test_the_version_is_the_images() -> None:
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_every_variable_is_a_setting_or_one_of_the_operators(values: str) -> None:
+def test_every_variable_is_a_setting_or_a_documented_exception(values: str) -> None:
     own = {it["name"] for it in VALUES[values].get("extraEnv", [])}
     assert set(environment(values)) - own <= SETTINGS
     for pod in pods(values):
@@ -134,7 +133,7 @@ def test_every_variable_is_a_setting_or_one_of_the_operators(values: str) -> Non
             assert len(names) == len(set(names))
 
 
-def test_the_service_monitor_sends_the_token_that_metrics_need() -> None:
+def test_the_service_monitor_sends_the_required_metrics_token() -> None:
     values = "metrics with a token"
     (endpoint,) = one(values, "ServiceMonitor")["spec"]["endpoints"]
     secret = {"name": "gateway-secrets", "key": "metrics-token"}
@@ -163,21 +162,21 @@ def test_the_service_monitor_sends_the_token_that_metrics_need() -> None:
     ],
 )  # fmt: skip
 def test_no_secret_is_a_plain_value(values: str, from_secrets: set[str]) -> None:
-    """Each variable that holds a secret is read from a Secret, and there is no Secret of ours."""
+    """Each variable with a secret is read from a Secret, and the chart creates none."""
     assert {name for name, value in environment(values).items() if value is None} == from_secrets
     made = [it["kind"] for each in VALUES for it in objects(each)]
     assert "Secret" not in made
 
 
-def test_every_setting_that_is_a_secret_has_a_place_among_the_secrets() -> None:
+def test_every_secret_setting_is_among_the_secrets_of_the_values() -> None:
     helpers = (CHART / "templates/_helpers.tpl").read_text(encoding="utf-8")
     of_chart = set(re.findall(r"^\w+: (MCP_PROXY_\w+)$", helpers, re.MULTILINE))
-    elsewhere = {"MCP_PROXY_DOCUMENTS_OWNER_URL"}  # of the Job alone
+    elsewhere = {"MCP_PROXY_DOCUMENTS_OWNER_URL"}  # only of the Job
     secrets = SETTINGS - set(plain_settings()) - {variable(it) for it in CHART_SETS}
     assert of_chart == secrets - elsewhere
 
 
-def test_a_secret_is_read_by_the_name_and_the_key_that_the_values_say() -> None:
+def test_a_secret_is_read_with_the_name_and_key_in_the_values() -> None:
     values = "postgres and redis"
     (redis,) = [
         it for it in gateway(values)["env"] if it["name"] == "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
@@ -207,7 +206,7 @@ def test_every_container_is_as_hardened_as_in_compose(values: str) -> None:
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_what_compose_can_write_to_is_an_empty_dir(values: str) -> None:
+def test_writable_folders_of_compose_are_empty_dirs(values: str) -> None:
     spec = one(values, "Deployment")["spec"]["template"]["spec"]
     volumes = {it["name"]: it for it in spec["volumes"]}
     mounts = {it["mountPath"]: it for it in gateway(values)["volumeMounts"]}
@@ -219,7 +218,7 @@ def test_what_compose_can_write_to_is_an_empty_dir(values: str) -> None:
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_the_probes_are_of_routes_that_the_gateway_has(values: str) -> None:
+def test_the_probes_use_existing_routes(values: str) -> None:
     container = gateway(values)
     probes = {it: container[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
     assert {it["path"] for it in probes.values()} <= described_paths()
@@ -229,7 +228,7 @@ def test_the_probes_are_of_routes_that_the_gateway_has(values: str) -> None:
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_every_selector_finds_the_pods_of_the_gateway_and_no_other(values: str) -> None:
+def test_every_selector_matches_only_the_pods_of_the_gateway(values: str) -> None:
     deployment = one(values, "Deployment")["spec"]
     labels = deployment["template"]["metadata"]["labels"]
     selectors = [deployment["selector"]["matchLabels"], one(values, "Service")["spec"]["selector"]]
@@ -252,27 +251,27 @@ def test_every_selector_finds_the_pods_of_the_gateway_and_no_other(values: str) 
 @pytest.mark.parametrize(
     ("values", "grace_s"), [("default", 10), ("jwt", 31), ("one replica, bare", 10)]
 )
-def test_a_pod_has_the_time_that_the_gateway_takes_to_stop(values: str, grace_s: int) -> None:
+def test_a_pod_has_enough_time_to_stop(values: str, grace_s: int) -> None:
     spec = one(values, "Deployment")["spec"]["template"]["spec"]
     pause_s = gateway(values)["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain_s = int(environment(values)["MCP_PROXY_SHUTDOWN_DRAIN_S"] or "")
     assert spec["terminationGracePeriodSeconds"] == pause_s + grace_s + drain_s + 10
 
 
-def test_no_pod_is_taken_away_before_its_successor_is_ready() -> None:
+def test_no_pod_is_stopped_before_its_successor_is_ready() -> None:
     spec = one("default", "Deployment")["spec"]
     rolling = {"maxUnavailable": 0, "maxSurge": 1}
     assert (spec["replicas"], spec["strategy"]["rollingUpdate"]) == (2, rolling)
 
 
-def test_the_autoscaler_alone_decides_how_many_replicas_there_are() -> None:
+def test_only_the_autoscaler_sets_the_number_of_replicas() -> None:
     values = "ingress, autoscaling and ServiceMonitor"
     scaler = one(values, "HorizontalPodAutoscaler")["spec"]
     assert "replicas" not in one(values, "Deployment")["spec"]
     assert scaler["scaleTargetRef"]["name"] == one(values, "Deployment")["metadata"]["name"]
 
 
-def test_the_ingress_passes_on_neither_metrics_nor_readiness() -> None:
+def test_the_ingress_forwards_neither_metrics_nor_readiness() -> None:
     values = "ingress, autoscaling and ServiceMonitor"
     (rule,) = one(values, "Ingress")["spec"]["rules"]
     paths = [it["path"] for it in rule["http"]["paths"]]
@@ -294,7 +293,7 @@ def test_the_ingress_passes_on_neither_metrics_nor_readiness() -> None:
         ("logins to servers", [53, 53, 6379, 5432, 8444, 443, 9443]),
     ],
 )
-def test_the_gateway_connects_to_what_the_values_name_and_to_no_other_port(
+def test_the_gateway_can_connect_only_to_the_ports_in_the_values(
     values: str, ports: list[int]
 ) -> None:
     policy = one(values, "NetworkPolicy")["spec"]
@@ -303,14 +302,14 @@ def test_the_gateway_connects_to_what_the_values_name_and_to_no_other_port(
 
 
 @pytest.mark.parametrize("values", ["documents on a volume, and a tokens file", "jwt"])
-def test_only_pods_of_the_namespace_may_connect_by_default(values: str) -> None:
+def test_only_pods_of_the_namespace_can_connect_by_default(values: str) -> None:
     (rule,) = one(values, "NetworkPolicy")["spec"]["ingress"]
     assert rule["from"] == [{"podSelector": {}}]
 
 
-def test_no_pod_may_connect_without_authentication_by_default() -> None:
+def test_no_pod_can_connect_without_authentication_by_default() -> None:
     policy = one("default", "NetworkPolicy")["spec"]
-    # an empty "from" would be everybody
+    # an empty "from" would allow all pods
     assert (policy["policyTypes"][0], policy["ingress"]) == ("Ingress", [])
     assert "no pod can connect" in notes({})
     assert "every pod in the cluster can connect" in notes({"networkPolicy": {"enabled": False}})
@@ -335,7 +334,7 @@ def test_the_gateway_starts_with_these_settings(
     assert settings.warnings == ()
 
 
-def test_the_files_of_the_configuration_are_mounted_as_they_were_given() -> None:
+def test_the_configuration_files_are_mounted_unchanged() -> None:
     data = one("jwt", "ConfigMap")["data"]
     given = VALUES["jwt"]["config"]["files"]
     assert json.loads(data["mcp.json"]) == given["mcp.json"]
@@ -343,7 +342,7 @@ def test_the_files_of_the_configuration_are_mounted_as_they_were_given() -> None
     assert set(data) == set(given)
 
 
-def test_a_configuration_of_ones_own_is_mounted_in_place_of_the_charts() -> None:
+def test_an_external_configuration_replaces_that_of_the_chart() -> None:
     values = "documents on a volume, and a tokens file"
     volumes = one(values, "Deployment")["spec"]["template"]["spec"]["volumes"]
     (config,) = [it for it in volumes if it["name"] == "config"]
@@ -352,13 +351,13 @@ def test_a_configuration_of_ones_own_is_mounted_in_place_of_the_charts() -> None
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_values_that_would_not_do_what_they_say_are_refused(why: str) -> None:
+def test_values_without_the_intended_effect_are_refused(why: str) -> None:
     values, named = REFUSED[why]
     with pytest.raises(helm_python.HelmError, match=re.escape(named)):
         render(values, name=NAME)
 
 
-def test_the_notes_of_a_trial_say_what_to_set_for_more() -> None:
+def test_the_notes_of_a_trial_list_the_settings_for_production() -> None:
     text = notes({})
     assert "FOR A TRIAL ONLY" in text
     assert re.findall(r"secrets\.\w+\.name", text) == [
@@ -367,7 +366,7 @@ def test_the_notes_of_a_trial_say_what_to_set_for_more() -> None:
     ]  # fmt: skip
 
 
-def test_the_notes_of_a_whole_installation_ask_for_nothing() -> None:
+def test_the_notes_of_a_complete_installation_omit_advice() -> None:
     values = {
         "documents": {"existingClaim": "documents"},
         "secrets": {
@@ -397,11 +396,11 @@ TRIED: dict[str, tuple[Mapping[str, Any], str | None]] = {
     "tokens": (VALUES["documents on a volume, and a tokens file"], "token"),
     "jwt": (VALUES["jwt"], "jwt"),
 }
-"""Values, and how callers prove who they are."""
+"""Values and the authentication of callers."""
 
 
 @pytest.mark.parametrize("case", TRIED)
-async def test_the_notes_print_a_request_that_works(case: str) -> None:
+async def test_the_notes_print_a_working_request(case: str) -> None:
     values, mode = TRIED[case]
     settings, mint = MODES[mode] if mode else (dict, None)
     (command,) = [it.strip() for it in notes(values).splitlines() if it.strip().startswith("curl")]

@@ -1,4 +1,4 @@
-"""Sets of values that operators have, by name: each is rendered and validated."""
+"""Named sets of an operator's values; each is rendered and validated."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ def named(*names: str) -> dict[str, dict[str, str]]:
 
 
 SHARED = named("redisUrl", "sessionKeys")
-"""What several replicas need beyond a trial."""
+"""Requirements of several replicas in addition to a trial."""
 
 VALUES: Mapping[str, Values] = {
     "default": {},
@@ -185,4 +185,4 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
         "documents.existingClaim",
     ),
 }
-"""Values that are refused, and what the message names."""
+"""Refused values, and the name in the message."""

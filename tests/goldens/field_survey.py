@@ -1,8 +1,7 @@
-"""Finds names in the source: the keys of mappings, and the texts that an expression may be.
+"""Finds names in the source: keys of mappings, and possible texts of an expression.
 
-The code is read, not run, so that what no test run reaches is found as well. ``…`` stands for what
-is known only when it runs.
-"""
+The code is read, not run, to include code that no test reaches. ``…`` represents names known only
+at runtime."""
 
 import ast
 import re
@@ -29,7 +28,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scope:
-    """A function of a module, as one of its callers calls it."""
+    """A function of a module, as called by one of its callers."""
 
     module: Module
     function: Function | None = None
@@ -60,11 +59,11 @@ class Scope:
         return found or [own]
 
     def constant(self, name: str) -> object:
-        """Return what a constant of the module stands for, None for other names."""
+        """Return the value of a module's constant; None for other names."""
         return self.module.values.get(name) if name.lstrip("_").isupper() else None
 
     def within(self, module: Module, function: Function, call: ast.Call | None) -> Self:
-        """Return the scope of a function that is called here."""
+        """Return the scope of a function called here."""
         passed = {} if call is None else arguments_of(function, call)
         bound = {name: (value, self) for name, value in passed.items()}
         return type(self)(module=module, function=function, passed=bound, depth=self.depth + 1)
@@ -72,13 +71,12 @@ class Scope:
 
 @cache
 def names_in(node: ast.AST) -> Names:
-    """Return the names of variables in an expression."""
     return frozenset(it.id for it in ast.walk(node) if isinstance(it, ast.Name))
 
 
 @cache
 def _assignments(function: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
-    """Return what is assigned to each variable of a function, whole or by a key."""
+    """Return the values assigned to each variable of a function, as a whole or by key."""
     found: dict[str, list[ast.expr]] = defaultdict(list)
     for node in ast.walk(function):
         match node:
@@ -106,7 +104,7 @@ def _assign(target: ast.expr, value: ast.expr, found: dict[str, list[ast.expr]])
 
 
 def _parameters_behind(function: Function, names: Iterable[str]) -> set[str]:
-    """Return the parameters that names stand for, or are assigned from."""
+    """Return the parameters that names refer to or are assigned from."""
     found, seen = set(names), set[str]()
     while found - seen:
         name = (found - seen).pop()
@@ -128,7 +126,7 @@ def _functions() -> Mapping[str, Sequence[tuple[Module, Function]]]:
 
 
 def _choices(node: ast.expr) -> Sequence[ast.expr]:
-    """Return the expressions that one is chosen or put together from."""
+    """Return the alternatives and parts of an expression."""
     match node:
         case ast.IfExp(body=first, orelse=second):
             return [first, second]
@@ -140,7 +138,7 @@ def _choices(node: ast.expr) -> Sequence[ast.expr]:
 
 
 def texts(node: ast.expr, scope: Scope) -> Names:
-    """Return the texts that an expression may be."""
+    """Return the possible texts of an expression."""
     match node:
         case ast.Constant(value=value):
             return frozenset({str(value)})
@@ -153,7 +151,7 @@ def texts(node: ast.expr, scope: Scope) -> Names:
 
 
 def keys(node: ast.expr, scope: Scope) -> Names:
-    """Return the keys that a mapping may have."""
+    """Return the possible keys of a mapping."""
     match node:
         case ast.Constant():
             return frozenset()
@@ -181,7 +179,7 @@ def _union(parts: Iterable[Names]) -> Names:
 
 
 def _found(node: ast.expr, scope: Scope, read: Callable[[ast.expr, Scope], Names]) -> Names:
-    """Read what a name stands for, what a function of ours returns, and each choice."""
+    """Read the value of a name, the result of a gateway function, and each choice."""
     if choices := _choices(node):
         return _union(read(it, scope) for it in choices)
     match node:
@@ -202,7 +200,7 @@ def _found(node: ast.expr, scope: Scope, read: Callable[[ast.expr, Scope], Names
 def _added_by_others(
     function: Function, name: str, scope: Scope, read: Callable[[ast.expr, Scope], Names]
 ) -> Names:
-    """Read what functions that a mapping is passed to add to it."""
+    """Read the keys added by functions that receive a mapping."""
     found: Names = frozenset()
     for called, call in _passed_on(function).get(name, ()):
         for module, other in _functions().get(called, ()):
@@ -216,7 +214,7 @@ def _added_by_others(
 
 @cache
 def _passed_on(function: Function) -> Mapping[str, Sequence[tuple[str, ast.Call]]]:
-    """Return the calls whose result is dropped, by the variables that they are passed."""
+    """Return the calls whose result is dropped, by their argument variables."""
     found: dict[str, list[tuple[str, ast.Call]]] = defaultdict(list)
     for node in ast.walk(function):
         match node:
@@ -235,7 +233,7 @@ def _returns(function: Function) -> Sequence[ast.expr]:
 def _returned(
     name: str, call: ast.Call | None, scope: Scope, read: Callable[[ast.expr, Scope], Names]
 ) -> Names:
-    """Read what the only function or property of that name returns."""
+    """Read the result of the only function or property with this name."""
     candidates = _functions().get(name, ())
     own = [it for it in candidates if it[0] is scope.module]
     found = own or ([] if name.startswith("_") else candidates)
@@ -248,14 +246,14 @@ def _returned(
 _LEVELS = frozenset({"debug", "error", "exception", "info", "warning"})
 _LOGGERS = frozenset({"_log", "log", "logger"})
 _RECORD_ARGUMENTS = 4
-"""Those of ``Recorder.record``: level, event, trace id and payload."""
+"""Parameters of ``Recorder.record``: level, event, trace id and payload."""
 _OPERATIONS = {"RecordedOperation": 0, "add_to_operation": 1}
-"""What adds to the record of an operator's request, with the position of the event."""
+"""Functions that add to the record of an operator's request, with the position of the event."""
 _EVENT = re.compile(r"[a-z_]+(\.(?!json|jsonl|lock)[a-z_]+)+")
 
 
 def _levels(func: ast.expr, scope: Scope) -> Names:
-    """Return the levels that a called expression logs at; none if it logs nothing."""
+    """Return the levels of a called log function; empty for other functions."""
     match func:
         case ast.Attribute(value=value, attr=level) if level in _LEVELS:
             return frozenset({level}) if last_name(value) in _LOGGERS else frozenset()
@@ -265,7 +263,7 @@ def _levels(func: ast.expr, scope: Scope) -> Names:
 
 
 def log_events() -> Iterator[tuple[str, str, Names]]:
-    """Yield event, level and fields of each call that logs a line, or a record."""
+    """Yield event, level and fields of each call that writes a log line or a record."""
     for module in modules():
         for node in module.nodes:
             if isinstance(node, ast.Call) and node.args:
@@ -297,7 +295,7 @@ def _record(module: Module, call: ast.Call) -> Iterator[tuple[str, str, Names]]:
 
 
 def _operation(module: Module, call: ast.Call) -> Iterator[tuple[str, str, Names]]:
-    """Yield what a part of the code adds to the record of an operator's request."""
+    """Yield the additions to the record of an operator's request."""
     event, *fields = call.args[_OPERATIONS[last_name(call.func)] :] or [ast.Name("operation")]
     names = names_in(event).union(*map(names_in, fields), *map(names_in, call.keywords))
     for scope in Scope.around(module, call, names):
@@ -306,7 +304,7 @@ def _operation(module: Module, call: ast.Call) -> Iterator[tuple[str, str, Names
 
 
 def events_named_in(page: str) -> Iterator[str]:
-    """Yield the texts in the source that a page names as events."""
+    """Yield the event names of a page that occur in the source."""
     for module in modules():
         for node in module.nodes:
             match node:

@@ -15,7 +15,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Module:
-    """One file of the gateway and its syntax."""
+    """One file of the gateway and its syntax tree."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,24 +25,22 @@ class Module:
 
     @cached_property
     def values(self) -> Mapping[str, object]:
-        """The values of its names in Python."""
+        """Runtime values of its names."""
         parts = self.path.relative_to(SERVICES).with_suffix("").parts
         return vars(import_module(".".join(parts).removesuffix(".__init__")))
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the nodes around a node, the innermost first."""
+        """Yield the ancestors of a node, innermost first."""
         while (above := self._parents.get(node)) is not None:
             yield above
             node = above
 
     def function_of(self, node: ast.AST) -> Function | None:
-        """Return the function around a node."""
         return next((it for it in self.around(node) if isinstance(it, Function)), None)
 
 
 @cache
 def modules() -> Sequence[Module]:
-    """Return the files of the gateway, parsed."""
     return [Module(path) for path in sorted((SERVICES / "mcp_tools_proxy").rglob("*.py"))]
 
 
@@ -58,7 +56,7 @@ def _calls() -> Mapping[str, Sequence[tuple[Module, ast.Call]]]:
 
 
 def callers_of(module: Module, function: Function) -> Iterator[tuple[Module, ast.Call]]:
-    """Yield the calls of a function or a method; of a private one in its own module only."""
+    """Yield the calls of a function or method; of a private one only in its module."""
     is_method = isinstance(next(module.around(function)), ast.ClassDef)
     for caller, call in _calls()[function.name]:
         is_private = function.name.startswith("_")
@@ -69,7 +67,7 @@ def callers_of(module: Module, function: Function) -> Iterator[tuple[Module, ast
 
 
 def arguments_of(function: Function, call: ast.Call) -> Mapping[str, ast.expr]:
-    """Return the arguments of a call by the names of the parameters."""
+    """Return the arguments of a call by parameter name."""
     names = [it.arg for it in function.args.args if it.arg not in ("self", "cls")]
     by_name = {it.arg: it.value for it in call.keywords if it.arg}
     return {**dict(zip(names, call.args, strict=False)), **by_name}

@@ -46,7 +46,7 @@ AGENTS = (
 
 
 class Request(NamedTuple):
-    """A request of the HTTP API, or of MCP."""
+    """A request to the HTTP API or to MCP."""
 
     path: str
     body: object = None
@@ -149,7 +149,7 @@ SESSION = {
     "F-05 the end": Request("/mcp", method="DELETE"),
     "F-05 after the end": Request("/mcp", message("ping")),
 }
-"""Requests of one session of an older era, in their order."""
+"""Requests of one session of an older era, in order."""
 
 WITHOUT_SESSION = {
     "F-03 legacy HTTP+SSE without an id": Request("/mcp/sse", message("ping")),
@@ -176,7 +176,7 @@ MAX_TEXT = 60
 
 
 def without_varying(value: object, key: str = "") -> object:
-    """Return JSON with placeholders for what differs from run to run, and for long content."""
+    """Return JSON with placeholders for varying values and long content."""
     match value:
         case Mapping():
             rest = {name: without_varying(it, name) for name, it in value.items()}
@@ -195,7 +195,7 @@ def without_varying(value: object, key: str = "") -> object:
 
 
 def tools_of(value: Mapping[str, Any]) -> Json:
-    """Return the names in a list of tools, as ``tools.txt`` has the rest."""
+    """Return the names in a list of tools; the other fields are in ``tools.txt``."""
     tools = value.get("tools")
     if not isinstance(tools, list):
         return {}
@@ -221,7 +221,7 @@ def headers_of(response: httpx.Response) -> Json:
 
 
 def body_of(response: httpx.Response) -> Json:
-    """Return the JSON of a body, or of the events of a stream; another body as it is."""
+    """Return the JSON of a body or of a stream's events; other bodies unchanged."""
     kind = response.headers.get("content-type", "")
     if kind.startswith("application/json"):
         return {"body": without_varying(response.json())}
@@ -240,7 +240,7 @@ async def answers_of(
     }
 
 
-async def test_answers_of_local_tools_are_those_of_the_golden(golden: Golden) -> None:
+async def test_answers_of_local_tools_match_the_golden(golden: Golden) -> None:
     foreign = make_document(tenant_id="tenant_2", doc_id="foreign")
     async with running(
         foreign, retrieval_window_url="local", blocklist_keywords="forbidden"
@@ -254,14 +254,14 @@ async def test_answers_of_local_tools_are_those_of_the_golden(golden: Golden) ->
     check_answers(golden, "answers_local", answers)
 
 
-async def test_answers_of_servers_tools_are_those_of_the_golden(golden: Golden) -> None:
+async def test_answers_of_servers_tools_match_the_golden(golden: Golden) -> None:
     async with two_servers(*AGENTS, presets=PRESET_FILES, require_agent=False) as two:
         answers = await answers_of(two.service, DOWNSTREAM)
     check_answers(golden, "answers_downstream", answers)
 
 
-async def test_answers_over_mcp_are_those_of_the_golden(golden: Golden) -> None:
-    """In an older era; ``stateless_posts.txt`` has those of the newer one."""
+async def test_answers_over_mcp_match_the_golden(golden: Golden) -> None:
+    """In an older era; the newer one is in ``stateless_posts.txt``."""
     async with two_servers() as two:
         begin = Request("/mcp", message("initialize", INITIALIZE))
         answers = await answers_of(two.service, {"F-05 initialize": begin}, TENANT)
@@ -287,8 +287,8 @@ CALLS = {
 }
 
 
-async def test_log_lines_of_calls_are_those_of_the_golden(golden: Golden) -> None:
-    """The events in their order, with the fields of each."""
+async def test_log_lines_of_calls_match_the_golden(golden: Golden) -> None:
+    """The events in order, with their fields."""
     lines: list[str] = []
     async with two_servers(*AGENTS, require_agent=False) as two:
         for case, request in CALLS.items():
@@ -309,7 +309,7 @@ FRAMES: Mapping[str, tuple[str, Json]] = {
 }
 
 
-async def test_frames_of_the_connector_are_those_of_the_golden(golden: Golden) -> None:
+async def test_frames_of_the_connector_match_the_golden(golden: Golden) -> None:
     answers: Json = {}
     async with linked_to_one("echo") as (_, backend, _):
         session = await begun(backend, LEGACY)

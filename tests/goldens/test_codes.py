@@ -1,4 +1,4 @@
-"""Codes of errors: their HTTP statuses, whether a call may be repeated, and fields of details."""
+"""Error codes: HTTP status, retryability, and fields of details."""
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError, errors_by_code
@@ -9,7 +9,7 @@ from tests.support.goldens import Golden, section
 KINDS: list[type[ProxyError]] = [*errors_by_code().values(), CapacityExceeded]
 
 
-def test_codes_are_those_of_the_golden(golden: Golden) -> None:
+def test_codes_match_the_golden(golden: Golden) -> None:
     lines: list[str] = []
     for kind in sorted(KINDS, key=lambda it: it.code):
         status = STATUS_OF_CODE.get(kind.code, ErrorStatus())
@@ -20,15 +20,15 @@ def test_codes_are_those_of_the_golden(golden: Golden) -> None:
     golden.check("codes.txt", lines)
 
 
-def test_details_of_errors_are_those_of_the_golden(golden: Golden) -> None:
-    """As the source has them; ``…`` stands for fields that are known only when it runs."""
+def test_details_of_errors_match_the_golden(golden: Golden) -> None:
+    """From the source; ``…`` represents fields known only at runtime."""
     details = details_of({kind.__name__: kind.code for kind in all_kinds(ProxyError)})
     facts = {f"{code} {field}" for code, fields in details for field in fields}
     golden.check("details.txt", sorted(facts))
 
 
 def all_kinds(kind: type[ProxyError]) -> list[type[ProxyError]]:
-    """Return the gateway's errors that have a code, those without one of their own included."""
+    """Return the gateway's errors that have a code, including inherited codes."""
     below = [it for child in kind.__subclasses__() for it in all_kinds(child)]
     is_ours = kind.__module__.startswith("mcp_tools_proxy.") and hasattr(kind, "code")
     return [*([kind] if is_ours else []), *below]

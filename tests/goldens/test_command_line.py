@@ -1,4 +1,4 @@
-"""The command line: commands with their options, help texts, and what commands print."""
+"""The command line: commands with options, help texts, and output."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def commands_of(command: Command, path: str) -> Iterator[tuple[str, Command]]:
             yield from commands_of(below, f"{path} {name}")
 
 
-def test_commands_and_options_are_those_of_the_golden(
+def test_commands_and_options_match_the_golden(
     commands: dict[str, Command], golden: Golden
 ) -> None:
     lines: list[str] = []
@@ -62,8 +62,8 @@ def parameter_line(parameter: object) -> str:
     return f"{kind} {names}: {fields['type_descriptor'].annotation.__name__} {' '.join(words)}"
 
 
-def test_help_texts_are_those_of_the_golden(commands: dict[str, Command], golden: Golden) -> None:
-    """At a fixed width; ``--help`` prints the same at the width of the terminal."""
+def test_help_texts_match_the_golden(commands: dict[str, Command], golden: Golden) -> None:
+    """At a fixed width; ``--help`` uses the width of the terminal."""
     lines = []
     for path, command in commands.items():
         context = command.make_context(path, [], resilient_parsing=True, terminal_width=WIDTH)
@@ -120,11 +120,11 @@ SESSION_OF_A_GATEWAY = (
 
 
 @pytest.mark.e2e
-def test_commands_print_what_the_golden_has(golden: Golden, tmp_path: Path) -> None:
-    """One after the other in one folder; no gateway runs."""
+def test_output_of_commands_matches_the_golden(golden: Golden, tmp_path: Path) -> None:
+    """Run one after the other in one folder without a gateway."""
     link_root(tmp_path)
     (tmp_path / "tokens.jsonl").touch(0o600)
-    with socket.socket() as held:  # nothing else can listen on its port
+    with socket.socket() as held:  # so that nothing else can listen on its port
         held.bind(("127.0.0.1", 0))
         settings = {**WITHOUT_GATEWAY, "MCP_PROXY_PORT": str(held.getsockname()[1])}
         lines = list(printed(SESSION, tmp_path, settings))
@@ -132,7 +132,7 @@ def test_commands_print_what_the_golden_has(golden: Golden, tmp_path: Path) -> N
 
 
 @pytest.mark.e2e
-def test_commands_of_a_running_gateway_print_what_the_golden_has(
+def test_output_of_commands_with_a_running_gateway_matches_the_golden(
     golden: Golden, tmp_path: Path
 ) -> None:
     link_root(tmp_path)
@@ -145,7 +145,7 @@ def test_commands_of_a_running_gateway_print_what_the_golden_has(
 
 
 def printed(session: Iterable[str], folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield what commands print, JSON with a line for each value, and placeholders."""
+    """Yield the output of commands, JSON with one value per line, with placeholders."""
     for command in session:
         environment = {"COLUMNS": str(WIDTH), "PATH": PATH_WITH_PYTHON, **settings}
         code, output, problems = run(folder, *shlex.split(command), fresh=False, **environment)
@@ -157,7 +157,7 @@ def printed(session: Iterable[str], folder: Path, settings: Mapping[str, str]) -
 
 
 def parts_of(output: str) -> Iterator[Iterable[str]]:
-    """Yield the lines of an output; those of JSON, which may be all of it, by their values."""
+    """Yield the lines of an output; JSON lines, or JSON as a whole, by their values."""
     if output.startswith("{\n"):
         yield flat(json.loads(output))
         return
@@ -180,7 +180,7 @@ VARYING = (
 
 
 def without_varying(line: str, folder: Path) -> str:
-    """Return a line with placeholders for what differs from run to run."""
+    """Return a line with placeholders for varying values."""
     line = line.rstrip().replace(str(folder), "FOLDER").replace(version(PROGRAM), "VERSION")
     for pattern, name in VARYING:
         line = pattern.sub(name, line)

@@ -1,4 +1,4 @@
-"""The goldens themselves: small enough to be read, all of them compared, and able to fail."""
+"""The goldens: short enough to read, all compared, and able to fail."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_each_golden_is_compared_by_a_test() -> None:
     assert (left, bool(patterns)) == ([], True)
 
 
-def test_a_difference_is_shown_with_the_command_that_updates(tmp_path: Path) -> None:
+def test_a_difference_is_shown_with_the_update_command(tmp_path: Path) -> None:
     (tmp_path / "codes.txt").write_text("A\n  one\nB\n  two\n  three\n", encoding="utf-8")
     golden = Golden(update=False, module="tests/goldens/test_codes.py", folder=tmp_path)
     with pytest.raises(AssertionError) as failure:

@@ -1,4 +1,4 @@
-"""Log events: levels and fields, as the source has them."""
+"""Log events with levels and fields, from the source."""
 
 from collections import defaultdict
 
@@ -10,8 +10,8 @@ PAGES = ("metrics-and-logs", "connector-protocol")
 REST = "(an event that is known only when it runs)"
 
 
-def test_log_events_are_those_of_the_golden(golden: Golden) -> None:
-    """``…`` stands for further fields, or for a level, that are known only when it runs."""
+def test_log_events_match_the_golden(golden: Golden) -> None:
+    """``…`` represents fields or a level known only at runtime."""
     levels: dict[str, set[str]] = defaultdict(set)
     fields: dict[str, set[str]] = defaultdict(set)
     for event, level, found in log_events():

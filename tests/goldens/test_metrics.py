@@ -12,7 +12,7 @@ LIBRARY = ("process_", "python_")
 
 
 def busy_metrics() -> Metrics:
-    """Return metrics with one series each, so that each shows its labels."""
+    """Return metrics with one series each, which shows their labels."""
     metrics = Metrics()
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase) and metric._labelnames:
@@ -31,11 +31,11 @@ def metric_lines(metrics: Metrics) -> Iterator[str]:
         yield f"{family.name} {family.type}"
         for sample in family.samples:
             if sample.name == f"{family.name}_created":
-                continue  # not shown
+                continue  # hidden
             labels = ", ".join(sorted(sample.labels.keys() - {"le"}))
             yield f"{family.name} series {sample.name.removeprefix(family.name)}{{{labels}}}"
 
 
-def test_metrics_are_those_of_the_golden(golden: Golden) -> None:
+def test_metrics_match_the_golden(golden: Golden) -> None:
     facts = {it for it in metric_lines(busy_metrics()) if not it.startswith(LIBRARY)}
     golden.check("metrics.txt", sorted(facts))

@@ -1,4 +1,4 @@
-"""The OpenAPI document without its prose: operations, and what they share."""
+"""The OpenAPI document without prose: operations and shared components."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def document() -> Any:
 
 
 def parameter_lines(path: str, parameter: Part) -> Iterator[str]:
-    """Yield what a parameter or a header is: its place, name and schema."""
+    """Yield location, name and schema of a parameter or header."""
     if "$ref" in parameter:
         yield f"{path} {parameter['$ref'].rpartition('/')[2]}"
         return
@@ -58,7 +58,7 @@ def operation_lines(path: str, operation: Part) -> Iterator[str]:
     assert operation.keys() - known <= {"summary", "description"}
 
 
-def test_the_operations_are_those_of_the_golden(document: Part, golden: Golden) -> None:
+def test_the_operations_match_the_golden(document: Part, golden: Golden) -> None:
     lines: list[str] = []
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
@@ -67,7 +67,7 @@ def test_the_operations_are_those_of_the_golden(document: Part, golden: Golden) 
     golden.check("openapi_operations.txt", lines)
 
 
-def test_what_operations_share_is_that_of_the_golden(document: Part, golden: Golden) -> None:
+def test_shared_components_match_the_golden(document: Part, golden: Golden) -> None:
     parts = document["components"]
     lines = [f"openapi {document['openapi']}", f"title {document['info']['title']}"]
     lines += [f"tag {tag['name']}" for tag in document["tags"]]

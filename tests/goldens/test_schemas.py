@@ -1,4 +1,4 @@
-"""The JSON Schemas of configuration files, and what local tools take, without prose."""
+"""The JSON Schemas of configuration files and of local tools, without prose."""
 
 import hashlib
 import json
@@ -17,9 +17,7 @@ SCHEMA_KEYS = {"inputSchema", "input_schema", "outputSchema", "parameters", "par
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_schema_of_a_configuration_file_is_that_of_the_golden(
-    name: str, golden: Golden
-) -> None:
+def test_the_schema_of_a_configuration_file_matches_the_golden(name: str, golden: Golden) -> None:
     patterns: dict[str, str] = {}
     schema = with_named_patterns(json.loads(published(PUBLISHED[name])), patterns)
     lines = [f"pattern {pattern} = {json.dumps(it)}" for pattern, it in sorted(patterns.items())]
@@ -30,7 +28,7 @@ def test_the_schema_of_a_configuration_file_is_that_of_the_golden(
 
 
 def with_named_patterns(value: Any, patterns: dict[str, str]) -> Any:
-    """Return a schema with a short name for each long pattern, and keep the pattern."""
+    """Return a schema with short names for long patterns; store the patterns."""
     if isinstance(value, list):
         return [with_named_patterns(it, patterns) for it in value]
     if not isinstance(value, dict):
@@ -48,7 +46,7 @@ def without_prose(item: Json) -> Json:
     return {key: value for key, value in item.items() if key not in ("description", "title")}
 
 
-async def test_the_local_tools_are_those_of_the_golden(golden: Golden, tmp_path: Path) -> None:
+async def test_the_local_tools_match_the_golden(golden: Golden, tmp_path: Path) -> None:
     """In each format of a list."""
     lines: list[str] = []
     async with running(

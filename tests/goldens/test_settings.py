@@ -1,7 +1,6 @@
 """Settings of the other two programs: names, types and defaults.
 
-Those of the gateway are compared with ``docs/reference/settings.md`` and ``.env.example``.
-"""
+The gateway's are compared with ``docs/reference/settings.md`` and ``.env.example``."""
 
 from collections.abc import Iterator, Mapping
 
@@ -30,5 +29,5 @@ def setting_lines(kind: type[BaseSettings], prefix: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_settings_are_those_of_the_golden(kind: str, golden: Golden) -> None:
+def test_settings_match_the_golden(kind: str, golden: Golden) -> None:
     golden.check(f"settings_{kind}.txt", sorted(setting_lines(*KINDS[kind])))

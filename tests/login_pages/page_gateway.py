@@ -1,4 +1,4 @@
-"""A gateway with pages, on a socket, before a server to which each user signs in."""
+"""A gateway with sign-in pages on a socket, and a server that each user signs in to."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ ANN = {"tenant_id": "acme", "sub": "ann"}
 
 @dataclass
 class PageGateway:
-    """A gateway, the issuer of its callers' tokens, and a server with its own."""
+    """A gateway, the issuer of its callers' tokens, and a server with its own issuer."""
 
     served: Served
     own: Issuer
@@ -36,24 +36,24 @@ class PageGateway:
 
     @asynccontextmanager
     async def replica(self) -> AsyncIterator["PageGateway"]:
-        """Serve a second replica, with the same settings and files."""
+        """Serve a second replica with the same settings and files."""
         async with serving(**self.settings) as served:
             await served.service.discovered()
             yield replace(self, served=served)
 
     def token(self, **claims: object) -> str:
-        """Return a token of a caller, of ann unless ``claims`` say otherwise."""
+        """Return a token of a caller, of ann unless ``claims`` override it."""
         named: Json = {"iss": self.own.url, **ANN, **claims}
         return KEY.sign(**named)
 
     def browser(self) -> Browser:
-        """Return a browser that nobody has used."""
+        """Return an unused browser."""
         browser = Browser(PUBLIC_URL, self.served.url)
         self.browsers.append(browser)
         return browser
 
     def sign_in_as(self, **claims: object) -> None:
-        """Set who signs in at the gateway's issuer from now on."""
+        """Set the user of the gateway's issuer for the following sign-ins."""
         self.own.claims = {**ANN, "aud": AUDIENCE, **claims}
 
     async def call(self, tool: str = TOOL, **claims: object) -> Json:
@@ -66,7 +66,7 @@ class PageGateway:
         return answer
 
     async def address(self, tool: str = TOOL, **claims: object) -> str:
-        """Return the address of the sign-in that a call needs."""
+        """Return the sign-in address for a call."""
         answer = await self.call(tool, **claims)
         assert code(answer) == "LOGIN_REQUIRED", answer
         return str(answer["error"]["details"]["url"])
@@ -74,7 +74,6 @@ class PageGateway:
     async def post_login(
         self, *, scopes: Sequence[str] = (), server_id: str = "s", claims: Json | None = None
     ) -> httpx.Response:
-        """Request the address of a sign-in."""
         return await self.served.http.post(
             LOGINS,
             json={"server_id": server_id, "scopes": list(scopes)},
@@ -82,7 +81,7 @@ class PageGateway:
         )
 
     async def sign_in(self, browser: Browser, url: str) -> httpx.Response:
-        """Sign in to the server by an address; return the closing page."""
+        """Sign in to the server with an address; return the closing page."""
         page = await browser.open(url)
         going = await browser.press(page)
         return await browser.open(next_address(going))
@@ -96,9 +95,9 @@ async def page_gateway(
     more: Callable[[Issuer, Issuer, RawServer], Json] = lambda *_: {},
     **settings: Any,
 ) -> AsyncIterator[PageGateway]:
-    """Serve a gateway with pages; ``auth`` is added to the entry of its server.
+    """Serve a gateway with pages; ``auth`` is added to its server's entry.
 
-    ``more`` returns further entries, of the issuer of callers' tokens, the server's, the server.
+    ``more`` returns further entries for the callers' issuer, the server's issuer, and the server.
     """
     async with (
         running_issuer() as own,
@@ -149,7 +148,7 @@ async def page_gateway(
 
 
 def write_keys() -> None:
-    """Write the keys by which the gateway verifies its callers' tokens."""
+    """Write the keys that verify the callers' tokens."""
     Path("jwks.json").write_bytes(key_set(KEY))
 
 
@@ -158,6 +157,6 @@ def code(answer: Json) -> str:
 
 
 def sent_token(answer: Json) -> str:
-    """Return the token that the server was sent with a call."""
+    """Return the token that the server received with a call."""
     assert answer["status"] == "ok", answer
     return str(answer["result"]["structured_content"]["authorization"]).removeprefix("Bearer ")

@@ -1,4 +1,4 @@
-"""Explaining a call foresees that its user has to sign in, and begins no sign-in."""
+"""Explaining a call predicts a required sign-in without starting one."""
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.login_pages.page_gateway import (
@@ -17,7 +17,7 @@ EXECUTE = "/internal/mcp/execute"
 
 
 async def explain(gateway: PageGateway, user_id: str = "ann") -> tuple[Json, Json]:
-    """Return the explanation of a call of this user, and the verdict on its server."""
+    """Return the explanation of this user's call, and the verdict on its server."""
     response = await gateway.served.http.post(
         "/internal/mcp/explain",
         json={"tool_name": TOOL, "user": {"tenant_id": "acme", "user_id": user_id}},
@@ -29,12 +29,12 @@ async def explain(gateway: PageGateway, user_id: str = "ann") -> tuple[Json, Jso
 
 
 def requests_of(gateway: PageGateway) -> list[object]:
-    """Return what issuers and the server were sent."""
+    """Return the requests to the issuers and the server."""
     sent = gateway.own.requests, gateway.issuer.requests, gateway.server.script.calls
     return [list(it) for it in sent]
 
 
-async def test_a_missing_login_is_foreseen_without_an_address_or_a_request() -> None:
+async def test_a_missing_login_is_predicted_without_an_address_or_a_request() -> None:
     async with page_gateway() as gateway:
         before = requests_of(gateway)
         explained, verdict = await explain(gateway)
@@ -44,14 +44,14 @@ async def test_a_missing_login_is_foreseen_without_an_address_or_a_request() -> 
         gateway.sign_in_as()
         await gateway.sign_in(gateway.browser(), await gateway.address())
         explained, verdict = await explain(gateway)
-        # the server may not have been connected to since
+        # the server may not have been reconnected since
         assert explained["decision"] in ("pass", "not_checked")
         assert verdict["verdict"] == "not_checked"
         assert "JWT" in verdict["message"]
         assert (await explain(gateway, "bob"))[0]["decision"] == "LOGIN_REQUIRED"
 
 
-async def test_an_idempotency_key_is_free_again_once_the_user_has_signed_in() -> None:
+async def test_an_idempotency_key_is_free_again_after_the_user_has_signed_in() -> None:
     async with page_gateway() as gateway:
 
         async def call() -> Json:

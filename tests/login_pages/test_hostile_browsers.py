@@ -1,4 +1,4 @@
-"""Cookies, answers and forms that no browser of the user has sent so."""
+"""Cookies, answers and forms that the user's browser did not send."""
 
 import re
 
@@ -30,10 +30,10 @@ async def _answer(gateway: PageGateway, url: str, cookie: bytes) -> int:
         (b"__Host-mcp-sign-in=another; %b", 403),
     ],
 )
-async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
+async def test_a_cookie_planted_by_a_neighbouring_host_binds_no_browser(
     cookie: bytes, status: int
 ) -> None:
-    """Browsers know a prefix by the first character of a name; none may be stripped from it."""
+    """Browsers detect a prefix at the start of a name; no characters may be stripped from it."""
     async with page_gateway() as gateway:
         ann = gateway.browser()
         going = await ann.send("GET", await gateway.address())
@@ -43,7 +43,7 @@ async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
         assert await _answer(gateway, back.headers["location"], cookie % sent) == status
 
 
-async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> None:
+async def test_a_repeatedly_requested_address_stores_few_scopes() -> None:
     async with page_gateway() as gateway:
         for number in range(3):
             scopes = [f"scope-{number}-{it}" for it in range(64)]
@@ -53,8 +53,8 @@ async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> 
     assert scopes[0] in page.text
 
 
-async def test_a_page_names_the_issuer_also_if_the_sign_in_is_at_another_host() -> None:
-    """The issuer is given the code, which a host that does not say who it is would give to any."""
+async def test_a_page_names_the_issuer_even_if_the_sign_in_is_at_another_host() -> None:
+    """The issuer receives the code; a host that hides its identity could forward it."""
     async with page_gateway() as gateway:
         gateway.issuer.metadata["authorization_endpoint"] = "https://bank.example/authorize"
         page = await gateway.browser().open(await gateway.address())

@@ -1,4 +1,4 @@
-"""A user signs in by the pages while the gateway is killed at each step of it."""
+"""A user signs in while the gateway is killed at each step."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e]
 
 @dataclass
 class Restarted:
-    """A gateway that is killed and started again, with one browser of ann."""
+    """A gateway that is killed and restarted, with one browser of ann."""
 
     folder: Path
     settings: dict[str, str]
@@ -37,7 +37,7 @@ class Restarted:
     program: Program | None = None
 
     async def restart(self) -> None:
-        """Kill the gateway, and start another one on another port, which no caller notices."""
+        """Kill the gateway and start another one on another port, unnoticed by callers."""
         self.kill()
         self.program = await asyncio.to_thread(
             self.programs.enter_context, started(self.folder, self.settings)
@@ -45,7 +45,7 @@ class Restarted:
         self.browser.url = f"http://127.0.0.1:{self.program.port}"
 
     def kill(self) -> None:
-        """Kill the gateway, if one runs."""
+        """Kill the gateway if it is running."""
         if self.program is not None:
             self.program.process.kill()
 
@@ -59,7 +59,7 @@ class Restarted:
         return answer
 
     async def address(self) -> str:
-        """Return the address of the sign-in that a call needs."""
+        """Return the sign-in address for a call."""
         answer = await self.call()
         assert code(answer) == "LOGIN_REQUIRED", answer
         return str(answer["error"]["details"]["url"])
@@ -67,7 +67,7 @@ class Restarted:
 
 @asynccontextmanager
 async def restarted(folder: Path) -> AsyncIterator[Restarted]:
-    """Run a gateway that keeps unfinished sign-ins in Redis, before a server that wants them."""
+    """Run a gateway that stores pending sign-ins in Redis, with a server that requires them."""
     (folder / "jwks.json").write_bytes(key_set(KEY))
     discovery = {"grant": "client_credentials", "clientId": "proxy", "clientSecret": "s3cret"}
     with ExitStack() as programs:
@@ -106,7 +106,7 @@ async def restarted(folder: Path) -> AsyncIterator[Restarted]:
             found.kill()
 
 
-async def test_a_sign_in_goes_on_at_another_gateway_until_its_code_is_on_the_way(
+async def test_a_sign_in_continues_at_another_gateway_until_its_code_is_sent(
     tmp_path: Path,
 ) -> None:
     async with restarted(tmp_path) as gateway:

@@ -1,4 +1,4 @@
-"""Each sign-in, its end, and what was refused of it leaves a record that says who and what."""
+"""Records of sign-ins, their ends, and refusals, with user and reason."""
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.login_pages.page_gateway import LOGINS, PageGateway, page_gateway
@@ -10,7 +10,7 @@ OF_ANN: Json = {"server_id": "s", "tenant_id": "acme", "user_id": "ann"}
 
 
 def records(gateway: PageGateway, *events: str) -> list[Json]:
-    """Return the payloads of these events, the oldest first."""
+    """Return the payloads of these events, oldest first."""
     audit = gateway.served.service.gateway.audit
     found = [*audit.recent(), *audit.recent(unauthenticated=True)]
     payloads: list[Json] = [
@@ -35,7 +35,7 @@ async def end(gateway: PageGateway, query: Json, *, removed: bool = True, **clai
     assert answer.json() == {"removed": removed}
 
 
-async def test_a_sign_in_by_the_pages_is_recorded_with_whose_it_is() -> None:
+async def test_a_sign_in_through_the_pages_is_recorded_with_its_user() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         (record,) = records(gateway, "login.signed_in")
@@ -44,7 +44,7 @@ async def test_a_sign_in_by_the_pages_is_recorded_with_whose_it_is() -> None:
     assert record["route"] == "GET /oauth/callback"
 
 
-async def test_a_sign_in_that_fails_is_recorded_with_a_reason() -> None:
+async def test_a_failed_sign_in_is_recorded_with_a_reason() -> None:
     async with page_gateway() as gateway:
         gateway.issuer.answer = {"error": "access_denied", "code": None}
         await sign_in(gateway)
@@ -54,7 +54,7 @@ async def test_a_sign_in_that_fails_is_recorded_with_a_reason() -> None:
     assert "Nothing was connected" in record["reason"]
 
 
-async def test_what_a_page_refuses_is_recorded_without_its_address() -> None:
+async def test_a_refusal_of_a_page_is_recorded_without_its_address() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         gateway.sign_in_as(sub="bob")
@@ -70,7 +70,7 @@ async def test_what_a_page_refuses_is_recorded_without_its_address() -> None:
     assert url.rpartition("/")[2] not in str(refused)
 
 
-async def test_what_users_do_with_their_own_logins_is_recorded_as_theirs() -> None:
+async def test_actions_of_users_on_their_own_logins_are_recorded_as_theirs() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         await gateway.post_login()
@@ -85,7 +85,7 @@ async def test_what_users_do_with_their_own_logins_is_recorded_as_theirs() -> No
         assert "right" not in record
 
 
-async def test_what_an_operator_ends_is_recorded_as_by_a_right() -> None:
+async def test_a_login_ended_by_an_operator_is_recorded_with_the_right() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         await end(gateway, {**OF_ANN, "for": "user"}, **OPERATOR)

@@ -1,4 +1,4 @@
-"""Users look after their own logins by the HTTP API, operators after those of others."""
+"""Users manage their own logins through the HTTP API; operators manage those of others."""
 
 import httpx
 import pytest
@@ -29,7 +29,7 @@ async def owners(gateway: PageGateway, query: Json | None = None, **claims: obje
 
 
 async def sign_in(gateway: PageGateway, **claims: str) -> None:
-    """Sign a user in by the address that the route returns."""
+    """Sign a user in with the address from the route."""
     answer = await gateway.post_login(claims=claims)
     assert answer.status_code == 200, answer.text
     assert 0 < answer.json()["expires_in_s"] <= 600
@@ -38,7 +38,7 @@ async def sign_in(gateway: PageGateway, **claims: str) -> None:
     assert "<h1>Connected" in closing.text
 
 
-async def test_users_see_and_end_their_own_logins_alone() -> None:
+async def test_users_see_and_end_only_their_own_logins() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         await sign_in(gateway, sub="bob")
@@ -56,7 +56,7 @@ async def test_users_see_and_end_their_own_logins_alone() -> None:
         assert len(gateway.issuer.revoked) == 2  # the refresh token, and the access token
 
 
-async def test_an_operator_sees_and_ends_those_of_others() -> None:
+async def test_an_operator_sees_and_ends_logins_of_others() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         his: Json = {"server_id": "s", "for": "user", "tenant_id": "acme", "user_id": "ann"}
@@ -65,7 +65,7 @@ async def test_an_operator_sees_and_ends_those_of_others() -> None:
         assert (await send(gateway, "DELETE", his, **OPERATOR)).json() == {"removed": True}
 
 
-async def test_an_operator_of_one_tenant_has_none_of_the_deployment_or_of_another() -> None:
+async def test_an_operator_of_one_tenant_cannot_see_other_logins() -> None:
     async with page_gateway() as gateway:
         bound = {**OPERATOR, "tenant_id": "acme"}
         assert (await send(gateway, "GET", {"tenant_id": "acme"}, **bound)).status_code == 200
@@ -82,14 +82,14 @@ async def test_an_operator_of_one_tenant_has_none_of_the_deployment_or_of_anothe
         ({"server_id": "s", "more": "x"}, "more"),
     ],
 )
-async def test_a_login_is_named_in_full(query: Json, field: str) -> None:
+async def test_a_login_needs_all_its_fields(query: Json, field: str) -> None:
     async with page_gateway() as gateway:
         answer = await send(gateway, "DELETE", query, **OPERATOR)
     assert answer.status_code == 422
     assert answer.json()["error"]["details"]["field"] == field
 
 
-async def test_only_a_server_that_users_sign_in_to_has_an_address() -> None:
+async def test_only_a_server_with_user_logins_has_an_address() -> None:
     async with page_gateway() as gateway:
         answer = await gateway.post_login(server_id="unknown")
         operator = await gateway.post_login(claims=OPERATOR)
@@ -97,7 +97,7 @@ async def test_only_a_server_that_users_sign_in_to_has_an_address() -> None:
     assert operator.json()["error"]["code"] == "IDENTITY_REQUIRED"
 
 
-async def test_without_jwts_the_command_is_named() -> None:
+async def test_without_jwts_the_error_names_the_command() -> None:
     async with running() as service:
         answers = [
             (await service.http.get(LOGINS)).json(),
@@ -110,7 +110,7 @@ async def test_without_jwts_the_command_is_named() -> None:
         assert f"mcp-tools-proxy {command}" in it["error"]["message"]
 
 
-async def test_without_pages_there_is_no_address() -> None:
+async def test_without_pages_the_address_is_unavailable() -> None:
     async with page_gateway(signin_client_id=None) as gateway:
         answer = await gateway.post_login()
         call = await gateway.call()

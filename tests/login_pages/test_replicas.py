@@ -1,4 +1,4 @@
-"""Sign-ins and logins of replicas, over Redis and over PostgreSQL: any of them goes on with any."""
+"""Sign-ins and logins shared by replicas, over Redis and over PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,7 +28,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What replicas have in common, and how the time of unfinished sign-ins passes there."""
+    """Shared state of replicas, and a way to advance the age of pending sign-ins."""
 
     settings: Json
     advance: Callable[[float], Awaitable[None]]
@@ -56,7 +56,7 @@ async def two_replicas(shared: Shared) -> AsyncIterator[tuple[PageGateway, PageG
 
 
 class Wanderer(Browser):
-    """A browser whose every request to the gateway goes to the other replica."""
+    """A browser that alternates between the replicas with each request."""
 
     def __init__(self, *replicas: PageGateway) -> None:
         super().__init__(PUBLIC_URL, replicas[0].served.url)
@@ -73,7 +73,7 @@ class Wanderer(Browser):
         return await super().send(method, url, data)
 
 
-async def test_a_sign_in_goes_on_at_whichever_replica_the_browser_comes_to(shared: Shared) -> None:
+async def test_a_sign_in_continues_at_any_replica(shared: Shared) -> None:
     async with two_replicas(shared) as (first, second):
         refused = await first.call()
         url = refused["error"]["details"]["url"]
@@ -94,7 +94,7 @@ async def test_a_sign_in_goes_on_at_whichever_replica_the_browser_comes_to(share
         assert [code(await it.call(sub="bob")) for it in (first, second)] == ["LOGIN_REQUIRED"] * 2
 
 
-async def test_a_state_is_good_once_over_all_replicas_whoever_brings_it(shared: Shared) -> None:
+async def test_a_state_is_valid_once_over_all_replicas_for_any_browser(shared: Shared) -> None:
     async with two_replicas(shared) as (first, second):
         ann = first.browser()
         going = await ann.press(await ann.open(await first.address()))
@@ -116,7 +116,7 @@ async def test_a_state_is_good_once_over_all_replicas_whoever_brings_it(shared: 
         assert (await bob.open(back)).status_code == 403
 
 
-async def test_replicas_that_renew_a_login_at_once_send_its_refresh_token_once(
+async def test_replicas_that_renew_a_login_simultaneously_send_its_refresh_token_once(
     shared: Shared,
 ) -> None:
     async with two_replicas(shared) as (first, second):
@@ -137,7 +137,7 @@ def refreshes(gateway: PageGateway) -> int:
     return len([it for it in requests if it["grant_type"] == "refresh_token"])
 
 
-async def test_address_page_and_states_end_after_ten_minutes(shared: Shared) -> None:
+async def test_address_page_and_states_expire_after_ten_minutes(shared: Shared) -> None:
     async with page_gateway(**shared.settings) as gateway:
         url, ann = await gateway.address(), gateway.browser()
         own = await ann.open(url, stop_at=gateway.own.url)

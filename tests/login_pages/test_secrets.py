@@ -1,4 +1,4 @@
-"""What proves or begins a sign-in is in nothing that is written, exported or answered."""
+"""Secrets of a sign-in appear in no log, record, export or answer."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.support.tokens import bearer
 
 ANN_AS_USER = {"tenant_id": "acme", "user_id": "ann"}
 IN_FORMS = {"code", "refresh_token", "client_secret", "code_verifier", "subject_token", "token"}
-"""What requests to issuers have that is secret."""
+"""Secret fields of requests to issuers."""
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 class Answers:
-    """What the gateway answered to callers and operators: only an address may be in it."""
+    """Answers to callers and operators; only an address may appear in them."""
 
     def __init__(self, gateway: PageGateway) -> None:
         self.gateway = gateway
         self.texts: list[str] = []
 
     async def call(self) -> str:
-        """Send a call, and explain it; return its code."""
+        """Send a call and explain it; return its code."""
         answer = await self.gateway.call()
         address = answer.get("error", {}).get("details", {}).pop("url", None)
         assert (address is not None) == (code(answer) == "LOGIN_REQUIRED")
@@ -54,7 +54,7 @@ class Answers:
         self.texts.append(answer.text)
 
     async def get(self, *paths: str) -> None:
-        """Read what operators read."""
+        """Read everything that operators can read."""
         rights = [OperatorRight.PRESETS.value, OperatorRight.LOGINS.value]
         token = self.gateway.token(sub=..., may=rights)
         for path in paths:
@@ -64,7 +64,7 @@ class Answers:
 
 
 def secrets_of(gateway: PageGateway, *addresses: str) -> set[str]:
-    """Return what browsers and issuers have seen that nobody else may."""
+    """Return the secrets that browsers and issuers have received."""
     found = {*KEYS, "s1gn-in", "s3cret", *(it.rpartition("/")[2] for it in addresses)}
     for browser in gateway.browsers:
         for answer in browser.answers:
@@ -81,7 +81,7 @@ def secrets_of(gateway: PageGateway, *addresses: str) -> set[str]:
 
 
 def echo(issuer: Issuer, name: str) -> None:
-    """Answer token requests at an issuer with a refusal that has a part of the request."""
+    """Answer token requests at an issuer with a refusal that repeats a part of the request."""
 
     def refuse(request: web.Request) -> web.Response | None:
         if request.path != "/token":
@@ -92,7 +92,7 @@ def echo(issuer: Issuer, name: str) -> None:
     issuer.instead = refuse
 
 
-async def test_secrets_are_in_nothing_that_is_written_exported_or_answered(
+async def test_secrets_appear_in_nothing_that_is_written_exported_or_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], receiver: Receiver
 ) -> None:
     audit, texts = tmp_path / "audit.jsonl", []
@@ -141,7 +141,7 @@ async def test_secrets_are_in_nothing_that_is_written_exported_or_answered(
     assert [
         (where, it) for where, text in written.items() for it in secrets if is_in(text, it)
     ] == []
-    assert [where for where, text in written.items() if "eyJ" in text] == []  # JWTs begin so
+    assert [where for where, text in written.items() if "eyJ" in text] == []  # prefix of JWTs
 
 
 async def lie(gateway: PageGateway) -> None:
@@ -156,5 +156,5 @@ async def lie(gateway: PageGateway) -> None:
 
 
 def is_in(text: str, secret: str) -> bool:
-    """Return whether a secret is in a text: "code-1" is not in "code-12"."""
+    """Return whether a text contains a secret: "code-12" does not contain "code-1"."""
     return re.search(rf"(?<![\w-]){re.escape(secret)}(?!\w)", text) is not None

@@ -1,4 +1,4 @@
-"""A user signs in to a server by the gateway's pages, and what nobody else can do with that."""
+"""A user signs in to a server through the gateway's pages, and attacks on that."""
 
 import html
 import re
@@ -28,13 +28,13 @@ DONE = f"{PUBLIC_URL}/oauth/done"
 
 
 async def is_connected(gateway: PageGateway, **claims: object) -> bool:
-    """Return whether a user has a login, as the list of her own says."""
+    """Return whether the user's own list has a login."""
     token = gateway.token(**claims)
     answer = await gateway.served.http.get(LOGINS, headers=bearer(token))
     return bool(answer.json()["logins"])
 
 
-async def test_a_user_signs_in_and_her_calls_use_her_login() -> None:
+async def test_calls_of_a_signed_in_user_use_their_login() -> None:
     async with page_gateway(scope="read") as gateway:
         url = await gateway.address()
         assert url.startswith(f"{PUBLIC_URL}/oauth/start/")
@@ -59,7 +59,7 @@ async def test_a_login_over_the_quota_of_the_tenant_is_not_stored() -> None:
         assert code(await gateway.call()) == "OK"
 
 
-async def test_the_page_names_what_is_connected_to_what_and_where_it_leads() -> None:
+async def test_the_page_names_both_services_and_the_destination() -> None:
     async with page_gateway(scope="read write") as gateway:
         page = await gateway.browser().open(await gateway.address())
         text = html.unescape(re.sub(r"<[^>]+>", " ", page.text))
@@ -68,7 +68,7 @@ async def test_the_page_names_what_is_connected_to_what_and_where_it_leads() -> 
         assert not await is_connected(gateway)
 
 
-async def test_texts_of_others_are_no_html_of_a_page() -> None:
+async def test_foreign_texts_are_escaped_on_pages() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address(sub="<b>ann</b>")
         gateway.sign_in_as(sub="<b>ann</b>")
@@ -77,7 +77,7 @@ async def test_texts_of_others_are_no_html_of_a_page() -> None:
     assert "<b>" not in page.text
 
 
-async def test_no_page_is_kept_framed_or_has_script() -> None:
+async def test_pages_cannot_be_cached_framed_or_run_scripts() -> None:
     async with page_gateway() as gateway:
         browser, url = gateway.browser(), await gateway.address()
         await gateway.sign_in(browser, url)
@@ -85,7 +85,7 @@ async def test_no_page_is_kept_framed_or_has_script() -> None:
             it for it in browser.answers if it.headers.get("content-type", "")[:9] == "text/html"
         ]
         forms = [re.findall(r"form-action ([^;]+);", it.headers[POLICY]) for it in pages]
-        assert forms == [["'self'"], ["'none'"], ["'none'"]]  # its button, the way on, the end
+        assert forms == [["'self'"], ["'none'"], ["'none'"]]  # its button, the redirect, the end
         for page in pages:
             policy = page.headers[POLICY]
             assert "default-src 'none'" in policy
@@ -95,7 +95,7 @@ async def test_no_page_is_kept_framed_or_has_script() -> None:
             assert "<script" not in page.text
 
 
-async def test_asked_again_the_address_is_the_same_and_each_identity_has_its_own() -> None:
+async def test_repeated_calls_have_the_same_address_and_each_identity_has_its_own() -> None:
     async with page_gateway() as gateway:
         first, again, bob = (
             await gateway.address(),
@@ -107,7 +107,7 @@ async def test_asked_again_the_address_is_the_same_and_each_identity_has_its_own
     assert len({first, bob, other_tenant}) == 3
 
 
-async def test_one_replica_alone_is_said_where_the_address_is_kept_in_memory() -> None:
+async def test_the_error_says_that_an_address_in_memory_works_on_one_replica_only() -> None:
     async with page_gateway() as gateway:
         error = (await gateway.call())["error"]
     assert error["details"]["replicas"] == 1
@@ -119,7 +119,7 @@ async def test_one_replica_alone_is_said_where_the_address_is_kept_in_memory() -
     [{"sub": "bob"}, {"tenant_id": "globex"}, {"aud": "another"}, {"sub": ...}],
     ids=["user", "tenant", "audience", "no user"],
 )
-async def test_an_address_is_of_no_use_to_anybody_else(claims: dict[str, object]) -> None:
+async def test_an_address_cannot_be_used_by_another_user(claims: dict[str, object]) -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         gateway.sign_in_as(**claims)
@@ -127,13 +127,13 @@ async def test_an_address_is_of_no_use_to_anybody_else(claims: dict[str, object]
         assert page.status_code in (403, 502)
         assert "<form" not in page.text
         gateway.sign_in_as()
-        await gateway.sign_in(gateway.browser(), url)  # nothing of hers is used up
+        await gateway.sign_in(gateway.browser(), url)  # nothing of the user's is consumed
         assert await is_connected(gateway)
         assert not await is_connected(gateway, sub="bob")
 
 
 @pytest.mark.parametrize(("leeway_s", "status"), [(60, 200), (10, 502)])
-async def test_a_user_is_known_by_a_token_of_a_clock_that_is_off_as_callers_are(
+async def test_tokens_of_users_have_the_same_clock_leeway_as_those_of_callers(
     leeway_s: int, status: int
 ) -> None:
     async with page_gateway(jwt_leeway_s=leeway_s) as gateway:
@@ -145,7 +145,7 @@ async def test_a_user_is_known_by_a_token_of_a_clock_that_is_off_as_callers_are(
     assert ["<form" in it.text for it in pages] == [status == 200] * 3
 
 
-async def test_a_state_of_another_browser_is_refused_and_used_up() -> None:
+async def test_a_state_of_another_browser_is_refused_and_consumed() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         ann, mallory = gateway.browser(), gateway.browser()
@@ -158,7 +158,7 @@ async def test_a_state_of_another_browser_is_refused_and_used_up() -> None:
         assert gateway.own.token_requests == []
 
 
-async def test_an_answer_of_the_servers_issuer_needs_the_browser_that_began() -> None:
+async def test_an_answer_of_the_servers_issuer_needs_the_browser_that_started() -> None:
     async with page_gateway() as gateway:
         ann, mallory = gateway.browser(), gateway.browser()
         page = await ann.open(await gateway.address())
@@ -169,7 +169,7 @@ async def test_an_answer_of_the_servers_issuer_needs_the_browser_that_began() ->
         assert not await is_connected(gateway)
 
 
-async def test_another_state_uses_up_that_of_the_cookie_too() -> None:
+async def test_a_different_state_also_consumes_the_one_in_the_cookie() -> None:
     async with page_gateway() as gateway:
         ann = gateway.browser()
         sent = await ann.open(await gateway.address(), stop_at=gateway.own.url)
@@ -179,7 +179,7 @@ async def test_another_state_uses_up_that_of_the_cookie_too() -> None:
         assert (await ann.open(sent.headers["location"])).status_code == 403
 
 
-async def test_code_state_cookie_and_nonce_are_each_good_once() -> None:
+async def test_code_state_cookie_and_nonce_are_each_valid_once() -> None:
     async with page_gateway() as gateway:
         url, ann = await gateway.address(), gateway.browser()
         page = await ann.open(url)
@@ -203,7 +203,7 @@ async def test_a_form_of_another_page_is_refused(csrf: str) -> None:
         ann = gateway.browser()
         page = await ann.open(await gateway.address())
         assert (await ann.press(page, csrf=csrf)).status_code == 403
-        assert (await ann.press(page)).status_code == 403  # and used up
+        assert (await ann.press(page)).status_code == 403  # and consumed
 
 
 async def test_a_form_without_the_cookie_is_refused() -> None:
@@ -213,7 +213,7 @@ async def test_a_form_without_the_cookie_is_refused() -> None:
         assert (await mallory.press(page)).status_code == 403
 
 
-async def test_the_form_of_one_address_is_of_no_use_at_another() -> None:
+async def test_the_form_of_one_address_is_refused_at_another() -> None:
     async with page_gateway() as gateway:
         ann, bob = gateway.browser(), await gateway.address(sub="bob")
         page = await ann.open(await gateway.address())
@@ -228,21 +228,21 @@ async def test_a_large_form_is_refused() -> None:
         assert (await ann.press(page, more="x" * 10_000)).status_code == 403
 
 
-async def test_an_address_that_there_is_not_says_so() -> None:
+async def test_an_unknown_address_is_an_error_page() -> None:
     async with page_gateway() as gateway:
         answer = await gateway.browser().open(f"{PUBLIC_URL}/oauth/start/unknown")
     assert (answer.status_code, "expired" in answer.text) == (404, True)
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE"])
-async def test_other_methods_use_up_nothing(method: str) -> None:
+async def test_other_methods_consume_nothing(method: str) -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         answer = await gateway.browser().send(method, url)
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
 
 
-async def test_an_issuer_that_is_down_is_said_and_the_address_stays_good() -> None:
+async def test_an_unavailable_issuer_is_reported_and_the_address_stays_valid() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         gateway.own.instead = lambda _: web.Response(status=503)
@@ -254,7 +254,7 @@ async def test_an_issuer_that_is_down_is_said_and_the_address_stays_good() -> No
 
 
 @pytest.mark.parametrize("lie", [{"iss": "https://evil.example"}, {"iss": None}, {"code": None}])
-async def test_an_issuer_that_answers_for_another_connects_nothing(
+async def test_an_issuer_that_answers_for_another_one_connects_nothing(
     lie: dict[str, str | None],
 ) -> None:
     async with page_gateway() as gateway:
@@ -266,7 +266,7 @@ async def test_an_issuer_that_answers_for_another_connects_nothing(
         assert not await is_connected(gateway)
 
 
-async def test_a_sign_in_that_the_user_refuses_ends_at_the_closing_page() -> None:
+async def test_a_sign_in_that_the_user_denies_ends_at_the_closing_page() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         gateway.issuer.answer = {"error": "access_denied", "code": None}
@@ -277,7 +277,7 @@ async def test_a_sign_in_that_the_user_refuses_ends_at_the_closing_page() -> Non
         assert COOKIE not in browser.cookies
 
 
-async def test_one_tenant_has_at_most_half_of_the_pending_sign_ins() -> None:
+async def test_one_tenant_can_have_at_most_half_of_the_pending_sign_ins() -> None:
     async with page_gateway() as gateway:
         offers = gateway.served.service.gateway.user_sign_ins.offers
         assert offers is not None
@@ -298,7 +298,7 @@ async def test_one_tenant_has_at_most_half_of_the_pending_sign_ins() -> None:
         assert await gateway.address(tenant_id="globex", sub="bob")
 
 
-async def test_who_opens_an_address_over_and_over_uses_up_a_few_steps() -> None:
+async def test_repeatedly_opening_an_address_is_limited_to_a_few_steps() -> None:
     async with page_gateway() as gateway:
         url = await gateway.address()
         browsers = [gateway.browser() for _ in range(3 * STEPS_PER_ADDRESS)]
@@ -339,7 +339,7 @@ async def test_our_client_metadata_document_is_published_and_used() -> None:
         assert gateway.issuer.registered == []
 
 
-async def test_a_document_that_no_issuer_can_fetch_is_not_used() -> None:
+async def test_a_document_that_an_issuer_cannot_fetch_is_not_used() -> None:
     local = "http://127.0.0.1:8000"
     async with page_gateway(public_url=local) as gateway:
         gateway.issuer.metadata["client_id_metadata_document_supported"] = True

@@ -1,4 +1,4 @@
-"""MCP clients are sent to the sign-in by the URL elicitation of their era."""
+"""MCP clients are sent to the sign-in by URL elicitation of their era."""
 
 from tests.login_pages.page_gateway import TOOL, page_gateway
 from tests.support.configuration import Json
@@ -10,7 +10,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CALL: Json = {"name": TOOL, "arguments": {}}
 
 
-async def test_a_client_of_2026_is_asked_for_input_and_goes_on_after_it() -> None:
+async def test_a_client_of_2026_is_asked_for_input_and_continues_after_it() -> None:
     async with page_gateway() as gateway:
         served, headers = gateway.served, bearer(gateway.token())
         meta = {CAPABILITIES: OPENS_URLS}
@@ -25,13 +25,13 @@ async def test_a_client_of_2026_is_asked_for_input_and_goes_on_after_it() -> Non
         too_early = answer(
             await served.request("tools/call", accepted, headers=headers, meta=meta)
         )["result"]
-        assert too_early["isError"] is True  # else it would be asked again and again
+        assert too_early["isError"] is True  # otherwise it would be asked repeatedly
         await gateway.sign_in(gateway.browser(), request["params"]["url"])
         done = answer(await served.request("tools/call", accepted, headers=headers, meta=meta))
         assert "isError" not in done["result"], done
 
 
-async def test_a_client_that_opens_no_addresses_is_shown_it_in_the_text() -> None:
+async def test_a_client_without_url_elicitation_gets_the_address_as_text() -> None:
     async with page_gateway() as gateway:
         response = await gateway.served.request("tools/call", CALL, headers=bearer(gateway.token()))
         result, url = answer(response)["result"], await gateway.address()
@@ -41,7 +41,7 @@ async def test_a_client_that_opens_no_addresses_is_shown_it_in_the_text() -> Non
     assert error["details"]["url"] == url
 
 
-async def test_a_client_of_2025_is_answered_with_the_error_of_its_era() -> None:
+async def test_a_client_of_2025_gets_the_error_of_its_era() -> None:
     async with page_gateway() as gateway:
         headers = {**BOTH, **bearer(gateway.token()), "MCP-Protocol-Version": LEGACY}
         http = gateway.served.http

@@ -1,4 +1,4 @@
-"""Replaces two pods under load, and prints how every request ended: ``make roll-out``."""
+"""Replaces two pods under load and prints how every request ended: ``make roll-out``."""
 
 import asyncio
 import sys
@@ -10,11 +10,11 @@ SETTLE_S = 3.0
 """Seconds under load before and after each replacement."""
 
 PROPAGATION_S = 2.0
-"""Seconds after SIGTERM in which callers try a pod that may have ended: longer than nodes take."""
+"""Seconds after SIGTERM during which callers still try a pod: longer than nodes need."""
 
 
 async def main() -> int:
-    """Return the exit code: 1 when a request ended in what it may not."""
+    """Return the exit code: 1 if a request ended in an unexpected way."""
     async with cluster() as pods:
         running = [await pods.start_pod(), await pods.start_pod()]
         client = await pods.client()
@@ -29,7 +29,7 @@ async def main() -> int:
 
 
 async def replace(pods: Cluster, client: Client, old: Pod) -> None:
-    """Replace one pod as a Deployment with maxUnavailable 0 does."""
+    """Replace one pod like a Deployment with maxUnavailable 0."""
     begun = time.monotonic()
     new = await pods.start_pod()
     calls = await client.add(new)

@@ -1,7 +1,6 @@
-"""Callers that know several replicas, keep connections open, and count how requests end.
+"""Callers of several replicas that keep connections open and count how requests end.
 
-It needs aiohttp and nothing else of ours, so it runs in the image of the gateway as well.
-"""
+This module needs only aiohttp, so it also runs in the gateway's image."""
 
 import asyncio
 import random
@@ -16,14 +15,14 @@ SHUTTING_DOWN = "SHUTTING_DOWN"
 REFUSED = "connection refused"
 OK = "ok"
 EXPECTED = frozenset({OK, SHUTTING_DOWN, REFUSED})
-"""How a request may end while replicas are replaced."""
+"""Permitted outcomes of a request while replicas are replaced."""
 
 PAUSE_S = 0.05
-"""Seconds that a caller pauses at most between two calls, over an open connection."""
+"""Maximum seconds that a caller pauses between two calls on an open connection."""
 
 
 class Work(NamedTuple):
-    """What a caller calls: a tool, its arguments, and what the result has to hold."""
+    """A tool call, its arguments, and text that the result must contain."""
 
     tool: str
     arguments: dict[str, object]
@@ -31,13 +30,13 @@ class Work(NamedTuple):
 
 
 class Callers:
-    """Call one replica or another until stopped; a call that was not taken is sent again."""
+    """Calls the replicas until stopped; a call that was not accepted is sent again."""
 
     def __init__(self, work: Sequence[Work], tenant_id: str) -> None:
         self.replicas: list[str] = []
-        """Base URLs that a new request may be sent to."""
+        """Base URLs for new requests."""
         self.ends: Counter[str] = Counter()
-        """How often a request ended in what."""
+        """Number of requests per outcome."""
         self.calls = 0
         """Calls that have their result."""
         self._work = work
@@ -46,15 +45,15 @@ class Callers:
 
     @property
     def unexpected(self) -> dict[str, int]:
-        """Ends that no request may have."""
+        """Outcomes that no request may have."""
         return {end: number for end, number in self.ends.items() if end not in EXPECTED}
 
     def stop(self) -> None:
-        """End the callers after the call that each one makes."""
+        """Stop the callers after their current calls."""
         self._stopped = True
 
     async def run(self, number: int) -> None:
-        """Run so many callers until they are stopped, over one pool of connections."""
+        """Run this number of callers until they are stopped, over one connection pool."""
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as http, asyncio.TaskGroup() as group:
             for _ in range(number):
@@ -74,7 +73,7 @@ class Callers:
             await asyncio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311 - no secret
 
     async def _send(self, http: aiohttp.ClientSession, work: Work) -> str:
-        """Send a request once, and return how it ended."""
+        """Send a request once; return its outcome."""
         url = random.choice(self.replicas) + EXECUTE  # noqa: S311 - no secret
         body = {"tool_name": work.tool, "arguments": work.arguments, "user": self._user}
         try:

@@ -1,7 +1,6 @@
-"""Callers as a program, for a container: its input is lines of JSON, see ``Command``.
+"""Callers as a program for a container; its input is lines of JSON, see ``Command``.
 
-At the end of its input the callers finish their calls, and it prints how requests ended.
-"""
+At the end of the input the callers finish their calls, and it prints the outcomes."""
 
 import asyncio
 import json
@@ -22,7 +21,7 @@ WORK = (
 
 
 class Command(TypedDict, total=False):
-    """What a line may hold: a replica to call once it is ready, or one to call no longer."""
+    """Fields of a line: a replica to call after it is ready, or one to stop calling."""
 
     add: str
     ready_path: str
@@ -30,7 +29,7 @@ class Command(TypedDict, total=False):
 
 
 async def main() -> None:
-    """Call until the end of the input; print a line after each command, and at the end."""
+    """Call until the end of the input; print a line after each command and at the end."""
     callers = Callers(WORK, "tenant_1")
     async with asyncio.TaskGroup() as group:
         calling = False
@@ -50,10 +49,9 @@ async def main() -> None:
 
 
 async def wait_until_ready(url: str) -> None:
-    """Wait until a readiness probe succeeds, and all that the replica depends on is there.
+    """Wait until a readiness probe succeeds without degraded dependencies.
 
-    On a busy machine the first connection to the server may fail: the probe succeeds all the same.
-    """
+    On a busy machine the first connection to the server may fail although the probe succeeds."""
     async with aiohttp.ClientSession() as http:
         while True:
             if await is_ready(http, url):
@@ -62,7 +60,7 @@ async def wait_until_ready(url: str) -> None:
 
 
 async def is_ready(http: aiohttp.ClientSession, url: str) -> bool:
-    """Return whether a readiness route says that it is ready, and not degraded."""
+    """Return whether a readiness route reports ready and not degraded."""
     try:
         async with http.get(url) as response:
             return bool((await response.json())["status"] == "ready")
@@ -71,7 +69,7 @@ async def is_ready(http: aiohttp.ClientSession, url: str) -> bool:
 
 
 def report(**fields: object) -> None:
-    """Print a line of JSON at once."""
+    """Print a line of JSON immediately."""
     print(json.dumps(fields), flush=True)
 
 

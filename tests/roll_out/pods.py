@@ -1,9 +1,7 @@
 """Containers with the constraints of the chart's pods, run by Docker on this machine.
 
-All share one network namespace that has a loopback and nothing else, so each pod has a port of its
-own. Ports that Docker publishes would be of no use: its proxy accepts a connection before it knows
-that the container refuses it.
-"""
+All share one network namespace with only a loopback, so each pod has its own port. Published ports
+would not work: Docker's proxy accepts a connection even if the container refuses it."""
 
 import asyncio
 import json
@@ -15,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-import yaml  # type: ignore[import-untyped] # has no types
+import yaml  # type: ignore[import-untyped] # untyped
 
 from deploy.render import NAME, render
 
@@ -46,17 +44,17 @@ VALUES: dict[str, Any] = {
         "MCP_PROXY_RATE_LIMIT_TENANT_CALLS": 10_000_000,
         "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": 0,
         "MCP_PROXY_LOG_LEVEL": "warning",
-        "MCP_PROXY_STARTUP_WAIT_S": 60,  # on a machine that does all at once
+        "MCP_PROXY_STARTUP_WAIT_S": 60,  # on a machine that runs everything
     },
     "secrets": {"redisUrl": {"name": "s"}, "sessionKeys": {"name": "s"}},
     "config": {"files": FILES},
 }
 PEAK = "cat /sys/fs/cgroup/memory.peak || cat /sys/fs/cgroup/memory/memory.max_usage_in_bytes"
-"""Of the second generation of control groups, and of the first."""
+"""Of cgroup versions 2 and 1."""
 
 
 async def docker(*words: str) -> str:
-    """Run a command of Docker and return what it printed. Raises RuntimeError."""
+    """Run a Docker command; return its output. Raises RuntimeError."""
     process = await asyncio.create_subprocess_exec("docker", *words, stdout=PIPE, stderr=PIPE)
     out, err = await process.communicate()
     if process.returncode:
@@ -65,7 +63,7 @@ async def docker(*words: str) -> str:
 
 
 class Pod:
-    """One container of the gateway."""
+    """A container of the gateway."""
 
     def __init__(self, name: str, port: int, grace_s: int) -> None:
         self.name = name
@@ -73,32 +71,32 @@ class Pod:
         self._grace_s = grace_s
 
     async def stop(self) -> int:
-        """End it as a kubelet does after preStop; return its exit code."""
+        """End it like a kubelet after preStop; return its exit code."""
         await docker("stop", "--time", str(self._grace_s), self.name)
         return int(await docker("inspect", "--format", "{{.State.ExitCode}}", self.name))
 
     async def peak_mib(self) -> int:
-        """Return the most memory that it has had, files that were read included."""
+        """Return its peak memory, including the page cache."""
         return int(await docker("exec", self.name, "sh", "-c", f"({PEAK}) 2>/dev/null")) // 2**20
 
 
 class Client:
-    """The program of the callers, in a container of the same namespace."""
+    """The program of the callers, in a container in the same namespace."""
 
     def __init__(self, process: Process, ready_path: str) -> None:
         self._process = process
         self._ready_path = ready_path
 
     async def add(self, pod: Pod) -> int:
-        """Call a pod once it is ready; return how many calls have their result."""
+        """Wait until a pod is ready and call it; return the number of calls with a result."""
         return await self._command(add=pod.url, ready_path=self._ready_path)
 
     async def remove(self, pod: Pod) -> int:
-        """Call a pod no longer; return how many calls have their result."""
+        """Stop calling a pod; return the number of calls with a result."""
         return await self._command(remove=pod.url)
 
     async def stop(self) -> dict[str, Any]:
-        """Return how the requests of all callers ended."""
+        """Return the outcomes of all callers' requests."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return await self._report()
@@ -117,7 +115,7 @@ class Client:
 
 
 class Cluster:
-    """A Redis, an MCP server, callers, and pods of the gateway as the chart describes them."""
+    """A Redis, an MCP server, callers, and pods of the gateway as described by the chart."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self._id = f"roll-out-{secrets.token_hex(3)}"
@@ -127,7 +125,7 @@ class Cluster:
         self._spec = pod_spec()
 
     async def open(self) -> Self:
-        """Start all but the pods and the callers."""
+        """Start everything except the pods and the callers."""
         self._config.mkdir(mode=0o755)
         for name, content in FILES.items():
             (self._config / name).write_text(json.dumps(content), encoding="utf-8")
@@ -150,7 +148,7 @@ class Cluster:
         return Client(process, self._container["readinessProbe"]["httpGet"]["path"])
 
     async def start_pod(self) -> Pod:
-        """Start one more pod; it may not be ready yet."""
+        """Start one more pod without waiting until it is ready."""
         self._started += 1
         port = 8100 + self._started
         options = [*self._network(), *self._constraints(), "--env", f"MCP_PROXY_PORT={port}"]
@@ -175,7 +173,7 @@ class Cluster:
         return ["--network", f"container:{self._id}-redis"]
 
     def _constraints(self) -> list[str]:
-        """Return the options of Docker for what the chart says of the pod."""
+        """Return Docker options for the chart's pod spec."""
         user = self._spec["securityContext"]
         memory = self._container["resources"]["limits"]["memory"].removesuffix("Mi")
         options = [
@@ -202,21 +200,21 @@ class Cluster:
 
 
 async def end(process: Process) -> None:
-    """End a program that has not ended by itself."""
+    """End a program that is still running."""
     if process.returncode is None:
         process.terminate()
     await process.communicate()
 
 
 def pod_spec() -> dict[str, Any]:
-    """Return what the chart says of a pod."""
+    """Return the chart's spec of a pod."""
     text = render(VALUES, name=NAME)[f"{NAME}/templates/deployment.yaml"]
     spec: dict[str, Any] = yaml.safe_load(text)["spec"]["template"]["spec"]
     return spec
 
 
 def readable_folder(path: str) -> Path:
-    """Return a folder that the pod's user may read."""
+    """Return a folder that the pod's user can read."""
     folder = Path(path)
     folder.chmod(0o755)
     return folder
@@ -224,7 +222,7 @@ def readable_folder(path: str) -> Path:
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
-    """Open a cluster; nothing of it is left afterwards."""
+    """Open a cluster; remove everything afterwards."""
     with tempfile.TemporaryDirectory() as made:
         folder = readable_folder(made)
         async with AsyncExitStack() as stack:
