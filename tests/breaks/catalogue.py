@@ -26,8 +26,8 @@ class CannotApply(Exception):
 class Break:
     """A fault in one function, named by its path: ``auth.authenticator.AdminToken.matches``.
 
-    ``what`` describes the fault in one sentence. ``tests`` are files or folders, from the root; one
-    test in them has to fail. Exactly one of the three following fields says how the code changes.
+    ``what`` describes the fault in one sentence. ``tests`` are files or folders, relative to the
+    root; one test in them must fail. Exactly one of the three following fields defines the change.
     """
 
     theme: str
@@ -38,7 +38,7 @@ class Break:
     body: str | None = None
     """Statements that replace the body; they can call the old function by the name ``original``."""
     without: str | None = None
-    """Statements that only raise, call or return this name are left out."""
+    """Statements that only raise, call or return this name are removed."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Each use of a name, or of an attribute of that name, becomes the expression."""
 
@@ -141,7 +141,8 @@ def _name_of(used: ast.expr) -> str | None:
 def _replace_body(function: Function, body: str) -> None:
     new = ast.parse(textwrap.dedent(body)).body
     if any(isinstance(it, ast.Name) and it.id == ORIGINAL for one in new for it in ast.walk(one)):
-        # inside the new function: there it sees the same names, also those of a class or a closure
+        # inside the new function, so that it sees the same names, including those of a class or
+        # closure
         original = copy.copy(function)
         original.name, original.decorator_list = ORIGINAL, []
         new.insert(0, original)
@@ -173,7 +174,8 @@ def load_breaks(folder: Path = Path(__file__).parent) -> Sequence[Break]:
 
 
 def choose(breaks: Sequence[Break], words: Collection[str]) -> Sequence[Break]:
-    """Return the breaks of the themes in ``words``, or whose id contains a word; all for none."""
+    """Return the breaks of the themes in ``words``, and those whose id contains a word; without
+    words, all."""
     themes = {it.theme for it in breaks}
     return [
         it

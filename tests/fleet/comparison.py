@@ -1,6 +1,6 @@
-"""What a client sees of one server: its lists, and the results of calls.
+"""A client's view of one server: its lists, and the results of calls.
 
-Through the gateway and directly it is written down alike. Names of tools are the server's own.
+The format is the same through the gateway and directly. Names of tools are the server's own.
 """
 
 import json
@@ -23,12 +23,13 @@ OF_THE_CONNECTION = re.compile(
 """Keys of ``_meta`` that name the peer, and those that the gateway adds."""
 
 _NAMED_FAILURE = re.compile(r"TOOL_FAILED: \S+ failed: (?=its server answered with error)")
-"""How the gateway begins the text of an error of the protocol."""
+"""The gateway's prefix for the text of a protocol error."""
 
 
 @asynccontextmanager
 async def direct(entry: Mapping[str, Any]) -> AsyncIterator[Client]:
-    """Connect the SDK's client with what the gateway declares to servers: some list tools by it."""
+    """Connect the SDK's client with the gateway's capabilities, because some servers list tools by
+    them."""
 
     async def never(*_: object) -> t.ErrorData:
         return t.ErrorData(code=-32601, message="no test asks for it")
@@ -40,7 +41,7 @@ async def direct(entry: Mapping[str, Any]) -> AsyncIterator[Client]:
 
 
 async def lists_of(client: Client) -> dict[str, dict[str, Json]]:
-    """Return what the client lists: kind, name or URI, definition."""
+    """Return the client's lists: kind, name or URI, definition."""
     tools = await listed(client.list_tools)
     prompts = await listed(client.list_prompts)
     resources = await listed(client.list_resources)
@@ -55,7 +56,7 @@ async def lists_of(client: Client) -> dict[str, dict[str, Json]]:
 
 
 async def listed(request: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """Return the items of a list, none where the server does not know the method."""
+    """Return the items of a list, empty if the server does not know the method."""
     try:
         answer = await request()
     except MCPError as error:
@@ -67,9 +68,9 @@ async def listed(request: Callable[[], Awaitable[Any]]) -> list[Any]:
 
 
 async def call(client: Client, tool: str, arguments: Json) -> Json:
-    """Call a tool; return its result and the progress that was reported.
+    """Call a tool; return its result and the reported progress.
 
-    For an error of the protocol the gateway gives a result, which the model can read.
+    For a protocol error the gateway returns a result, which the model can read.
     """
     reports: list[object] = []
 
@@ -95,7 +96,7 @@ def quoted(message: str) -> str:
 
 
 def normalized(found: Json, folder: str, differs: Mapping[str, str]) -> Json:
-    """Replace what differs from process to process, the paths of their folders among it."""
+    """Replace values that differ between processes, such as paths of their folders."""
     text = json.dumps(found, ensure_ascii=False).replace(folder, "{folder}")
     text = _NAMED_FAILURE.sub("", text)
     for pattern in differs:
@@ -105,7 +106,7 @@ def normalized(found: Json, folder: str, differs: Mapping[str, str]) -> Json:
 
 
 def plain(item: BaseModel) -> Json:
-    """Return an item as on the wire, without what names the peer."""
+    """Return an item as on the wire, without the names of the peer."""
     found = item.model_dump(by_alias=True, mode="json", exclude_none=True)
     meta = found.pop("_meta", {})
     kept = {key: value for key, value in meta.items() if not OF_THE_CONNECTION.fullmatch(key)}

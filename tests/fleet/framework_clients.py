@@ -1,7 +1,7 @@
-"""Clients of agent frameworks as programs, each by the framework's own API; no model is asked.
+"""Clients of agent frameworks as programs, using each framework's API without a model.
 
-The first argument is the framework, the second the gateway's URL, the third the three calls as
-JSON. It prints the names of the tools that an agent would get, and what the calls gave.
+The arguments are the framework, the gateway's URL, and the three calls as JSON. It prints the tool
+names that an agent would get, and the results of the calls.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def mcp_1(url, calls):
 
 
 async def langchain(url, calls):
-    """Get the tools as LangChain's, and call them as an agent does."""
+    """Load the tools as LangChain's, and call them as an agent does."""
     from langchain_mcp_adapters.client import MultiServerMCPClient
 
     client = MultiServerMCPClient({"gateway": {"transport": "streamable_http", "url": url}})
@@ -50,7 +50,7 @@ async def langchain(url, calls):
 
 
 async def openai_agents(url, calls):
-    """Get the tools as function tools of an agent."""
+    """Load the tools as function tools of an agent."""
     from agents import Agent, RunContextWrapper
     from agents.mcp import MCPServerStreamableHttp
     from agents.tool_context import ToolContext
@@ -68,7 +68,7 @@ async def openai_agents(url, calls):
 
 
 async def llama_index(url, calls):
-    """Get the tools as LlamaIndex's."""
+    """Load the tools as LlamaIndex's."""
     from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
     found = await McpToolSpec(client=BasicMCPClient(url)).to_tool_list_async()

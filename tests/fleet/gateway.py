@@ -1,4 +1,4 @@
-"""One gateway with the whole fleet behind it, and the folders that its servers work on."""
+"""One gateway with the whole fleet behind it, and its servers' folders."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.support.service import SERVERS as SERVERS_ROUTE
 
 Json = dict[str, Any]
 START_S = 300.0
-"""Dozens of servers start one after another, on a machine with two cores that does other things."""
+"""Dozens of servers start one after another, on a busy machine with two cores."""
 
 ADMIN = "admin-token-of-the-fleet"
 SETTINGS = {
@@ -25,12 +25,12 @@ SETTINGS = {
     "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1",
     **{f"MCP_PROXY_RATE_LIMIT_{unit}": "0" for unit in ("CALLS", "TENANT_CALLS", "TENANT_TOKENS")},
 }
-"""Lists are as they are without any setting."""
+"""Lists of the default settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The started gateway; ``values`` fill in the entries of its servers, ``tools`` are theirs."""
+    """The started gateway; ``values`` fill in its servers' entries, ``tools`` are theirs."""
 
     program: Program
     folder: Path
@@ -50,7 +50,7 @@ class Fleet:
 def running_fleet(**keys: object) -> Iterator[Fleet]:
     """Start the gateway, wait until every server is ready, and show all of their tools.
 
-    ``keys`` are more of each server's entry.
+    ``keys`` are additional keys of each server's entry.
     """
     with TemporaryDirectory(prefix="fleet-") as made, running_postgres(Path(made)) as database:
         folder, port = Path(made), free_port()
@@ -86,14 +86,13 @@ def running_postgres(folder: Path) -> Iterator[str]:
 
 
 def listed(program: Program) -> list[Json]:
-    """Return what the gateway says of each server to an operator."""
+    """Return each server's status as shown to an operator."""
     headers = {"Authorization": f"Bearer {ADMIN}"}
     found: list[Json] = program.http.get(SERVERS_ROUTE, headers=headers).json()["servers"]
     return found
 
 
 def states(program: Program) -> dict[str, str]:
-    """Return the state of each server."""
     return {it["server_id"]: it["state"] for it in listed(program)}
 
 

@@ -1,7 +1,7 @@
-"""Kills random servers of the fleet while calls go to all: ``python -m tests.fleet.kills [180]``.
+"""Kills random servers of the fleet during calls to all: ``python -m tests.fleet.kills [180]``.
 
-It prints how calls of servers that were not killed ended, how long killed ones were away, and what
-memory the gateway used. Its exit code is 1 if a call of a server failed that was not killed.
+It prints the results of calls to servers that were not killed, the recovery times of killed ones,
+and the gateway's memory. Its exit code is 1 if a call to a server that was not killed failed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tests.fleet.servers import SERVERS, fill
 from tests.support.service import EXECUTE
 
 PAUSE_S = 1.0
-"""Between two calls of a server."""
+"""Pause between two calls of a server."""
 
 KILL_EVERY_S = 3.0
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
@@ -31,7 +31,7 @@ USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
 @dataclass(slots=True)
 class Target:
-    """A server and its calls; ``killed_at`` until a call that began later has an answer."""
+    """A server and its calls; ``killed_at`` is set until a later call is answered."""
 
     name: str
     expected: str = ""
@@ -42,7 +42,7 @@ class Target:
     away_s: list[float] = field(default_factory=list)
 
     def record(self, code: str, begun: float) -> None:
-        """Record how a call ended; the first one tells how all have to."""
+        """Record the result of a call; the first one is the expected result of all."""
         self.ends[code] += 1
         self.expected = self.expected or code
         if code != self.expected:
@@ -80,7 +80,7 @@ async def call_until(ends: float, http: httpx.AsyncClient, fleet: Fleet, target:
 
 
 async def kill_until(ends: float, fleet: Fleet, targets: list[Target]) -> int:
-    """Kill the processes of a random server every few seconds; return how many were killed."""
+    """Kill the processes of a random server every few seconds; return the number of kills."""
     kills = 0
     while time.monotonic() < ends - KILL_EVERY_S:
         target = random.choice(targets)  # noqa: S311 - no secret
@@ -95,7 +95,7 @@ async def kill_until(ends: float, fleet: Fleet, targets: list[Target]) -> int:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Return descriptors of the processes that run in a folder: a server, and its children."""
+    """Return descriptors of the processes that run in a folder: a server and its children."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -119,7 +119,7 @@ def memory_mib(pid: int) -> float:
 
 
 def print_report(targets: list[Target], kills: int, memory: list[float]) -> None:
-    """Print how calls ended, and the memory."""
+    """Print the results of calls, and the memory."""
     ends: Counter[str] = sum((target.ends for target in targets), Counter())
     away = sorted(seconds for target in targets for seconds in target.away_s)
     lost = sum(len(target.lost_when_killed) for target in targets)

@@ -1,8 +1,8 @@
-"""The fleet: pinned MCP servers of many authors from npm and PyPI, each with calls of it.
+"""The fleet: pinned third-party MCP servers from npm and PyPI, each with sample calls.
 
-In commands, environments and arguments ``{folder}`` is a folder with the files of ``make_folder``:
-one for the gateway's process of a server, another for the one that it is compared with. ``{url}``
-is the gateway itself, a web server on this machine; ``{postgres}`` is a database.
+In commands, environments and arguments, ``{folder}`` is a folder with the files of ``make_folder``:
+one for the gateway's process of a server, another for the process that it is compared with.
+``{url}`` is the gateway itself, a web server on this machine; ``{postgres}`` is a database.
 """
 
 import base64
@@ -27,25 +27,24 @@ HERE = Path(__file__).parent
 DEAD = "http://127.0.0.1:1"
 OFFLINE = {
     "HOME": "{folder}",
-    "NODE_OPTIONS": f'--require "{HERE / "loopback_only.cjs"}"',  # its path may have a space
+    "NODE_OPTIONS": f'--require "{HERE / "loopback_only.cjs"}"',  # its path may contain a space
     **dict.fromkeys(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"], DEAD),
     "NO_PROXY": "127.0.0.1",
 }
-"""The environment of every server: nothing leaves this machine, or is kept for the next run."""
+"""The environment of every server: nothing leaves this machine or is kept for the next run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """How a server is started, and calls of it."""
+    """A server's command and its sample calls."""
 
     command: Sequence[str]
     calls: Sequence[Call]
     env: dict[str, str] = field(default_factory=dict)
     differs: Mapping[str, str] = field(default_factory=dict)
-    """What differs from process to process, as regular expressions, each with the reason."""
+    """Regular expressions of values that differ between processes, each with the reason."""
 
     def entry(self, **values: str) -> Json:
-        """Return its entry of mcp.json."""
         command, *args = self.command
         entry = {"command": command, "args": args, "env": OFFLINE | self.env, "cwd": "{folder}"}
         filled: Json = fill(entry, **values)
@@ -53,7 +52,7 @@ class Server:
 
 
 def fill(value: Any, **values: str) -> Any:
-    """Replace ``{folder}`` and the like in all texts of a JSON value."""
+    """Replace ``{folder}`` and the other placeholders in all texts of a JSON value."""
     text = json.dumps(value)
     for name, replacement in values.items():
         text = text.replace(f"{{{name}}}", json.dumps(replacement)[1:-1])
@@ -82,7 +81,7 @@ def _server(
 
 
 def make_folder(folder: Path) -> str:
-    """Create the files that servers work on, the same bytes each time; return the folder."""
+    """Create the servers' files, the same bytes each time; return the folder."""
     repository = folder / "repository"
     repository.mkdir(parents=True)
     (folder / "notes.md").write_text("# Notes\n\nПривет, see https://example.com.\n")

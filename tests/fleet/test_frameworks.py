@@ -1,4 +1,4 @@
-"""Frameworks and SDKs list all tools of the fleet and call them, at the gateway's plain address."""
+"""Frameworks and SDKs list and call all tools of the fleet at the gateway's default address."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ CALLS: list[tuple[str, Json]] = [
     ("everything__get-structured-content", {"location": "New York"}),
     ("everything__get-resource-reference", {"resourceType": "Text", "resourceId": -1}),
 ]
-"""Three calls that give a plain text, structured content, and an error."""
+"""Three calls that return a plain text, structured content, and an error."""
 
 WEATHER = {"temperature": 33, "conditions": "Cloudy", "humidity": 82}
 ALONE = {"PATH": "/usr/bin:/bin", "HOME": ".", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
@@ -50,8 +50,6 @@ def text_of(result: t.CallToolResult) -> str:
 
 
 def program(*words: str | Path) -> Callable[[str], Awaitable[Json]]:
-    """Return a client that is a program."""
-
     async def see(url: str) -> Json:
         seen: Json = json.loads(await output_of([*words, url, json.dumps(CALLS)], ALONE))
         return seen

@@ -1,4 +1,4 @@
-"""Each server is seen through the gateway as a client of its own sees it."""
+"""Each server looks the same through the gateway as to its own client."""
 
 import asyncio
 import re
@@ -17,13 +17,11 @@ from tests.support.local_tools import LISTED_TOOLS
 Json = dict[str, Any]
 
 ANSWERS_INVALID_CALLS = {"slack"}
-"""Servers whose results do not say that a call was invalid."""
+"""Servers whose results do not show that a call was invalid."""
 
 
 @pytest.fixture(scope="session")
 def shown(fleet: Fleet) -> Json:
-    """Return what the gateway lists."""
-
     async def listed() -> Json:
         async with Client(fleet.url) as client:
             return await lists_of(client)
@@ -36,12 +34,12 @@ def test_the_fleet_is_large() -> None:
     assert [name for name, server in SERVERS.items() if len(server.calls) < 2] == []
 
 
-def test_names_are_those_that_model_apis_accept(fleet: Fleet, shown: Json) -> None:
+def test_names_are_accepted_by_model_apis(fleet: Fleet, shown: Json) -> None:
     refused = [it for it in shown["tools"] if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", it)]
     assert (refused, len(shown["tools"])) == ([], len(LISTED_TOOLS) + len(fleet.tools))
 
 
-async def test_calls_of_the_fleet_give_every_kind_of_content(fleet: Fleet) -> None:
+async def test_calls_of_the_fleet_return_every_kind_of_content(fleet: Fleet) -> None:
     async with Client(fleet.url) as client:
         results = [
             await call(client, f"everything__{tool}", arguments)
@@ -55,7 +53,7 @@ async def test_calls_of_the_fleet_give_every_kind_of_content(fleet: Fleet) -> No
 
 
 @pytest.mark.parametrize("name", SERVERS)
-async def test_lists_and_results_are_those_of_the_server(
+async def test_lists_and_results_match_the_server(
     fleet: Fleet, shown: Json, name: str, tmp_path: Path
 ) -> None:
     server = SERVERS[name]
@@ -74,7 +72,7 @@ async def test_lists_and_results_are_those_of_the_server(
 async def seen(
     client: Client, server: Server, lists: Json, values: Mapping[str, str], prefix: str = ""
 ) -> Json:
-    """Return what a client sees of a server: lists, results, resources, and an invalid call."""
+    """Return a client's view of a server: lists, results, resources, and an invalid call."""
     results = [
         await call(client, prefix + tool, fill(arguments, **values))
         for tool, arguments in server.calls
@@ -89,7 +87,7 @@ async def seen(
 
 
 def only(shown: Json, lists: Json, prefix: str) -> Json:
-    """Return what is shown of one server, with the server's own names of tools."""
+    """Return the view of one server, with its own tool names."""
     tools = [it for name, it in shown["tools"].items() if name.startswith(prefix)]
     names = [it["name"].removeprefix(prefix) for it in tools]
     return {
@@ -99,6 +97,6 @@ def only(shown: Json, lists: Json, prefix: str) -> Json:
 
 
 def invalid_without_arguments(tools: Json) -> str:
-    """Return a tool that needs an argument, the only one where none says so."""
+    """Return a tool that needs an argument, or the only tool."""
     needing = [name for name, it in tools.items() if it["inputSchema"].get("required")]
     return next(iter(needing or tools))

@@ -1,7 +1,7 @@
-"""Measures what structured content adds to ``messages``: ``python -m tests.fleet.tokens``.
+"""Measures the size that structured content adds to ``messages``: ``python -m tests.fleet.tokens``.
 
 Every call of the fleet is made as a tool call of Chat Completions, with ``structuredInMessages`` on
-and off. Tokens are estimated as the gateway does: a quarter of the characters.
+and off. Tokens are estimated as in the gateway: a quarter of the characters.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def main() -> None:
 
 
 async def tokens_of_calls(fleet: Fleet) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the tokens of the message of each call, and those of its structured content."""
+    """Return the tokens of each call's message, and those of its structured content."""
     shown, structured = {}, {}
     async with httpx.AsyncClient(base_url=fleet.values["url"], timeout=120) as http:
         for server_id, server in SERVERS.items():

@@ -25,14 +25,14 @@ Call = tuple[str, Json]
 ID = "judge"
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 MOST_LOGINS = 4
-"""The suite counts more than 3 for the same scope as a loop."""
+"""The suite treats more than 3 for the same scope as a loop."""
 
 NOTICED_S = 15
-"""Seconds in which a login helps, or helps no more."""
+"""Time limit in seconds for a login to take effect or be lost."""
 
 _OPEN = "import sys, urllib.request as u; u.urlopen(sys.argv[1])"
 BROWSER = f"{shlex.join([sys.executable, '-c', _OPEN])} %s &"
-"""It follows redirects, and does not keep who started it waiting, as browsers do."""
+"""Follows redirects, and returns before they end, like browsers."""
 
 SETTINGS = {
     **UNLIMITED,
@@ -66,7 +66,7 @@ REQUEST_STATE_TOOLS = [
 
 @dataclass(frozen=True)
 class Task:
-    """What the suite wants of a client."""
+    """The suite's task for a client."""
 
     url: str
     scenario: str
@@ -75,7 +75,7 @@ class Task:
 
 
 class User:
-    """Who uses the gateway, and signs in where it says so; ``steps`` is what came of each step."""
+    """The user of the gateway, who signs in on request; ``steps`` has the result of each step."""
 
     def __init__(self, task: Task, program: Program, folder: Path, steps: list[str]) -> None:
         self.task = task
@@ -94,7 +94,7 @@ class User:
         return state == "ready"
 
     def call(self, tool: str, arguments: Mapping[str, object] | None = None) -> str:
-        """Call a tool, after a sign-in where one is needed; return its code, or "OK"."""
+        """Call a tool, after a sign-in if required; return its code, or "OK"."""
         while True:
             envelope = self.http.post(EXECUTE, json=request_of(tool, arguments)).json()
             error = envelope.get("error") or {"code": "OK"}
@@ -106,12 +106,12 @@ class User:
             self.connect()
 
     def listed(self) -> dict[str, Json]:
-        """Return the server's tools that are listed, by name."""
+        """Return the server's listed tools by name."""
         tools = self.http.get(TOOLS).json()["tools"]
         return {tool["name"].removeprefix(f"{ID}:"): tool for tool in tools}
 
     def _settled(self) -> str:
-        """Wait until the server's state says what to do next."""
+        """Wait until the server's state determines the next step."""
         found: Json = {}
 
         def is_settled() -> bool:
@@ -125,7 +125,7 @@ class User:
         return str(found["state"])
 
     def _wait_for_login(self) -> None:
-        """Wait until a login was noticed; it may be refused so fast that none can see it."""
+        """Wait until a login was noticed; a fast refusal may hide it."""
         ends = time.monotonic() + NOTICED_S
         while self._state()["state"] == "login_required" and time.monotonic() < ends:
             time.sleep(0.02)
@@ -146,7 +146,7 @@ class User:
 
 
 def perform(task: Task, folder: Path, steps: list[str]) -> bool:
-    """Do what the suite wants of a client; return whether the last call, if any, succeeded."""
+    """Execute the suite's task; return whether the last call, if any, succeeded."""
     preset = make_preset(tools=[(ID, name) for name in _tools(task)])
     Config(servers={ID: _entry(task)}, presets=[preset]).write(folder / "config")
     with started(folder, SETTINGS) as program:
@@ -178,7 +178,7 @@ def _known_client(task: Task) -> Json:
 
 
 def _issuer(task: Task) -> str:
-    """Return what an operator would write down: the issuer that the server itself names."""
+    """Return the issuer that the server itself names, as an operator would configure it."""
     origin = task.url.removesuffix("/mcp")
     answer = httpx.get(f"{origin}/.well-known/oauth-protected-resource/mcp", timeout=BOUND_S)
     return str(answer.json()["authorization_servers"][0])
@@ -215,7 +215,7 @@ def _use_test_tool(user: User) -> None:
 
 
 def _do_nothing(_: User) -> None:
-    """Leave it at what the gateway does to connect."""
+    """Only connect the gateway."""
 
 
 def _use_all_methods(user: User) -> None:
@@ -232,7 +232,7 @@ def _call_as_scripted(user: User) -> None:
     for call in user.task.context["toolCalls"]:
         arguments = {name: it for name, it in call["arguments"].items() if it is not None}
         if user.call(call["name"], call["arguments"]) == "INVALID_ARGUMENTS":
-            user.call(call["name"], arguments)  # its schema has no null
+            user.call(call["name"], arguments)  # its schema does not allow null
 
 
 def _call_each(user: User) -> None:
@@ -247,7 +247,7 @@ def _echo_schema(user: User) -> None:
 
 
 def _answer_questions(user: User) -> None:
-    """Call over MCP, where a client can be asked."""
+    """Call over MCP, so that the client can receive requests."""
 
     async def call() -> None:
         async with Client(user.url, cache=None, elicitation_callback=_accept) as client:
@@ -259,7 +259,7 @@ def _answer_questions(user: User) -> None:
 
 
 async def _accept(context: object, params: t.ElicitRequestParams) -> t.ElicitResult:
-    """Fill in the defaults of a form, and yes."""
+    """Accept a form with its defaults and yes."""
     assert isinstance(params, t.ElicitRequestFormParams)
     fields = params.requested_schema["properties"]
     content = {name: it.get("default", True) for name, it in fields.items()}
@@ -279,7 +279,7 @@ ACTIONS: Mapping[str, Callable[[User], None]] = {
     "json-schema-2020-12-preservation": _echo_schema,
     "sep-2322-client-request-state": _answer_questions,
 }
-"""What its user does with a server that is no judge of OAuth."""
+"""The user's steps with a server that does not test OAuth."""
 
 
 def _call(user: User, tool: str, arguments: Json) -> None:

@@ -1,4 +1,4 @@
-"""The server that the conformance suite expects, and the gateway in front of it, as processes."""
+"""The conformance suite's expected server, and the gateway in front of it, as processes."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ ID = "fixture"
 
 @contextmanager
 def running_fixture() -> Iterator[str]:
-    """Run the fixture on a free port and give its URL."""
+    """Run the fixture on a free port and yield its URL."""
     command = [sys.executable, "-m", "tests.support.mcp_servers.conformance", "--mode", "http"]
     with subprocess.Popen(  # noqa: S603 - our own program
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -34,7 +34,7 @@ def running_fixture() -> Iterator[str]:
 
 @contextmanager
 def running_gateway(folder: Path, entry: Json) -> Iterator[Program]:
-    """Run the gateway with the fixture behind it, under the names that the fixture gives."""
+    """Run the gateway with the fixture behind it, under the fixture's names."""
     preset = make_preset(tools=[(ID, name) for name in TOOLS])
     Config(servers={ID: entry}, presets=[preset]).write(folder / "config")
     settings = {

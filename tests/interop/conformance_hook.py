@@ -1,7 +1,8 @@
-"""The client that the conformance suite starts: the tests do its task, and it ends as they say.
+"""The client that the conformance suite starts; it passes its task to the tests and exits as they
+reply.
 
-Its arguments are their port and the URL of the suite's server. So the gateway is imported once, and
-not by 40 programs at the same time.
+Its arguments are their port and the URL of the suite's server. This avoids importing the gateway in
+40 programs at the same time.
 """
 
 import json

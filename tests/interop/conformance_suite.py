@@ -1,4 +1,4 @@
-"""The public conformance suite: what it asks of servers and clients, and what came of it."""
+"""The public conformance suite: its scenarios for servers and clients, and their results."""
 
 import json
 import re
@@ -15,13 +15,13 @@ MODULES = HERE / "node_modules"
 PROGRAM = MODULES / "@modelcontextprotocol/conformance/dist/index.js"
 VERSIONS = ("2025-11-25", "2026-07-28")
 FAILED = {"FAILURE", "WARNING"}
-"""What the suite's own baseline counts as failed."""
+"""Statuses that the suite's own baseline counts as failed."""
 
 NO_CHECKS = "could-not-be-run"
-"""Stands for the checks of a scenario that ended before it gave any."""
+"""The check of a scenario that ended without checks."""
 
 SUITE_S = 300.0
-"""Seconds after which a run of the suite, of all its scenarios, counts as a hang."""
+"""Seconds after which a run of all scenarios counts as hung."""
 
 FOLDER = re.compile(r"(?:server-)?(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 SCENARIO = re.compile(r"^  - (?P<scenario>[\w-]+) \[(?P<versions>[\d,-]+)\]$", re.MULTILINE)
@@ -31,9 +31,9 @@ EXPECTED = re.compile(r"^  - (?P<scenario>[\w/-]+):(?P<check>[\w-]+) # (?P<reaso
 
 
 def node22() -> str:
-    """Find a Node that the suite and the Inspector run on: npm's own package, or the one on PATH.
+    """Return a Node that can run the suite and the Inspector: npm's package, or the one on PATH.
 
-    There is no such package for some machines; those need a Node 22 of their own.
+    npm has no such package for some machines; those need a separate Node 22.
     """
     for package in sorted(MODULES.glob("node-*/bin/node")):
         return str(package)
@@ -43,7 +43,7 @@ def node22() -> str:
 
 
 def scenarios(version: str) -> list[str]:
-    """List what the suite asks of a server that speaks a version."""
+    """List the suite's scenarios for a server of a version."""
     listed = _run_program("list", "--server", "--spec-version", version).stdout
     return [
         found["scenario"]
@@ -54,14 +54,14 @@ def scenarios(version: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ClientScenarios:
-    """What the suite asks of a client: what a revision requires, and what is only reported."""
+    """The suite's scenarios for a client: required by a revision, and only reported."""
 
     scored: Sequence[str]
     reported: Sequence[str]
 
 
 def client_scenarios(version: str) -> ClientScenarios:
-    """List what the suite asks of a client that speaks a version."""
+    """List the suite's scenarios for a client of a version."""
     listed = _run_program("list", "--requirements", version).stdout
     found = SCORED.search(listed)
     assert found is not None, listed
@@ -71,7 +71,7 @@ def client_scenarios(version: str) -> ClientScenarios:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run: the failed checks of each scenario, each with what it says."""
+    """The result of one run: the failed checks of each scenario with their messages."""
 
     failed: Mapping[str, Mapping[str, str]]
     passed: int
@@ -115,7 +115,7 @@ def _results(folder: Path) -> Iterator[tuple[str, Sequence[dict[str, str]]]]:
 
 
 def _run_program(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the suite's program; its exit code only repeats what its results say."""
+    """Run the suite's program; its exit code only repeats its results."""
     return subprocess.run(  # noqa: S603 - the pinned package
         [node22(), str(PROGRAM), *words],
         capture_output=True,
@@ -128,7 +128,7 @@ def _run_program(*words: str) -> subprocess.CompletedProcess[str]:
 def expected_failures(version: str, leg: str = "server") -> dict[str, dict[str, str]]:
     """Read the reasons of expected failures, of the server or client, by scenario and check.
 
-    The file has the suite's own format, one check a line, and a reason behind each.
+    The file has the suite's format, one check per line, followed by its reason.
     """
     expected: dict[str, dict[str, str]] = {}
     section = ""

@@ -1,4 +1,4 @@
-"""The tasks that the conformance suite sets its clients, done here, a few at a time."""
+"""Executes the conformance suite's client tasks, a few in parallel."""
 
 import json
 import shlex
@@ -15,26 +15,26 @@ from tests.interop import conformance_hook
 from tests.interop.conformance_client import Task, perform
 
 AT_ONCE = 6
-"""The suite starts all clients at the same time; they wait most of theirs."""
+"""The suite starts all clients together; they mostly wait."""
 
 
 @dataclass
 class Tasks:
-    """What came of the tasks, by scenario; ``command`` is the client for the suite to start."""
+    """Results of the tasks by scenario; ``command`` is the client for the suite to start."""
 
     folder: Path
     command: str = ""
     steps: dict[str, list[str]] = field(default_factory=dict)
     succeeded: set[str] = field(default_factory=set)
-    """Where the server could be used in the end."""
+    """Scenarios whose server could be used in the end."""
     broken: dict[str, str] = field(default_factory=dict)
-    """Where a step raised, its traceback."""
+    """Tracebacks of failed steps."""
 
     def __post_init__(self) -> None:
         self._free = Semaphore(AT_ONCE)
 
     def perform(self, task: Task) -> dict[str, object]:
-        """Do a task, in a folder of its own, and return what its client prints and ends with."""
+        """Execute a task in a separate folder; return its client's output and exit code."""
         steps = self.steps.setdefault(task.scenario, [])
         folder = self.folder / task.scenario.replace("/", "_")
         with self._free:
@@ -49,7 +49,7 @@ class Tasks:
 
 @contextmanager
 def performing(folder: Path) -> Iterator[Tasks]:
-    """Do tasks until the context ends."""
+    """Execute tasks until the context ends."""
     tasks = Tasks(folder)
 
     class Handler(socketserver.StreamRequestHandler):

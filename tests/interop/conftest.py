@@ -1,4 +1,4 @@
-"""Servers that one process of each serves to all tests, and the stranger over its transports."""
+"""Servers run once for all tests, and server-everything over its transports."""
 
 from collections.abc import Iterator
 from typing import Any

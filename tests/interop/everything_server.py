@@ -1,4 +1,4 @@
-"""``@modelcontextprotocol/server-everything``: a server by strangers, in TypeScript."""
+"""``@modelcontextprotocol/server-everything``: a third-party server in TypeScript."""
 
 import os
 import shutil
@@ -21,7 +21,6 @@ TRANSPORTS = {"http": "streamable-http", "sse": "sse"}
 
 
 def node() -> str:
-    """Find Node."""
     found = shutil.which("node")
     assert found is not None, "Node is needed; see make test-interop"
     return found
@@ -46,12 +45,11 @@ class WebProgram:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """Its mcp.json entry."""
         url = f"http://127.0.0.1:{self._port}{PATHS[self._transport]}"
         return {"transport": TRANSPORTS[self._transport], "url": url}
 
     def start(self) -> None:
-        """Return once it accepts connections."""
+        """Start it and return once it accepts connections."""
         self._process = subprocess.Popen(  # noqa: S603 - the pinned packages
             self._command,
             env={"PATH": os.defpath, "PORT": str(self._port)},
@@ -69,7 +67,7 @@ class WebProgram:
         self.start()
 
     def stop(self) -> None:
-        """Kill it, as a crash would."""
+        """Kill it, simulating a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(BOUND_S)
@@ -113,4 +111,4 @@ TOOLS = [
     "trigger-long-running-operation",
 ]
 TASK_ONLY = "simulate-research-query"
-"""It can only be run as a task, which the gateway does not do, and so does not show."""
+"""It can only run as a task, which the gateway does not support, and so is not listed."""

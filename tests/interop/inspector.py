@@ -1,4 +1,4 @@
-"""The MCP Inspector as npm installs it."""
+"""The MCP Inspector as installed by npm."""
 
 import os
 
@@ -6,4 +6,4 @@ from tests.interop.conformance_suite import MODULES
 
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 ALONE = {"PATH": os.defpath, "HOME": ".", "MCP_INSPECTOR_SECRET_STORE": "memory"}
-"""An environment in which the Inspector touches neither the user's files nor the keychain."""
+"""An environment that keeps the Inspector away from the user's files and keychain."""

@@ -1,7 +1,7 @@
 """A server of ``mcp`` 1 as a program, over stdio or (with PORT and ANSWER) streamable HTTP.
 
-ANSWER is that to a request of an unknown session: ``sdk`` for that of the SDK, else a status and,
-after a colon, the message of a JSON-RPC error without an id. Without arguments and outside of
+ANSWER is the response to a request of an unknown session: ``sdk`` for the SDK's, otherwise a status
+and, after a colon, the message of a JSON-RPC error without an id. Without arguments and outside
 ``__main__``, as for gunicorn, ``app`` is the server. Kept-alive connections are closed after 1 s.
 """
 
@@ -17,20 +17,17 @@ server = FastMCP("python-1")
 
 @server.tool()
 async def roots(ctx: Context):
-    """Return the URIs of the client's roots."""
     listed = await ctx.session.list_roots()
     return " ".join(str(it.uri) for it in listed.roots)
 
 
 @server.tool()
 def declared(ctx: Context):
-    """Return whether the client declares roots."""
     return ctx.session.client_params.capabilities.roots is not None
 
 
 @server.tool()
 def echo(text: str):
-    """Return the text."""
     return text
 
 
@@ -41,7 +38,7 @@ def read(text: str):
 
 
 def answering(app, unknown):
-    """Answer requests of sessions that ``app`` did not begin."""
+    """Answer requests of sessions that ``app`` did not start."""
     status, _, message = unknown.partition(":")
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
     sessions = set()

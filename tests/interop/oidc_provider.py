@@ -1,4 +1,4 @@
-"""npm's ``oidc-provider``: an issuer by strangers, and people who sign in at it."""
+"""npm's ``oidc-provider``, a third-party issuer, and users who sign in at it."""
 
 import json
 import subprocess
@@ -18,25 +18,25 @@ from tests.support.configuration import Json
 
 PROGRAM = Path(__file__).parent / "oidc_provider.mjs"
 MOST_PAGES = 20
-"""A sign-in has fewer: the request, the login, the consent, and the redirects between them."""
+"""A sign-in needs fewer: the request, the login, the consent, and the redirects between them."""
 
 
 @dataclass(frozen=True)
 class IssuerRecord:
-    """The file to which an issuer writes what it was requested; empty before the first request."""
+    """The issuer's file of received requests; empty before the first request."""
 
     file: Path
 
     def token_requests(self, client_id: str) -> list[Json]:
-        """Return what a client has sent for tokens, each with its ``status`` and ``answer``."""
+        """Return a client's token requests, each with its ``status`` and ``answer``."""
         return [it for it in self._read("/token") if it.get("client") == client_id]
 
     def codes(self) -> list[str]:
-        """Return the codes that were sent by anybody."""
+        """Return the codes sent by all clients."""
         return [it["request"]["code"] for it in self._read("/token") if "code" in it["request"]]
 
     def registered(self) -> list[Json]:
-        """Return the clients that have registered themselves, as the issuer knows them."""
+        """Return the self-registered clients as stored by the issuer."""
         return [it["answer"] for it in self._read("/reg")]
 
     def _read(self, path: str) -> list[Json]:
@@ -56,7 +56,7 @@ def running_issuer(
     """Run the issuer on a free port and yield its URL.
 
     ``scopes`` are those of the resource, ``expires_in`` the seconds until an access token expires;
-    ``clients`` are there from the start, ``audiences`` those of clients whose tokens are for
+    ``clients`` exist from the start, ``audiences`` are those of clients whose tokens are for
     another resource than requested. ``record`` is the file of an IssuerRecord.
     """
     options = json.dumps(
@@ -85,9 +85,9 @@ def running_issuer(
 
 
 async def sign_in(url: str, account: str) -> str:
-    """Sign in and consent as an account, ``NAME@TENANT``, as a browser without script would.
+    """Sign in and consent as an account, ``NAME@TENANT``, like a browser without scripts.
 
-    Returns the address, outside of the issuer, that the browser is redirected to.
+    Returns the address outside the issuer that the browser is redirected to.
     """
     reached = await _visit(url, {"login": account})
     assert isinstance(reached, str), reached.text
@@ -95,14 +95,14 @@ async def sign_in(url: str, account: str) -> str:
 
 
 async def sign_in_device(url: str, user_code: str, account: str) -> None:
-    """Type in the code of a device, and sign in and consent as ``sign_in`` does."""
+    """Enter a device code, then sign in and consent like ``sign_in``."""
     reached = await _visit(url, {"login": account, "user_code": user_code})
     assert isinstance(reached, httpx.Response), reached
     assert "Sign-in Success" in reached.text
 
 
 async def _visit(url: str, typed: Mapping[str, str]) -> str | httpx.Response:
-    """Fill in forms until a redirect leaves the issuer, or a page has no form any more."""
+    """Submit forms until a redirect leaves the issuer, or a page is without a form."""
     issuer = urlsplit(url).netloc
     async with httpx.AsyncClient(timeout=BOUND_S) as browser:
         response = await browser.get(url)
@@ -122,7 +122,7 @@ async def _visit(url: str, typed: Mapping[str, str]) -> str | httpx.Response:
 
 
 class _Form(HTMLParser):
-    """The form of a page: where it goes, and the values of its fields."""
+    """The form of a page: its target and the values of its fields."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A server on the SDK's own ``mcp.server.auth``, which accepts tokens of an issuer for itself."""
+"""A server with the SDK's ``mcp.server.auth``, which accepts an issuer's tokens for itself."""
 
 import socket
 import threading
@@ -24,15 +24,15 @@ PATH = "/mcp"
 
 @dataclass
 class SdkAuthServer:
-    """The server; ``verify_token`` is the SDK's protocol TokenVerifier."""
+    """The server; ``verify_token`` implements the SDK's protocol TokenVerifier."""
 
     issuer: str
     scope: str
     url: str
     resource: str = ""
-    """The resource that its metadata name, and its tokens have to be for; empty is ``url``."""
+    """The resource in its metadata and the required audience of tokens; empty means ``url``."""
     sent: list[str] = field(default_factory=list)
-    """The tokens that it was sent, good or not."""
+    """All received tokens, valid or not."""
     refused: set[str] = field(default_factory=set)
     """Tokens that it no longer accepts."""
     _keys: jwt.PyJWKSet | None = None
@@ -44,11 +44,11 @@ class SdkAuthServer:
 
     @property
     def claims(self) -> list[Json]:
-        """The claims of the tokens that it was sent."""
+        """The claims of the received tokens."""
         return [jwt.decode(it, options={"verify_signature": False}) for it in self.sent]
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Verify a token's signature; that it is for this server is checked by the SDK."""
+        """Verify a token's signature; the SDK checks its audience."""
         self.sent.append(token)
         if token in self.refused:
             return None
@@ -70,7 +70,7 @@ class SdkAuthServer:
         )
 
     def build(self) -> MCPServer:
-        """Build the server of the SDK, with one tool."""
+        """Build the SDK's server with one tool."""
         settings = AuthSettings.model_validate(
             {
                 "issuer_url": self.issuer,
@@ -83,7 +83,7 @@ class SdkAuthServer:
 
         @server.tool()
         def whoami() -> dict[str, str | None]:
-            """Return whose token came with the call, and the token."""
+            """Return the subject of the call's token, and the token."""
             token = get_access_token()
             assert token is not None
             return {"subject": token.subject, "resource": token.resource, "token": token.token}

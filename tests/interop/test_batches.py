@@ -1,4 +1,4 @@
-"""A batch that the TypeScript SDK sends in a session of 2025-03-26."""
+"""A batch sent by the TypeScript SDK in a session of 2025-03-26."""
 
 import json
 from pathlib import Path

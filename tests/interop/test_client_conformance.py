@@ -1,4 +1,4 @@
-"""The public conformance suite, asked of the gateway as a client of the suite's servers."""
+"""The public conformance suite run against the gateway as a client of the suite's servers."""
 
 import sys
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> RunOf:
 
 
 @pytest.mark.parametrize(("version", "scenario"), CASES)
-def test_the_gateway_fails_what_it_is_expected_to_and_no_more(
+def test_the_gateway_fails_only_the_expected_checks(
     run_of: RunOf, version: str, scenario: str
 ) -> None:
     outcome, tasks = run_of(version)
@@ -77,12 +77,12 @@ def test_every_scenario_is_run(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_server_can_be_used_in_the_end_unless_it_must_not_be(run_of: RunOf, version: str) -> None:
+def test_a_server_is_usable_in_the_end_unless_forbidden(run_of: RunOf, version: str) -> None:
     _, tasks = run_of(version)
     scored = set(SCENARIOS[version].scored)
     assert scored - tasks.succeeded == scored & REFUSED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_expected_failure_is_of_a_scored_scenario(version: str) -> None:
+def test_every_expected_failure_belongs_to_a_scored_scenario(version: str) -> None:
     assert expected_failures(version, "client").keys() <= set(SCENARIOS[version].scored)

@@ -20,7 +20,7 @@ Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
 
 
 async def by_inspector(entry: Mapping[str, Any]) -> Json:
-    """See the gateway through the Inspector's command line, configured by a file as people do."""
+    """Use the gateway through the Inspector's command line, configured by a file as usual."""
     file = Path("clients.json")
     known = {"gateway": {"type": entry.get("transport", "stdio"), **entry}}
     write_json(file, {"mcpServers": known})

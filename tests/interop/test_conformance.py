@@ -1,4 +1,4 @@
-"""The public conformance suite, asked of the gateway with the fixture behind it."""
+"""The public conformance suite run against the gateway with the fixture behind it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,17 +21,16 @@ SCENARIOS = {version: scenarios(version) for version in VERSIONS}
 
 @dataclass(frozen=True)
 class Run:
-    """A version that the suite speaks, and how the gateway reaches the fixture.
+    """A version supported by the suite, and the gateway's connection to the fixture.
 
-    The modern version is not asked with a legacy server behind: most of its scenarios about
-    questions look at their keys and at a state, and such a server gives its questions neither.
+    The modern version is not tested with a legacy server: most of its scenarios about input
+    requests require keys and a state, which such a server does not send.
     """
 
     version: str
     behind: str
 
     def entry(self, fixture_url: str) -> Json:
-        """Return the fixture's entry in mcp.json."""
         if self.behind == "legacy stdio":
             return conformance_entry(era="legacy")
         return {"transport": "streamable-http", "url": fixture_url}
@@ -52,7 +51,7 @@ OutcomeOf = Callable[[Run], Outcome]
 
 @pytest.fixture(scope="module")
 def outcome_of(fixture_url: str, tmp_path_factory: pytest.TempPathFactory) -> OutcomeOf:
-    """Run the suite against a gateway of its own, each run once."""
+    """Run the suite once per run, each against a separate gateway."""
     known: dict[Run, Outcome] = {}
 
     def find(run: Run) -> Outcome:
@@ -67,7 +66,7 @@ def outcome_of(fixture_url: str, tmp_path_factory: pytest.TempPathFactory) -> Ou
 
 
 @pytest.mark.parametrize(("run", "scenario"), CASES)
-def test_the_gateway_fails_what_it_is_expected_to_and_no_more(
+def test_the_gateway_fails_only_the_expected_checks(
     outcome_of: OutcomeOf, run: Run, scenario: str
 ) -> None:
     failed = outcome_of(run).failed[scenario]
@@ -81,5 +80,5 @@ def test_every_scenario_is_run(outcome_of: OutcomeOf, run: Run) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_expected_failure_is_of_a_scenario(version: str) -> None:
+def test_every_expected_failure_belongs_to_a_scenario(version: str) -> None:
     assert expected_failures(version).keys() <= set(SCENARIOS[version])

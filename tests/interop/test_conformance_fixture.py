@@ -1,4 +1,4 @@
-"""The fixture alone: the suite finds no fault in it, so what it finds is the gateway's."""
+"""The suite finds no fault in the fixture itself, so its findings are the gateway's."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.interop.conformance_suite import run_suite
 
 
 @pytest.mark.parametrize(("version", "passed"), [("2025-11-25", 84), ("2026-07-28", 152)])
-def test_the_fixture_passes_every_check_when_asked_directly(
+def test_the_fixture_passes_every_check_when_tested_directly(
     fixture_url: str, tmp_path: Path, version: str, passed: int
 ) -> None:
     direct = run_suite(fixture_url, version, tmp_path)

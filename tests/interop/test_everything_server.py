@@ -1,4 +1,4 @@
-"""The stranger itself, seen by the SDK's client: what the gateway's tests may rely on."""
+"""server-everything itself, as seen by the SDK's client: the basis of the gateway's tests."""
 
 import json
 import re
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 PACKAGES = [HERE, HERE.parent / "fleet"]
 
 
-async def test_it_starts_and_lists_what_it_has(entry: dict[str, Any]) -> None:
+async def test_it_starts_and_lists_its_items(entry: dict[str, Any]) -> None:
     async with connected(entry) as client:
         tools = await client.list_tools()
         prompts = await client.list_prompts()
@@ -28,13 +28,13 @@ async def test_it_starts_and_lists_what_it_has(entry: dict[str, Any]) -> None:
     ]
 
 
-async def test_it_speaks_the_legacy_era() -> None:
+async def test_it_uses_the_legacy_era() -> None:
     async with connected(stdio_entry()) as client:
         assert client.protocol_version == "2025-11-25"
 
 
 def urls_in(value: object, key: str = "") -> list[tuple[str, str]]:
-    """Return every URL under a JSON value with the key that it is under."""
+    """Return every URL in a JSON value with its key."""
     if isinstance(value, dict):
         return [url for name, each in value.items() for url in urls_in(each, name)]
     if isinstance(value, list):

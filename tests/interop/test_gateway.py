@@ -1,4 +1,4 @@
-"""The gateway in front of the stranger, over each transport that it speaks."""
+"""The gateway in front of server-everything, over each of its transports."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -22,11 +22,11 @@ CURRENT_CALLER = [
     "trigger-sampling-request",
     "trigger-url-elicitation",
 ]
-"""What it offers beside TOOLS to those whom it can ask, as it can the gateway."""
+"""Additional tools that it offers to clients that can receive requests, such as the gateway."""
 
 
 def configured(entry: Json) -> Config:
-    """Show all of the stranger."""
+    """Show all items of the server."""
     preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *CURRENT_CALLER, TASK_ONLY]])
     return Config(servers={ID: entry}, presets=[preset])
 
@@ -44,7 +44,7 @@ async def content_of(
     return content
 
 
-async def test_it_is_ready_with_all_that_it_offers(service: Service) -> None:
+async def test_it_is_ready_with_all_its_items(service: Service) -> None:
     (server,) = (await service.get(SERVERS))["servers"]
     assert (server["state"], server["era"], server["counts"]) == (
         "ready",
@@ -158,13 +158,13 @@ async def test_an_embedded_resource_is_passed_on(service: Service) -> None:
     assert embedded["resource"]["uri"] == "demo://resource/dynamic/text/5"
 
 
-async def test_an_operation_may_take_its_time(service: Service) -> None:
+async def test_a_long_operation_succeeds(service: Service) -> None:
     arguments = {"duration": 0.5, "steps": 2}
     content = await content_of(service, "trigger-long-running-operation", arguments)
     assert content[0]["text"].startswith("Long running operation completed.")
 
 
-async def test_what_it_asks_is_answered_by_the_client_of_the_call(entry: Json) -> None:
+async def test_its_requests_are_answered_by_the_client_of_the_call(entry: Json) -> None:
     async def write(_: object, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
         text = f"at most {params.max_tokens} tokens"
         return t.CreateMessageResult(role="assistant", content=t.TextContent(text=text), model="m")
@@ -180,7 +180,7 @@ async def test_what_it_asks_is_answered_by_the_client_of_the_call(entry: Json) -
     assert "at most 7 tokens" in block.text
 
 
-async def test_its_error_is_the_tools_failure_with_its_words(service: Service) -> None:
+async def test_its_error_is_the_tools_failure_with_its_message(service: Service) -> None:
     envelope = await service.execute(f"{ID}:get-resource-reference", {"resourceId": -1})
     error = envelope["error"]
     assert error["code"] == "TOOL_FAILED"
@@ -231,7 +231,7 @@ async def test_a_prompt_without_its_required_argument_is_refused(service: Servic
     assert (await prompted(service, "args-prompt"))["error"]["code"] == "INVALID_ARGUMENTS"
 
 
-async def test_it_sees_no_more_of_the_environment_than_it_is_given(
+async def test_it_sees_only_the_environment_that_it_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_GATEWAY", "1")

@@ -32,7 +32,7 @@ RESOURCES = [
 ]
 
 
-async def test_one_broken_item_costs_no_other(tmp_path: Path) -> None:
+async def test_one_broken_item_hides_no_other(tmp_path: Path) -> None:
     entry = raw_entry(extra=json.dumps({"tools": TOOLS, "resources": RESOURCES}))
     preset = make_preset(
         tools=[("s1", name) for name in SCHEMAS],

@@ -1,4 +1,4 @@
-"""The tutorial on MCP clients prints what the Inspector prints."""
+"""The tutorial on MCP clients shows the Inspector's real output."""
 
 import shlex
 import subprocess
@@ -14,7 +14,7 @@ from tests.support.program import started
 BLOCKS = blocks_of(ROOT / "docs/tutorials/mcp-clients.md")
 
 
-def test_the_inspector_prints_what_is_shown(tmp_path: Path) -> None:
+def test_the_tutorial_shows_the_inspectors_output(tmp_path: Path) -> None:
     (at,) = (number for number, (_, text) in enumerate(BLOCKS) if "npx" in text)
     command = BLOCKS[at][1].replace("\\\n", " ")
     words = shlex.split(command.removeprefix("$ npx @modelcontextprotocol/inspector"))

@@ -1,4 +1,4 @@
-"""Servers of real SDKs that restart, or close kept-alive connections: calls work again."""
+"""Real SDK servers that restart or close kept-alive connections: calls recover."""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +38,7 @@ async def test_a_python_server_is_used_again_after_a_restart() -> None:
 
 @pytest.mark.parametrize("unknown_session", UNKNOWN_SESSION)
 @pytest.mark.parametrize("sdk", SDKS)
-async def test_a_server_begins_a_new_session_after_a_restart_however_it_says_so(
+async def test_a_new_session_starts_after_a_restart_for_every_form_of_the_refusal(
     sdk: str, unknown_session: str
 ) -> None:
     with running_web_program([*SDKS[sdk], unknown_session]) as server:
@@ -48,7 +48,7 @@ async def test_a_server_begins_a_new_session_after_a_restart_however_it_says_so(
             state = service.gateway.pool.session("s")
             assert state is not None
             server.restart()
-            for _ in range(2):  # the first may meet a connection that the old process closed
+            for _ in range(2):  # the first may use a connection that the old process closed
                 await service.code("s:echo", {"text": "b"})
             await until(lambda: state.status.reconnects == 1, "a new session begins")
             assert [await service.code("s:echo", {"text": "c"}) for _ in range(3)] == ["OK"] * 3
@@ -56,8 +56,10 @@ async def test_a_server_begins_a_new_session_after_a_restart_however_it_says_so(
             assert (status["state"], status["reconnects"]) == ("ready", 1)
 
 
-async def test_calls_to_a_server_that_closes_kept_alive_connections_after_a_second_work() -> None:
-    """Calls are sent as it closes them; aiohttp may notice that only after it has sent the call."""
+async def test_calls_succeed_although_the_server_closes_kept_alive_connections_after_a_second() -> (
+    None
+):
+    """Calls are sent during the close; aiohttp may notice it only after sending."""
     with running_web_program([*SDKS["python-1"], "sdk"]) as server:
         preset = make_preset(tools=[("s", "read")])
         async with running(config=Config(servers={"s": server.entry}, presets=[preset])) as service:

@@ -1,4 +1,4 @@
-"""Both replicas are replaced while 50 clients by others use them; none of them notices."""
+"""Both replicas are replaced while 50 third-party clients use them without noticing."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ from tests.support.service import eventually
 HERE = Path(__file__).parent / "roll_out"
 TOOLS = ["echo", "sleep"]
 MODERN = "auto"
-"""Clients of the newer era, which hold no stream open here."""
+"""Clients of the newer era, which hold no open stream here."""
 
 CLIENTS: Mapping[str, tuple[Sequence[str | Path], int]] = {
     "mcp1": ([MCP1_PYTHON, HERE / "python_clients.py"], 15),
@@ -26,14 +26,14 @@ CLIENTS: Mapping[str, tuple[Sequence[str | Path], int]] = {
     MODERN: ([sys.executable, HERE / "python_clients.py"], 5),
     "typescript": ([node22(), HERE / "typescript_clients.mjs"], 15),
 }
-"""By kind, the program of clients, and how many it runs."""
+"""By kind, the program of clients and their number."""
 
 PROGRAMMED = sum(number for _, number in CLIENTS.values())
 INSPECTORS = 5
 STOPPED = (0, -15, 143)
 
 
-async def test_no_client_loses_a_call_or_begins_anew(tmp_path: Path) -> None:
+async def test_no_client_loses_a_call_or_its_session(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         balancer = await stack.enter_async_context(balancing())
         replicas = Replicas(tmp_path, balancer, stack)
@@ -55,7 +55,7 @@ async def test_no_client_loses_a_call_or_begins_anew(tmp_path: Path) -> None:
             await replicas.start()
             assert await replicas.stop(program) in STOPPED
             shown = [*shown, tool]
-            replicas.show(*shown)  # while the streams that ended are not open again
+            replicas.show(*shown)  # while ended streams are not open again
             await eventually(partial(all_know, programs, shown))
 
         inspectors.stop()
@@ -74,7 +74,7 @@ async def test_no_client_loses_a_call_or_begins_anew(tmp_path: Path) -> None:
 
 
 async def all_know(programs: Mapping[str, ClientProgram], tools: Sequence[str]) -> bool:
-    """Return whether each client that is told of changes has the list with these tools."""
+    """Return whether each notified client has the list with these tools."""
     known = [
         given
         for kind, program in programs.items()

@@ -1,4 +1,4 @@
-"""Roots: servers of the older eras may ask for those of the client of a call."""
+"""Roots: servers of the older eras may request those of the call's client."""
 
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,14 @@ async def text_of(served: Served, tool: str, mode: str, *folders: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_typescript_server_lists_the_roots_of_the_client_of_the_call(
+async def test_a_typescript_server_lists_the_roots_of_the_calls_client(
     entry: Json, mode: str
 ) -> None:
     async with serving(config=configured(entry, "get-roots-list")) as served:
         assert f"URI: {FOLDER}" in await text_of(served, "get-roots-list", mode, FOLDER)
 
 
-async def test_a_client_without_roots_costs_the_server_nothing() -> None:
+async def test_a_client_without_roots_does_not_affect_the_server() -> None:
     async with serving(config=configured(stdio_entry(), "get-roots-list")) as served:
         assert "no roots are currently" in await text_of(served, "get-roots-list", "legacy")
         assert f"URI: {FOLDER}" in await text_of(served, "get-roots-list", "legacy", FOLDER)

@@ -1,4 +1,4 @@
-"""The gateway signs in to servers of the SDK at npm's issuer, and at one that attacks it."""
+"""The gateway signs in to the SDK's servers at npm's issuer, and at a malicious one."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ ACCOUNT = "ada@tenant_1"
 TOOL = "whoami"
 KEY = "0123456789abcdef0123456789abcdef"
 REDIRECT = "http://127.0.0.1:9/oauth/callback"
-"""Nothing listens there: what a browser would be sent to is read from the redirect."""
+"""Nothing listens there: the tests read the browser's target from the redirect."""
 
 SETTINGS: dict[str, Any] = {"credentials_key": (KEY,)}
 ELSEWHERE = "http://elsewhere.example/mcp"
@@ -58,7 +58,7 @@ CLIENTS = [
 
 @dataclass(frozen=True)
 class Judges:
-    """Two issuers, the second of which belongs to an attacker, and servers that trust the first."""
+    """Two issuers, one of an attacker, and servers that trust the other."""
 
     issuer: str
     record: IssuerRecord
@@ -89,7 +89,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
 def configure(
     server: SdkAuthServer, auth: Json | None = None, *, other: SdkAuthServer | None = None
 ) -> None:
-    """Write the entry of a server, ``s``, and maybe of another, ``other``.
+    """Write the entry of a server, ``s``, and optionally of another, ``other``.
 
     ``auth`` is added to them.
     """
@@ -125,7 +125,7 @@ def answer_of(address: str) -> dict[str, str]:
 
 
 async def log_in(server_id: str = "s") -> Login:
-    """Sign in as the command does."""
+    """Sign in like the command."""
     async with opened(server_id) as found:
         pending = await begun(found)
         answer = answer_of(await sign_in(pending.url, ACCOUNT))
@@ -154,7 +154,7 @@ async def whoami(service: Service, server_id: str = "s") -> Json:
     return found
 
 
-async def test_a_person_signs_in_to_a_server_of_the_sdk(judges: Judges) -> None:
+async def test_a_user_signs_in_to_a_server_of_the_sdk(judges: Judges) -> None:
     configure(judges.server)
     async with gateway() as service:
         assert await states(service) == {"login_required"}
@@ -168,7 +168,7 @@ async def test_a_person_signs_in_to_a_server_of_the_sdk(judges: Judges) -> None:
 ROBOT = {"grant": "client_credentials", "clientId": "robot", "clientSecret": SECRET}
 
 
-async def test_client_credentials_are_enough_for_a_server_of_the_sdk(judges: Judges) -> None:
+async def test_client_credentials_are_sufficient_for_a_server_of_the_sdk(judges: Judges) -> None:
     auth = {**ROBOT, "authorizationServer": judges.issuer, "scopes": [SCOPE]}
     configure(judges.server, auth)
     async with gateway() as service:
@@ -189,7 +189,7 @@ async def test_a_token_of_one_server_is_never_sent_to_another(judges: Judges) ->
         assert {it["aud"] for it in server.claims[seen[server_id] :]} == {server.url}
 
 
-async def test_a_server_that_wants_tokens_of_another_gets_none(judges: Judges) -> None:
+async def test_a_server_that_demands_tokens_of_another_gets_none(judges: Judges) -> None:
     before = len(judges.record.registered())
     with running_sdk_auth_server(judges.issuer, SCOPE, resource=judges.server.url) as liar:
         configure(liar)
@@ -199,7 +199,7 @@ async def test_a_server_that_wants_tokens_of_another_gets_none(judges: Judges) -
     assert len(judges.record.registered()) == before
 
 
-async def test_a_server_refuses_tokens_for_another_audience_of_which_it_gets_two(
+async def test_a_server_refuses_tokens_for_another_audience_after_two_attempts(
     judges: Judges,
 ) -> None:
     auth = {**ROBOT, "clientId": "stray", "authorizationServer": judges.issuer, "scopes": [SCOPE]}
@@ -211,7 +211,7 @@ async def test_a_server_refuses_tokens_for_another_audience_of_which_it_gets_two
     assert [it["aud"] for it in judges.other.claims[seen:]] == [ELSEWHERE, ELSEWHERE]
 
 
-async def test_each_refresh_token_is_sent_once_and_a_revoked_grant_needs_a_person(
+async def test_each_refresh_token_is_sent_once_and_a_revoked_grant_needs_a_sign_in(
     judges: Judges,
 ) -> None:
     configure(judges.server)
@@ -238,7 +238,7 @@ async def test_each_refresh_token_is_sent_once_and_a_revoked_grant_needs_a_perso
 
 
 async def revoke(judges: Judges, client_id: str, refresh_token: str) -> None:
-    """Revoke a grant, as its person may at the issuer."""
+    """Revoke a grant, as its user can at the issuer."""
     (known,) = (it for it in judges.record.registered() if it["client_id"] == client_id)
     async with httpx.AsyncClient() as http:
         answer = await http.post(
@@ -252,7 +252,7 @@ async def revoke(judges: Judges, client_id: str, refresh_token: str) -> None:
 PRINTED = re.compile(r"Open (?P<url>\S+) on any device, and enter (?P<code>\S+)\n")
 
 
-async def test_a_person_signs_in_on_another_device(judges: Judges, tmp_path: Path) -> None:
+async def test_a_user_signs_in_on_another_device(judges: Judges, tmp_path: Path) -> None:
     configure(judges.server)
     settings = {"MCP_PROXY_CREDENTIALS_KEY": KEY, "PYTHONUNBUFFERED": "1"}
     command = launch(["login", "s", "--device"], tmp_path, settings, streams=(None, PIPE, None))
@@ -268,14 +268,14 @@ async def test_a_person_signs_in_on_another_device(judges: Judges, tmp_path: Pat
 
 
 async def led_to(issuer: str, pending: PendingLogin) -> dict[str, str]:
-    """Return what a browser brings back that was led to another issuer than the sign-in's."""
+    """Return the callback of a browser that was redirected to another issuer than the sign-in's."""
     url = URL(pending.url)
     elsewhere = URL(issuer).with_path(url.path).with_query(url.query)
     return answer_of(await sign_in(str(elsewhere), ACCOUNT))
 
 
 AS_VICTIM = {"clientId": "victim", "clientSecret": SECRET}
-"""A client that both issuers know, as an attacker sees to."""
+"""A client registered at both issuers, as an attacker can arrange."""
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ AS_VICTIM = {"clientId": "victim", "clientSecret": SECRET}
     ids=["honest", "silent"],
 )
 @pytest.mark.parametrize("begun_at", ["issuer", "attacker"])
-async def test_a_code_of_another_issuer_is_sent_to_nobody(
+async def test_a_code_of_another_issuer_is_not_sent(
     judges: Judges, begun_at: str, changes: dict[str, str | None], problem: str
 ) -> None:
     issuers = {"issuer": judges.issuer, "attacker": judges.attacker}
@@ -307,7 +307,7 @@ def brought(answer: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in answer.items() if value is not None}
 
 
-async def test_a_code_of_an_attacker_who_lies_of_its_issuer_connects_nothing(
+async def test_a_code_of_an_attacker_with_a_false_issuer_connects_nothing(
     judges: Judges,
 ) -> None:
     auth = {**AS_VICTIM, "authorizationServer": judges.issuer}
@@ -321,7 +321,7 @@ async def test_a_code_of_an_attacker_who_lies_of_its_issuer_connects_nothing(
     assert answer["code"] not in judges.attacker_record.codes()
 
 
-async def test_two_replicas_that_renew_a_login_at_once_send_its_refresh_token_once(
+async def test_two_replicas_renewing_a_login_together_send_its_refresh_token_once(
     judges: Judges,
 ) -> None:
     configure(judges.server)

@@ -1,4 +1,4 @@
-"""MCP clients that sign in by themselves at an issuer by strangers, and then use the gateway."""
+"""MCP clients that sign in at a third-party issuer, and then use the gateway."""
 
 import asyncio
 import json
@@ -42,17 +42,17 @@ ALONE = {
     "MCP_INSPECTOR_SECRET_STORE": "memory",
     "MCP_INSPECTOR_OAUTH_STATE_PATH": "./oauth.json",
 }
-"""An environment in which the Inspector touches neither the user's files nor the keychain."""
+"""An environment that keeps the Inspector away from the user's files and keychain."""
 ACCOUNT = "ada@tenant_1"
 SCOPE = "tools"
 ADDRESS = "address.txt"
 CALLBACK = "http://127.0.0.1:1/callback"
-"""Nothing listens there: what a browser would be sent to is read from the redirect."""
+"""Nothing listens there: the tests read the browser's target from the redirect."""
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a gateway that sends MCP clients to the issuer, and yield the address of its MCP."""
+    """Run a gateway that refers MCP clients to the issuer, and yield its MCP address."""
     folder = tmp_path_factory.mktemp("gateway")
     preset = make_preset(tools=[("s1", "echo")])
     Config(servers={"s1": raw_entry(only=["echo"])}, presets=[preset]).write(folder / "config")
@@ -75,7 +75,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class _Kept:
-    """What the SDK's provider keeps: nothing that outlives a test."""
+    """Storage of the SDK's provider for one test."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -122,7 +122,7 @@ async def signed_in(url: str, account: str) -> AsyncIterator[Client]:
 
 
 async def by_python(url: str) -> Json:
-    """See the gateway through the SDK's client for Python."""
+    """Use the gateway through the SDK's client for Python."""
     async with signed_in(url, ACCOUNT) as client:
         tools = (await client.list_tools()).tools
         section = await client.call_tool(*SECTION)
@@ -134,7 +134,7 @@ async def by_python(url: str) -> Json:
 
 
 async def by_typescript(url: str) -> Json:
-    """See the gateway through the SDK's client for TypeScript."""
+    """Use the gateway through the SDK's client for TypeScript."""
     command: list[str | Path] = [
         node22(),
         HERE / "client_sign_in.mjs",
@@ -152,7 +152,7 @@ async def by_typescript(url: str) -> Json:
 
 
 async def by_inspector(url: str) -> Json:
-    """See the gateway through the Inspector's command line, which signs in at its first command."""
+    """Use the gateway through the Inspector's command line, which signs in at its first command."""
     callback = f"http://127.0.0.1:{free_port()}/oauth/callback"
     known = {"gateway": {"type": "streamable-http", "url": url}}
     write_json(Path("clients.json"), {"mcpServers": known})
@@ -160,7 +160,7 @@ async def by_inspector(url: str) -> Json:
 
     async def run(method: str, *words: str) -> Json:
         options = [str(INSPECTOR), "--cli", *named, "--method", method, *words]
-        with terminal() as stdin:  # without one it signs in nobody; stderr's would open a browser
+        with terminal() as stdin:  # without one it does not sign in; stderr's would open a browser
             program = await asyncio.create_subprocess_exec(
                 node22(), *options, env=ALONE, stdin=stdin, stdout=PIPE, stderr=PIPE
             )
@@ -188,7 +188,7 @@ async def by_inspector(url: str) -> Json:
 
 @contextmanager
 def terminal() -> Iterator[int]:
-    """Yield the descriptor of a terminal at which nobody types."""
+    """Yield the descriptor of a terminal without input."""
     ours, theirs = pty.openpty()
     try:
         yield theirs
@@ -211,11 +211,11 @@ CLIENTS: dict[str, Callable[[str], Awaitable[Json]]] = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_client_signs_in_by_itself(gateway: str, client: str) -> None:
+async def test_a_client_signs_in_automatically(gateway: str, client: str) -> None:
     assert await CLIENTS[client](gateway) == EXPECTED
 
 
-async def test_nobody_reads_a_document_of_another_tenant(gateway: str) -> None:
+async def test_a_document_of_another_tenant_is_denied(gateway: str) -> None:
     async with signed_in(gateway, "bob@tenant_2") as client:
         result = await client.call_tool(*SECTION)
     (block,) = result.content
@@ -255,11 +255,11 @@ def log_in(folder: Path, settings: Mapping[str, str]) -> int:
 
 
 async def visit_after_sign_in(address: str) -> None:
-    """Do as a browser and its user."""
+    """Act as a browser and its user."""
     await visit(await sign_in(address, ACCOUNT))
 
 
-def test_a_gateway_is_a_client_of_another_until_its_login_is_forgotten(
+def test_a_gateway_is_a_client_of_another_until_its_login_is_removed(
     gateway: str, tmp_path: Path
 ) -> None:
     settings = client_gateway(tmp_path, gateway)

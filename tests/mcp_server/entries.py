@@ -1,6 +1,7 @@
-"""Every way into the gateway under one face: MCP over each transport in each era, and the HTTP API.
+"""Every entry point of the gateway with one interface: MCP over each transport and era, and the
+HTTP API.
 
-What stands here asks; what should come of it, the tests know by themselves.
+This module only sends requests; the tests define the expected results.
 """
 
 import json
@@ -28,31 +29,31 @@ WAYS = [
     *((entry, mode) for entry in (*HTTP_PATHS, "stdio") for mode in ("auto", "legacy")),
     ("rest", ""),
 ]
-"""The entries, each with the modes of the SDK's client that make the two eras."""
+"""The entries, each with the SDK client's modes for the two eras."""
 
 
 class Who(NamedTuple):
-    """Who calls; None where nothing is said."""
+    """The caller; None omits a part."""
 
     tenant: str | None = "tenant_1"
     agent: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers that name tenant, user and agent."""
+        """Return the HTTP headers with tenant, user and agent."""
         headers = {"X-Tenant-Id": self.tenant, "X-User-Id": "u", "X-Agent-Id": self.agent}
         return {name: value for name, value in headers.items() if value is not None}
 
 
 class Used(NamedTuple):
-    """What came of a use: the result's content, or None, and all that was said, as JSON."""
+    """The result of a use: its content, or None, and the whole answer as JSON."""
 
     content: Json | None
     answer: str
 
     @property
     def reached(self) -> str | None:
-        """What was reached of the raw server, as ``name of server``; None for a refusal."""
+        """The item reached at the raw server, as ``name of server``; None for a refusal."""
         if self.content is None:
             return None
         if "messages" in self.content:
@@ -64,7 +65,7 @@ class Used(NamedTuple):
 
 
 class Entry(Protocol):
-    """One way in, for one caller."""
+    """One entry point, for one caller."""
 
     async def shown(self) -> Listed:
         """Return the names in the four lists."""
@@ -143,7 +144,7 @@ class ByRest:
 
 @asynccontextmanager
 async def entered(served: Served, way: tuple[str, str], who: Who) -> AsyncIterator[Entry]:
-    """Come in by one of WAYS. Over stdio it is a program on the same configuration folder."""
+    """Connect by one of WAYS. Over stdio it is a program on the same configuration folder."""
     name, mode = way
     if name == "rest":
         yield ByRest(served, who)

@@ -23,7 +23,7 @@ KIND_OF = {
 
 
 class Listener:
-    """A client, and what it is told."""
+    """A client and its notifications."""
 
     def __init__(self) -> None:
         self.changed: list[str] = []
@@ -42,9 +42,9 @@ class Listener:
 
 @contextmanager
 def no_late_messages() -> Iterator[None]:
-    """Ignore how the SDK's client fails when a message arrives just as it leaves.
+    """Ignore the error of the SDK's client when a message arrives during its exit.
 
-    Its reader raises then, out of the client's context; seen with fifty clients on a busy machine.
+    Its reader then raises outside the client's context; seen with fifty clients on a busy machine.
     """
     try:
         yield
@@ -56,7 +56,7 @@ def no_late_messages() -> Iterator[None]:
 async def listening(
     served: Served, path: str = "/mcp", *, mode: str = "legacy", **options: Any
 ) -> AsyncIterator[Listener]:
-    """Connect a client that hears of changes."""
+    """Connect a client that receives notifications of changes."""
     listener = Listener()
     before = served.facade.subscribers
     streams = served.facade.streams

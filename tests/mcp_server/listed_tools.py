@@ -1,4 +1,4 @@
-"""Tools of two servers as MCP lists name them, and calls of them."""
+"""Tools of two servers under their names in MCP lists, and calls of them."""
 
 import httpx
 from mcp import Client

@@ -1,4 +1,4 @@
-"""Requests of MCP 2026-07-28, well formed and not, as data: what each is answered is recorded."""
+"""Valid and invalid requests of MCP 2026-07-28, as data; their answers are recorded."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ VERSION, CAPABILITIES, CLIENT, LEVEL = (
 )
 ENVELOPE: Json = {VERSION: MODERN, CAPABILITIES: {}}
 TRACEPARENT = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
-"""What gives every run the same trace id."""
+"""The same trace id for every run."""
 
 
 def _mirrored(name: str, properties: Json) -> Json:
@@ -56,7 +56,6 @@ Request = tuple[str, Json]
 
 
 def call(tool: object, arguments: object = None, **more: Any) -> Request:
-    """Build a tools/call."""
     return "tools/call", {"name": tool, "arguments": arguments or {}, **more}
 
 
@@ -161,11 +160,11 @@ REQUESTS: dict[str, Request] = {
     "a task": ("tasks/get", {"taskId": "x"}),
     "a notification with an id": ("notifications/cancelled", {"requestId": 1}),
 }
-"""Sent over HTTP, and by the connector."""
+"""Sent over HTTP and by the connector."""
 
 
 def message_of(request: Request) -> Json:
-    """Build the JSON-RPC request, with its envelope."""
+    """Build the JSON-RPC request with its envelope."""
     method, params = request
     meta = {**ENVELOPE, **TRACEPARENT, **params.get("_meta", {})}
     return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
@@ -191,7 +190,7 @@ def post(
 ) -> Post:
     """Build a POST with the headers that its message needs.
 
-    ``without`` leaves some out, ``replaced`` gives others (``_`` for ``-``), ``more`` are added.
+    ``without`` omits headers, ``replaced`` changes values (``_`` for ``-``), ``more`` are added.
     """
     found = message if isinstance(message, dict) else {}
     params = found.get("params")

@@ -1,4 +1,4 @@
-"""Who an MCP client is, by its token; and what it may say besides."""
+"""An MCP client is identified by its token; headers and paths cannot extend its rights."""
 
 from typing import Any
 
@@ -31,7 +31,9 @@ async def status(served: Served, headers: dict[str, str], path: str = "/mcp") ->
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_token_says_whose_documents_there_are(mode: Mode, path: str, era: str) -> None:
+async def test_a_token_determines_the_tenant_of_the_documents(
+    mode: Mode, path: str, era: str
+) -> None:
     settings, make = mode
     mine, foreign = make(tenant="tenant_1"), make(tenant="tenant_2")
     async with serving(**settings) as served:
@@ -43,7 +45,7 @@ async def test_a_token_says_whose_documents_there_are(mode: Mode, path: str, era
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/agents/one"])
-async def test_without_a_token_nobody_comes_in(mode: Mode, path: str) -> None:
+async def test_a_request_without_a_token_is_refused(mode: Mode, path: str) -> None:
     async with serving(**mode[0]) as served:
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         response = await served.http.post(path, json=body, headers=BOTH)
@@ -59,7 +61,7 @@ async def test_a_refused_request_has_its_trace_id_in_answer_and_log(mode: Mode) 
     assert (trace_id, response.headers["x-trace-id"], line["trace_id"]) == ("t-1", "t-1", "t-1")
 
 
-async def test_a_token_that_is_none_is_told_so(mode: Mode) -> None:
+async def test_an_unknown_token_is_reported_as_such(mode: Mode) -> None:
     async with serving(**mode[0]) as served:
         stream = await served.http.get("/mcp/sse", headers=bearer("mtp_wrong"))
     challenge = stream.headers["www-authenticate"]
@@ -77,7 +79,7 @@ async def test_a_header_that_names_another_tenant_is_refused(mode: Mode) -> None
         assert await status(served, headers) == 403
 
 
-async def test_a_path_that_names_an_agent_beyond_the_token_is_refused(mode: Mode) -> None:
+async def test_a_path_with_an_agent_outside_the_token_is_refused(mode: Mode) -> None:
     settings, make = mode
     headers = bearer(make(agents=("one",)))
     async with serving(config=AGENTS, **settings) as served:
@@ -97,7 +99,7 @@ async def test_a_token_for_one_agent_needs_no_path_for_it(mode: Mode, era: str) 
     assert ("read_doc_section" in tools, "read_doc_pages" in tools) == (True, False)
 
 
-async def test_an_operators_token_has_no_documents_of_the_default_tenant(mode: Mode) -> None:
+async def test_an_operators_token_cannot_read_documents_of_the_default_tenant(mode: Mode) -> None:
     settings, make = mode
     headers = bearer(make(tenant=None, admin=True))
     async with (
@@ -108,7 +110,7 @@ async def test_an_operators_token_has_no_documents_of_the_default_tenant(mode: M
     assert tools == ["list_available_tools"]
 
 
-async def test_a_session_is_of_no_use_to_another_token(mode: Mode) -> None:
+async def test_a_session_cannot_be_used_with_another_token(mode: Mode) -> None:
     settings, make = mode
     mine, other = bearer(make(user="a")), bearer(make(user="b"))
     async with serving(**settings) as served:
@@ -123,7 +125,7 @@ async def test_a_session_is_of_no_use_to_another_token(mode: Mode) -> None:
     assert [response.status_code for response in found] == [200, 404]
 
 
-async def test_a_revoked_token_is_of_no_use_in_an_open_session() -> None:
+async def test_a_revoked_token_is_refused_in_an_open_session() -> None:
     headers = bearer(file_token())
     async with serving(**token_settings()) as served:
         session_id = await served.open_session(headers=headers)

@@ -1,4 +1,4 @@
-"""Batches of JSON-RPC, which MCP 2025-03-26 has and no other version."""
+"""JSON-RPC batches, which only MCP 2025-03-26 supports."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ ECHO, SLEEP, PROGRESS = "s1__echo", "s1__sleep", "s1__progress"
 
 @asynccontextmanager
 async def in_front(**settings: Any) -> AsyncIterator[Served]:
-    """Serve in front of one server, whose tools everybody may use."""
+    """Serve in front of one server, whose tools every caller may use."""
     async with running_raw(only=TOOLS, sse=True) as server:
         presets = [make_preset(tools=[("s1", it) for it in TOOLS])]
         config = Config(servers={"s1": server.entry}, presets=presets)
@@ -41,7 +41,7 @@ async def served() -> AsyncIterator[Served]:
 
 
 async def begin(served: Served, version: str = VERSION) -> str:
-    """Begin a session of a version; return its id."""
+    """Start a session of a version; return its id."""
     params = {**INITIALIZE, "protocolVersion": version}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     response = await served.http.post("/mcp", json=body, headers={**JSON_ONLY, **TENANT})
@@ -102,10 +102,10 @@ async def test_each_request_of_a_batch_is_answered_in_order(
     assert method["error"]["code"] == -32601
 
 
-async def test_what_comes_before_the_responses_makes_it_a_stream_of_single_messages(
+async def test_messages_before_the_responses_turn_a_batch_into_a_stream_of_single_messages(
     served: Served,
 ) -> None:
-    """The TypeScript SDK takes no array in an event."""
+    """The TypeScript SDK rejects arrays in events."""
     with_progress = call(1, PROGRESS)
     with_progress["params"]["_meta"] = {"progressToken": "p"}
     response = await send(served, [with_progress, call(2, ECHO, n=2)], await begin(served))
@@ -127,7 +127,7 @@ async def test_a_batch_without_requests_is_accepted(served: Served) -> None:
             assert (response.status_code, response.content) == (202, b"")
 
 
-async def test_a_part_that_is_no_message_fails_alone(served: Served) -> None:
+async def test_an_invalid_part_fails_alone(served: Served) -> None:
     parts = [1, {"jsonrpc": "1.0", "id": 7, "method": "ping"}, {}, request(8, "ping")]
     answers = (await send(served, parts, await begin(served))).json()
     assert [it["id"] for it in answers] == [None, 7, None, 8]
@@ -155,7 +155,7 @@ async def test_a_batch_that_breaks_a_rule_is_refused_as_a_whole() -> None:
                 assert (await send(served, [INITIALIZED] * 4, session_id)).status_code == 202
 
 
-async def test_a_session_of_another_version_takes_no_batch(served: Served) -> None:
+async def test_a_session_of_another_version_refuses_batches(served: Served) -> None:
     for version in ["2024-11-05", "2025-06-18", LEGACY]:
         with named_row(version):
             response = await send(served, [request(1, "ping")], await begin(served, version))
@@ -163,7 +163,7 @@ async def test_a_session_of_another_version_takes_no_batch(served: Served) -> No
             assert VERSION in response.json()["error"]["message"]
 
 
-async def test_without_a_session_no_batch_is_taken(served: Served) -> None:
+async def test_a_batch_without_a_session_is_refused(served: Served) -> None:
     cases: list[dict[str, str]] = [{}, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "ping"}]
     for headers in cases:
         with named_row(headers):
@@ -200,8 +200,8 @@ async def test_each_call_of_a_batch_is_charged_and_recorded() -> None:
         assert len(found.json()["records"]) == 3
 
 
-async def test_the_calls_of_a_batch_run_at_the_same_time(served: Served) -> None:
-    """What the second sends arrives while the first still runs."""
+async def test_the_calls_of_a_batch_run_in_parallel(served: Served) -> None:
+    """The second call's messages arrive while the first still runs."""
     session_id = await begin(served)
     with_progress = call(2, PROGRESS)
     with_progress["params"]["_meta"] = {"progressToken": "p"}
@@ -214,12 +214,12 @@ async def test_the_calls_of_a_batch_run_at_the_same_time(served: Served) -> None
         lines = response.aiter_lines()
         while "notifications/progress" not in await anext(lines):
             pass
-        # what still runs would be waited for at the end
+        # calls that still run would be waited for at the end
         cancelled = [note("notifications/cancelled", requestId=1)]
         assert (await send(served, cancelled, session_id)).status_code == 202
 
 
-async def test_what_is_set_in_a_batch_is_set_in_the_session(served: Served) -> None:
+async def test_a_level_set_in_a_batch_applies_to_the_session(served: Served) -> None:
     parts = [request(1, "logging/setLevel", level="error"), request(2, "ping")]
     session_id = await begin(served)
     answers = (await send(served, parts, session_id)).json()

@@ -1,4 +1,4 @@
-"""Documents that a header binds a request of MCP over HTTP to: of each request, in every era."""
+"""Documents that a header binds one MCP request over HTTP to, in every era."""
 
 import pytest
 
@@ -20,7 +20,7 @@ HEADERS: tuple[tuple[dict[str, str], bool], ...] = (
     ({"X-Documents": ""}, True),
     ({}, False),
 )
-"""What the requests of one session name, and whether each is refused."""
+"""The documents of the requests in one session, and whether each is refused."""
 
 
 async def test_a_request_of_the_newer_era_is_bound() -> None:
@@ -31,7 +31,7 @@ async def test_a_request_of_the_newer_era_is_bound() -> None:
 
 
 @pytest.mark.parametrize("first", [{}, {"X-Documents": "doc_1"}, {"X-Documents": "other"}])
-async def test_a_session_remembers_no_documents(first: dict[str, str]) -> None:
+async def test_a_session_does_not_remember_documents(first: dict[str, str]) -> None:
     async with serving() as served:
         session = await served.open_session(headers={**TENANT, **first})
         for documents, refused in HEADERS:
@@ -50,8 +50,9 @@ async def test_each_message_of_a_stream_is_bound_by_its_own_header() -> None:
             assert bool(result.get("isError")) is refused
 
 
-async def test_a_stream_of_changes_is_of_the_lists_that_its_documents_leave() -> None:
-    """That its profile leaves one document changes no list of who has that one alone."""
+async def test_a_stream_of_changes_compares_the_lists_for_its_bound_documents() -> None:
+    """A profile limited to one document does not change the list of a caller bound to that
+    document."""
     without_prompts = EVERYTHING | {"id": "other", "prompts": []}
     wanted = {"notifications": LIST_CHANGES}
     bound = wanted | {"_meta": {DOCUMENTS_KEY: ["doc_1"]}}

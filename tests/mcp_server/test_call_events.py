@@ -1,4 +1,4 @@
-"""What the log tells of calls that come over MCP, and what these are told of failures (A.7)."""
+"""Log events of calls over MCP, and the errors that their clients receive (A.7)."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -21,13 +21,13 @@ DENIED = "proxy.tool.denied"
 
 
 class Logged(NamedTuple):
-    """A client, and the lines of its calls."""
+    """A client, and the log lines of its calls."""
 
     client: RawMcpClient
     lines: list[Mapping[str, Any]]
 
     def events(self, trace_id: str) -> list[str]:
-        """Name the events of one call, in order."""
+        """Return the events of one call, in order."""
         return [line["event"] for line in self.lines if line.get("trace_id") == trace_id]
 
 
@@ -44,7 +44,7 @@ def trace_id_of(result: Json) -> str:
 
 @eras
 @pytest.mark.requirement("F-20")
-async def test_a_call_is_told_in_four_events_under_the_trace_id_of_its_result(era: str) -> None:
+async def test_a_call_is_logged_in_four_events_under_the_trace_id_of_its_result(era: str) -> None:
     async with logged(era, "echo") as it:
         result = await it.client.call("echo", {"text": SECRET})
     assert it.events(trace_id_of(result)) == [
@@ -57,7 +57,7 @@ async def test_a_call_is_told_in_four_events_under_the_trace_id_of_its_result(er
 
 @eras
 @pytest.mark.requirement("F-21")
-async def test_a_call_that_fails_at_its_server_is_told_so_and_is_an_error(era: str) -> None:
+async def test_a_call_that_fails_at_its_server_is_logged_and_is_an_error(era: str) -> None:
     async with logged(era, "error") as it:
         result = await it.client.call("error", {"message": "It broke."})
     assert (it.events(trace_id_of(result))[-2:], result["isError"], bool(result["content"])) == (
@@ -69,7 +69,7 @@ async def test_a_call_that_fails_at_its_server_is_told_so_and_is_an_error(era: s
 
 @eras
 @pytest.mark.requirement("F-22")
-async def test_a_denied_call_is_told_with_its_tool_and_the_reason(era: str) -> None:
+async def test_a_denied_call_is_logged_with_its_tool_and_the_reason(era: str) -> None:
     async with logged(era, "echo") as it:
         result = await it.client.call("hang")
     (line,) = [line for line in it.lines if line["event"] == DENIED]
@@ -79,7 +79,7 @@ async def test_a_denied_call_is_told_with_its_tool_and_the_reason(era: str) -> N
 
 @eras
 @pytest.mark.requirement("F-23")
-async def test_no_line_holds_a_value_of_an_argument_or_a_result(era: str) -> None:
+async def test_no_log_line_contains_a_value_of_an_argument_or_result(era: str) -> None:
     async with logged(era, "echo", "error") as it:
         await it.client.call("echo", {"text": SECRET})
         await it.client.call("error", {"message": SECRET})
@@ -98,7 +98,7 @@ async def test_no_line_holds_a_value_of_an_argument_or_a_result(era: str) -> Non
 
 @eras
 @pytest.mark.requirement("F-19")
-async def test_a_result_that_cannot_be_decoded_is_logged(era: str) -> None:
+async def test_an_undecodable_result_is_logged(era: str) -> None:
     async with logged(era, "undecodable") as it:
         result = await it.client.call("undecodable")
     assert [e for e in it.events(trace_id_of(result)) if "decode" in e] == [
@@ -108,7 +108,7 @@ async def test_a_result_that_cannot_be_decoded_is_logged(era: str) -> None:
 
 @asynccontextmanager
 async def one_up_one_down() -> AsyncIterator[tuple[Served, RawServer]]:
-    """Serve a server that is up, and one that is not."""
+    """Serve one available and one unavailable server."""
     async with running_raw(only=("echo",)) as up, running_raw(only=("echo",)) as down:
         await down.stop()
         preset = make_preset(tools=[("up", "echo"), ("down", "echo")])
@@ -131,7 +131,7 @@ async def test_the_facade_serves_while_a_server_is_down(era: str) -> None:
 
 @eras
 @pytest.mark.requirement("F-24", "P-22")
-async def test_a_server_that_comes_up_is_listed_on_the_same_connection(era: str) -> None:
+async def test_a_recovered_server_is_listed_on_the_same_connection(era: str) -> None:
     async with one_up_one_down() as (served, down):
         client = await raw_client(served, era)
         await down.start()

@@ -1,4 +1,4 @@
-"""Names in lists where nothing says how: each entry has its own, and all take every spelling."""
+"""Default names in lists: each entry has its own style, and all accept every spelling."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,13 +30,13 @@ SPELLINGS = [
     [*IN_FULL, LONG, "renamed", "given"],
     *([alias_of(*pair, size) for pair in TOOLS] for size in (16, 17, 24, 40, 63, 64)),
 ]
-"""What names the tools: in full, bare where one is unique, and aliases of any length."""
+"""Names of the tools: in full, bare if unique, and aliases of any length."""
 UNSET = {key: it for key, it in UNLIMITED.items() if key != "MCP_PROXY_TOOL_NAME_STYLE"}
 
 
 @asynccontextmanager
 async def configured() -> AsyncIterator[Config]:
-    """Serve two servers, of whose tools one has a long name, and the preset renames one."""
+    """Serve two servers; one has a tool with a long name, and the preset renames one."""
     own: Mapping[str, list[str]] = {"reports": [LONG], "a.b": ["renamed"]}
     async with AsyncExitStack() as stack:
         servers = {}
@@ -64,7 +64,7 @@ async def in_front() -> AsyncIterator[Served]:
 
 
 async def refused_by(client: Client) -> list[str]:
-    """Call each tool by each spelling, and return what was refused."""
+    """Call each tool by each spelling, and return the refused spellings."""
     names = [name for spelling in SPELLINGS for name in spelling]
     return [name for name in names if (await client.call_tool(name, {})).is_error]
 
@@ -72,7 +72,7 @@ async def refused_by(client: Client) -> list[str]:
 @pytest.mark.requirement("P-06")
 @eras
 @pytest.mark.parametrize("entry", HTTP_PATHS)
-async def test_each_http_entry_has_its_own_names_and_takes_every_spelling(
+async def test_each_http_entry_has_its_own_names_and_accepts_every_spelling(
     entry: str, mode: str
 ) -> None:
     path = HTTP_PATHS[entry].format(agent="whole")
@@ -85,7 +85,7 @@ async def test_each_http_entry_has_its_own_names_and_takes_every_spelling(
 @pytest.mark.requirement("P-06")
 @eras
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/agents/whole"])
-async def test_a_stream_by_get_at_the_address_of_streamable_http_lists_the_seeds_names(
+async def test_a_get_stream_at_the_streamable_http_address_lists_the_seeds_names(
     path: str, mode: str
 ) -> None:
     async with in_front() as served:
@@ -99,7 +99,7 @@ async def test_a_stream_by_get_at_the_address_of_streamable_http_lists_the_seeds
 @pytest.mark.e2e
 @eras
 @pytest.mark.parametrize("name_max", [None, "24"])
-async def test_stdio_lists_aliases_and_takes_every_spelling(
+async def test_stdio_lists_aliases_and_accepts_every_spelling(
     name_max: str | None, mode: str
 ) -> None:
     environment = {**UNSET, "MCP_PROXY_REQUIRE_AGENT": "false"}
@@ -114,7 +114,7 @@ async def test_stdio_lists_aliases_and_takes_every_spelling(
 
 @pytest.mark.requirement("P-06")
 @pytest.mark.parametrize("era", CONNECTOR_ERAS)
-async def test_the_connector_lists_the_seeds_names_and_takes_every_spelling(era: str) -> None:
+async def test_the_connector_lists_the_seeds_names_and_accepts_every_spelling(era: str) -> None:
     async with (
         configured() as config,
         linked(config=config, require_agent=False, tool_name_style=None) as (_, backend),

@@ -1,4 +1,4 @@
-"""Clients that vanish, in the middle of a call or of a session: nothing of theirs stays."""
+"""Clients that vanish during a call or session leave nothing behind."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from tests.support.service import eventually
 
 SESSIONS = 200
 SLACK_OBJECTS = 1000
-"""Of 200 sessions; each one that stayed would hold dozens."""
+"""For 200 sessions; each leaked session would hold dozens."""
 
 
 def holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
@@ -27,7 +27,7 @@ def holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
 
 @asynccontextmanager
 async def begun(served: Served, body: object, headers: dict[str, str]) -> AsyncIterator[None]:
-    """Send a request, and cut the connection when left, before it is answered."""
+    """Send a request, and cut the connection at the end of the block, before the answer."""
     sending = asyncio.ensure_future(served.http.post("/mcp", json=body, headers=headers))
     try:
         yield
@@ -51,7 +51,7 @@ async def test_a_call_of_the_newer_era_is_cancelled_when_its_client_vanishes(
 
 
 @pytest.mark.parametrize("accept", [BOTH["Accept"], "application/json"], ids=["stream", "body"])
-async def test_a_call_of_a_session_whose_client_vanishes_ends_in_its_time(accept: str) -> None:
+async def test_a_call_of_a_session_whose_client_vanishes_ends_at_its_timeout(accept: str) -> None:
     async with in_front_of_one(("hang",), config={"requestTimeoutSeconds": 0.5}) as (
         served,
         server,
@@ -66,7 +66,7 @@ async def test_a_call_of_a_session_whose_client_vanishes_ends_in_its_time(accept
         await eventually(before.is_all)
 
 
-async def test_a_call_ends_with_the_session_that_it_belongs_to() -> None:
+async def test_a_call_ends_with_its_session() -> None:
     async with in_front_of_one(("hang",)) as (served, server):
         client = await raw_client(served, LEGACY)
         body, headers = client.build("tools/call", {"name": "s1:hang"})
@@ -76,7 +76,7 @@ async def test_a_call_ends_with_the_session_that_it_belongs_to() -> None:
             await eventually(holds(lambda: server.script.cancelled_count == 1))
 
 
-async def test_a_call_ends_with_the_legacy_stream_that_it_came_over() -> None:
+async def test_a_call_ends_with_its_legacy_stream() -> None:
     async with in_front_of_one(("hang",)) as (served, server):
         async with asyncio.timeout(BOUND_S):
             calling = asyncio.ensure_future(_hang_over_sse(served))
@@ -93,13 +93,13 @@ async def _hang_over_sse(served: Served) -> None:
 
 
 def open_things(served: Served) -> tuple[int, int, int]:
-    """Count the sessions, watchers and streams of clients."""
+    """Count the clients' sessions, watchers and streams."""
     facade = served.facade
     return facade.sessions, facade.subscribers, facade.streams
 
 
 async def open_and_drop(served: Served, count: int) -> None:
-    """Open sessions, each with a stream, cut the streams, and end no session."""
+    """Open sessions, each with a stream; cut the streams, but end no session."""
     capacity = asyncio.Semaphore(8)
 
     async def one() -> None:
@@ -115,18 +115,18 @@ async def open_and_drop(served: Served, count: int) -> None:
 
 
 def objects() -> int:
-    """Count what the memory holds: the allocator's own sizes tell of its habits as well."""
+    """Count objects in memory: the allocator's sizes also depend on its behaviour."""
     gc.collect()
     return len(gc.get_objects())
 
 
-async def test_of_hundreds_of_sessions_opened_and_dropped_nothing_stays() -> None:
+async def test_hundreds_of_opened_and_dropped_sessions_leak_nothing() -> None:
     async with serving(session_idle_s=3, max_sessions=2 * SESSIONS) as served:
 
         async def nothing_is_open() -> bool:
             return open_things(served) == (0, 0, 0)
 
-        await open_and_drop(served, 50)  # what is made once is made
+        await open_and_drop(served, 50)  # one-time allocations are done
         await eventually(nothing_is_open)
         tasks_before, objects_before = tasks(), objects()
         await open_and_drop(served, SESSIONS)
@@ -135,7 +135,7 @@ async def test_of_hundreds_of_sessions_opened_and_dropped_nothing_stays() -> Non
         assert objects() - objects_before < SLACK_OBJECTS
 
 
-async def test_streams_of_changes_that_are_cut_leave_nothing() -> None:
+async def test_cut_streams_of_changes_leave_nothing() -> None:
     wanted = {"notifications": {"toolsListChanged": True}}
     async with serving() as served:
         client = await raw_client(served, MODERN)
@@ -153,7 +153,7 @@ async def test_streams_of_changes_that_are_cut_leave_nothing() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_call_that_was_answered_leaves_nothing_but_its_session(era: str) -> None:
+async def test_an_answered_call_leaves_only_its_session(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, _):
         client = await raw_client(served, era)
         await client.call("echo")

@@ -1,4 +1,4 @@
-"""Documents for some users only, over MCP: who asks is said in headers, in every era."""
+"""Documents restricted to some users, over MCP: headers identify the user, in every era."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ async def is_admitted(served: Served, path: str, mode: str, caller: Mapping[str,
     [("/mcp", "auto"), ("/mcp", "legacy"), ("/mcp/sse", "legacy")],
     ids=["modern", "legacy", "sse"],
 )
-async def test_who_is_no_reader_is_denied(path: str, mode: str) -> None:
+async def test_a_user_without_access_is_denied(path: str, mode: str) -> None:
     async with serving() as served:
         served.service.gateway.repository.hold(PAYROLL)
         found = {
@@ -50,7 +50,7 @@ async def test_who_is_no_reader_is_denied(path: str, mode: str) -> None:
 
 
 async def test_a_session_has_the_roles_of_each_request() -> None:
-    """A role that is taken away ends with the next request, not with the session."""
+    """A revoked role ends with the next request, not with the session."""
     async with serving() as served:
         served.service.gateway.repository.hold(PAYROLL)
         headers = {"X-Tenant-Id": "tenant_1", "X-User-Id": "bob"}

@@ -1,4 +1,4 @@
-"""What MCP clients ask of a server that is being connected to for the first time waits for it."""
+"""Requests of MCP clients wait for a server's first connection."""
 
 import asyncio
 

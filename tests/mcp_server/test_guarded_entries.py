@@ -1,4 +1,4 @@
-"""Guards screen arguments, results and definitions whatever way a call takes into the gateway."""
+"""Guards screen arguments, results and definitions at every entry point."""
 
 import json
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def config_of(guards: Json) -> AsyncIterator[Config]:
 
 
 async def answered(config: Config, way: tuple[str, str], text: str) -> str:
-    """Return all that is answered to a call of ``s:echo`` with this text."""
+    """Return all answers to a call of ``s:echo`` with this text."""
     name, mode = way
     if name == "connector":
         async with linked(config=config) as (_, backend):
@@ -59,15 +59,15 @@ async def _by_entry(served: Served, way: tuple[str, str], text: str) -> str:
 
 
 @ways
-async def test_what_a_guard_removes_is_removed_at_every_entry(way: tuple[str, str]) -> None:
+async def test_text_removed_by_a_guard_is_removed_at_every_entry(way: tuple[str, str]) -> None:
     async with config_of({"hiddenCharacters": "redact"}) as config:
         answer = await answered(config, way, HIDDEN)
     assert "\u200b" not in answer
     assert MARKER in answer
-    assert '"arguments"' in answer  # where it was found
+    assert '"arguments"' in answer  # the place of the finding
 
 
 @ways
-async def test_what_a_guard_refuses_is_refused_at_every_entry(way: tuple[str, str]) -> None:
+async def test_a_guards_refusal_applies_at_every_entry(way: tuple[str, str]) -> None:
     async with config_of({"hiddenCharacters": "refuse"}) as config:
         assert "GUARD_REFUSED" in await answered(config, way, HIDDEN)

@@ -1,4 +1,4 @@
-"""Clients that send what they should not: it is refused, and nobody else is harmed."""
+"""Invalid and excessive messages of clients are refused and harm no other client."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def holding(body: Json, text: str) -> bytes:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_json_cannot_say_reaches_no_server(era: str) -> None:
+async def test_invalid_json_values_reach_no_server(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
         client = await raw_client(served, era)
         call = {"name": "s1:echo", "arguments": {"more": "HERE"}}
@@ -64,7 +64,7 @@ async def test_what_json_cannot_say_reaches_no_server(era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_refused_over_http_is_refused_over_mcp(era: str) -> None:
+async def test_bodies_refused_over_http_are_refused_over_mcp(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
         client = await raw_client(served, era)
         body, headers = client.build(
@@ -83,7 +83,7 @@ async def test_what_is_refused_over_http_is_refused_over_mcp(era: str) -> None:
                 assert (data["code"], data["details"]["field"]) == ("INVALID_REQUEST", field)
 
 
-async def test_what_is_refused_over_http_is_refused_to_a_stream_too(served: Served) -> None:
+async def test_bodies_refused_over_http_are_refused_to_a_stream_too(served: Served) -> None:
     for body in [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', b"[" + b"0," * 200_000]:
         with named_row(body):
             async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
@@ -95,7 +95,7 @@ async def test_what_is_refused_over_http_is_refused_to_a_stream_too(served: Serv
             )
 
 
-async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served) -> None:
+async def test_an_invalid_message_is_refused_to_a_stream_too(served: Served) -> None:
     for body in [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}']:
         with named_row(body):
             async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
@@ -105,10 +105,10 @@ async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served) -> 
             assert (response.status_code, "error" in response.json()) == (400, True)
 
 
-async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
+async def test_a_stream_of_changes_is_recognised_with_every_spelling_of_its_method(
     served: Served,
 ) -> None:
-    """One that were not would go on when its token is revoked."""
+    """An unrecognised one would survive the revocation of its token."""
     client = await raw_client(served, MODERN)
     wanted = {"notifications": {"toolsListChanged": True}, "_meta": {"progressToken": 1}}
     body, headers = client.build("subscriptions/listen", wanted)
@@ -123,10 +123,10 @@ async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
         )
 
 
-async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
+async def test_a_client_that_does_not_read_answers_may_send_no_more_requests() -> None:
     async with in_front_of_one(("echo",)) as (served, _):
         async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
-            lines = stream.aiter_lines()  # read no further than the address
+            lines = stream.aiter_lines()  # read only up to the address
             address = await next_data(lines)
             session = RawMcpClient(served, LEGACY, "none", {})
             body, _ = session.build("initialize", INITIALIZE)
@@ -144,7 +144,7 @@ async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
     assert (statuses, "isError" in answered) == ({202, 503}, False)
 
 
-async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_ready(
+async def test_repeated_initialized_notifications_subscribe_a_session_once(
     served: Served,
 ) -> None:
     client = await raw_client(served, LEGACY)
@@ -156,7 +156,7 @@ async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_re
         assert served.facade.subscribers == 1
 
 
-async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:
+async def test_parallel_subscriptions_to_one_resource_end_with_the_session() -> None:
     async with in_front_of_one(()) as (served, server):
         client = await raw_client(served, LEGACY)
         requests = [client.request("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
@@ -171,7 +171,7 @@ async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_sess
     assert ([answer["result"] for answer in answers], ended.status_code) == ([{}] * 10, 204)
 
 
-async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_one() -> None:
+async def test_parallel_subscriptions_are_limited_like_sequential_ones() -> None:
     async with in_front_of_one(()) as (served, _):
         client = await raw_client(served, LEGACY)
         uris = [f"raw://item/{number}" for number in range(MAX_RESOURCES + 20)]
@@ -181,7 +181,7 @@ async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_
     assert sum("result" in answer for answer in answers) == MAX_RESOURCES
 
 
-async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
+async def test_a_tenant_with_unanswered_requests_leaves_capacity_to_others() -> None:
     async with in_front_of_one(("request_client", "echo"), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN, elicitation={})
         calls = [client.call("request_client", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
@@ -193,7 +193,7 @@ async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -
     )
 
 
-async def test_a_tenant_whose_sessions_hold_the_most_ends_its_own() -> None:
+async def test_the_tenant_with_the_most_sessions_loses_one_of_its_own() -> None:
     async with serving(max_sessions=3) as served:
         session_id = await served.open_session()
         await served.set_log_level(session_id)
@@ -202,7 +202,7 @@ async def test_a_tenant_whose_sessions_hold_the_most_ends_its_own() -> None:
         assert await pinged(served, session_id) == 200
 
 
-async def test_a_session_that_sets_nothing_ends_none() -> None:
+async def test_a_session_without_settings_ends_no_other_session() -> None:
     async with serving(max_sessions=1) as served:
         session_id = await served.open_session()
         await served.set_log_level(session_id)
@@ -223,8 +223,8 @@ async def pinged(served: Served, session_id: str) -> int:
     return (await served.http.post("/mcp", json=PING, headers=headers)).status_code
 
 
-async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_listens() -> None:
-    """Of a hundred updates a client hears less, and the last; then it hears of the next thing."""
+async def test_endless_updates_of_a_server_do_not_end_its_listeners() -> None:
+    """The client receives some of the hundred updates, the last one, and then the next change."""
     updated = {"method": "notifications/resources/updated", "params": {"uri": "raw://text"}}
     async with in_front_of_one(("notify",), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN)

@@ -1,4 +1,4 @@
-"""Legacy HTTP+SSE at the address of streamable HTTP, as the original service has it (seed 001)."""
+"""Legacy HTTP+SSE at the address of streamable HTTP, as in the original service (seed 001)."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ UNKNOWN = "0" * 32
 async def opened(
     served: Served, path: str = "/mcp", headers: Mapping[str, str] = TENANT
 ) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
-    """Open a stream, and give the address that it announces and the data of its events."""
+    """Open a stream, and yield its announced address and the data of its events."""
     async with (
         asyncio.timeout(BOUND_S),
         served.http.stream("GET", path, headers={**EVENTS, **headers}) as stream,
@@ -51,7 +51,7 @@ async def _data(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 @pytest.mark.requirement("F-02")
-async def test_a_get_that_asks_for_events_opens_a_stream(served: Served) -> None:
+async def test_a_get_that_accepts_events_opens_a_stream(served: Served) -> None:
     for accept in [
         "text/event-stream",
         "application/json, text/event-stream",
@@ -78,7 +78,7 @@ async def test_messages_go_to_the_stream_that_they_name(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_sdks_client_speaks_to_it(served: Served, mode: str) -> None:
+async def test_the_sdks_client_can_use_it(served: Served, mode: str) -> None:
     transport = sse_client(f"{served.url}/mcp", headers=dict(TENANT))
     async with asyncio.timeout(BOUND_S), Client(transport, mode=mode, cache=None) as client:
         tools = names(await client.list_tools())
@@ -94,7 +94,7 @@ async def test_a_message_for_no_stream_is_refused(served: Served) -> None:
             assert answer.status_code == (404 if query == UNKNOWN else 400)
 
 
-async def test_nobody_elses_message_reaches_a_stream(served: Served) -> None:
+async def test_messages_of_other_callers_do_not_reach_a_stream(served: Served) -> None:
     other = {**TENANT, "X-Tenant-Id": "tenant_2"}
     async with opened(served) as (address, _):
         plain = await served.http.post(address, json=PING, headers=other)
@@ -115,7 +115,7 @@ async def test_a_get_with_a_header_of_streamable_http_opens_no_such_stream(serve
             assert answer.status_code in (400, 404, 405)
 
 
-async def test_a_get_that_does_not_ask_for_events_opens_no_stream(served: Served) -> None:
+async def test_a_get_that_does_not_accept_events_opens_no_stream(served: Served) -> None:
     for accept in ["*/*", "text/*", "application/json"]:
         with named_row(accept):
             answer = await served.http.get("/mcp", headers={**TENANT, "Accept": accept})
@@ -139,7 +139,7 @@ async def test_a_session_of_streamable_http_still_has_its_stream(served: Served)
         assert (stream.status_code, "sessionId" in stream.headers) == (200, False)
 
 
-async def test_a_tenant_has_no_more_streams_than_at_the_other_address() -> None:
+async def test_the_stream_limit_of_a_tenant_is_the_same_at_both_addresses() -> None:
     async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
         for path in ("/mcp", "/mcp/sse", "/mcp"):
             await stack.enter_async_context(opened(served, path))
@@ -147,7 +147,7 @@ async def test_a_tenant_has_no_more_streams_than_at_the_other_address() -> None:
         assert refused.json()["error"]["data"]["code"] == "NO_ROOM"
 
 
-async def test_it_comes_after_the_check_of_the_token() -> None:
+async def test_the_token_is_checked_first() -> None:
     async with serving(auth_mode="token", tokens_file="none.jsonl") as served:
         answers = [
             await served.http.get("/mcp", headers={**EVENTS, **TENANT}),
@@ -156,13 +156,13 @@ async def test_it_comes_after_the_check_of_the_token() -> None:
     assert [it.status_code for it in answers] == [401, 401]
 
 
-async def test_it_comes_after_the_check_of_the_caller(served: Served) -> None:
+async def test_the_caller_is_checked_first(served: Served) -> None:
     twice = [*EVENTS.items(), ("X-Tenant-Id", "a"), ("X-Tenant-Id", "b")]
     answer = await served.http.get("/mcp", headers=twice)
     assert answer.json()["error"]["data"]["code"] == "INVALID_REQUEST"
 
 
-async def test_an_agents_address_has_streams_of_that_agent() -> None:
+async def test_streams_at_an_agents_address_belong_to_that_agent() -> None:
     config = Config(agents=[make_agent("one"), make_agent("two", exclude=["read_doc_pages"])])
     listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     async with (

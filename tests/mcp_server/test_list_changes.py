@@ -1,4 +1,4 @@
-"""Clients are told of changes of what they see, and of nothing else (P-22, F-12)."""
+"""Clients are notified of changes to their visible items only (P-22, F-12)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PATHS = ("/mcp", "/mcp/sse")
 @pytest.mark.requirement("F-12")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_switched_preset_is_told_and_shown_on_the_same_connection(
+async def test_a_switched_preset_is_notified_and_listed_on_the_same_connection(
     path: str, mode: str
 ) -> None:
     async with (
@@ -33,7 +33,7 @@ async def test_a_switched_preset_is_told_and_shown_on_the_same_connection(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_who_sees_no_change_is_told_nothing(mode: str) -> None:
+async def test_a_client_without_visible_changes_is_not_notified(mode: str) -> None:
     only_b = make_preset("only_b", tools=[("a-b", "whoami"), ("a-b", "beta")])
     async with (
         in_front_of_two(*AGENTS, presets=(EVERYTHING, only_b)) as served,
@@ -48,7 +48,7 @@ async def test_who_sees_no_change_is_told_nothing(mode: str) -> None:
 
 @pytest.mark.requirement("P-18")
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_tool_of_an_old_list_is_refused_when_it_is_called(mode: str) -> None:
+async def test_a_tool_of_an_outdated_list_is_refused_when_called(mode: str) -> None:
     async with (
         in_front_of_two(presets=(EVERYTHING, ONLY_ALPHA)) as served,
         served.client(mode=mode) as client,
@@ -59,7 +59,7 @@ async def test_a_tool_of_an_old_list_is_refused_when_it_is_called(mode: str) -> 
     assert ("a-b:beta" in listed, result.is_error) == (True, True)
 
 
-async def test_an_agent_whose_profile_goes_is_told_that_all_changed() -> None:
+async def test_an_agent_whose_profile_is_removed_is_notified_that_all_lists_changed() -> None:
     async with (
         in_front_of_two(*AGENTS, presets=(EVERYTHING,)) as served,
         listening(served, "/mcp/agents/only_b") as listener,

@@ -1,4 +1,4 @@
-"""How lists are written: aliases by default, shorter ones, plain schemas, one JSON body, pages."""
+"""List options: aliases by default, shorter aliases, plain schemas, one JSON body, pages."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ ODD = {
 
 
 def alone(raw: RawServer, *agents: Json) -> Config:
-    """Return the configuration of one server, whose tools everybody may use."""
+    """Return the configuration of one server, whose tools every caller may use."""
     options = raw.script.options
     preset = make_preset(tools=[(options.name, it["name"]) for it in options.extra["tools"]])
     more = {"defaultPresetId": "work"}
@@ -57,7 +57,7 @@ def alone(raw: RawServer, *agents: Json) -> Config:
 
 
 def has_none_of(schema: Any, *keys: str) -> bool:
-    """Return whether a schema has none of the keywords, and no list of types."""
+    """Return whether a schema is free of the keywords and of type lists."""
     if isinstance(schema, list):
         return all(has_none_of(it, *keys) for it in schema)
     if not isinstance(schema, dict):
@@ -79,7 +79,7 @@ def has_none_of(schema: Any, *keys: str) -> bool:
         ("/mcp?name_style=server", "server"),
     ],
 )
-async def test_each_entry_has_its_own_default_and_calls_take_every_spelling(
+async def test_each_entry_has_its_own_default_and_calls_accept_every_spelling(
     path: str, style: str, mode: str
 ) -> None:
     async with (
@@ -92,7 +92,7 @@ async def test_each_entry_has_its_own_default_and_calls_take_every_spelling(
 
 
 @eras
-async def test_aliases_are_as_short_as_the_client_wants_and_those_of_any_length_are_called(
+async def test_aliases_have_the_requested_length_and_those_of_any_length_can_be_called(
     mode: str,
 ) -> None:
     async with (
@@ -116,7 +116,7 @@ async def test_aliases_are_as_short_as_the_client_wants_and_those_of_any_length_
 
 @eras
 @pytest.mark.parametrize("by_profile", [True, False])
-async def test_plain_schemas_have_no_references_and_no_lists_of_types(
+async def test_plain_schemas_contain_neither_references_nor_type_lists(
     by_profile: bool, mode: str
 ) -> None:
     agent = make_agent("weak") | ({"schemas": "plain"} if by_profile else {})
@@ -177,7 +177,7 @@ async def test_null_keywords_of_a_schema_are_absent(query: str, mode: str) -> No
     assert [it.is_error for it in (*called, text)] == [False] * 3
 
 
-async def test_a_name_that_begins_with_a_digit_is_listed_for_gemini_and_called_by_every_name() -> (
+async def test_a_name_with_a_leading_digit_is_listed_for_gemini_and_callable_by_every_name() -> (
     None
 ):
     tools = [{"name": "get", "inputSchema": {"type": "object"}}]
@@ -221,7 +221,7 @@ METHODS = ["tools/list", "prompts/list", "resources/list", "resources/templates/
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_list_of_a_session_is_one_json_body(method: str) -> None:
+async def test_a_sessions_list_is_one_json_body(method: str) -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         response = await in_session(served, session_id, "/mcp", method)
@@ -251,7 +251,7 @@ async def listed_over_sse(served: Served, mode: str) -> tuple[list[str], list[st
 
 
 @eras
-async def test_a_list_of_over_a_mebibyte_has_pages_over_legacy_sse_only(mode: str) -> None:
+async def test_only_over_legacy_sse_has_a_list_over_a_mebibyte_pages(mode: str) -> None:
     async with (
         running_raw(name="big", only=(), extra={"tools": many(70)}) as raw,
         serving(config=alone(raw)) as served,

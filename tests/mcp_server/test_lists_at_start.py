@@ -1,4 +1,4 @@
-"""Lists over MCP while servers are being connected to for the first time (F-12)."""
+"""Lists over MCP during the first connection to servers (F-12)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ def files() -> list[Path]:
 
 @asynccontextmanager
 async def known_server(**options: Any) -> AsyncIterator[BlockedServer]:
-    """Serve once, so that the definitions of ``s1`` are kept, and hold the server from then on."""
+    """Serve once, so that the definitions of ``s1`` are stored, and block the server afterwards."""
     async with running_blocked(**options) as server:
         server.release()
         async with running(config=config_of(server)):
@@ -73,7 +73,7 @@ async def test_a_list_waits_for_the_servers_of_its_caller(era: str, method: str)
         assert set(names) >= {"tools/list": {"s1:echo"}, "prompts/list": {"plain"}}.get(
             method, set()
         )
-        assert pending in (None, ["s1"])  # the attempt ends a moment after the list is known
+        assert pending in (None, ["s1"])  # the attempt ends shortly after the list is known
 
 
 @pytest.mark.parametrize("settings", [NEVER, {"list_wait_s": 0.1}], ids=["never", "a moment"])
@@ -89,7 +89,7 @@ async def test_a_list_names_the_servers_that_it_did_not_wait_for(
         assert ("s1:echo" in names, pending) == (False, ["s1"])
 
 
-async def test_servers_that_were_tried_and_those_of_others_are_not_waited_for() -> None:
+async def test_a_list_does_not_wait_for_failed_servers_or_those_of_others() -> None:
     preset = make_preset(tools=[("down", "echo"), ("s1", "echo")])
     agents = [make_agent("a", client_ids=["down"])]
     async with running_blocked() as server:
@@ -108,7 +108,7 @@ async def test_servers_that_were_tried_and_those_of_others_are_not_waited_for() 
 
 @pytest.mark.requirement("F-12")
 @pytest.mark.parametrize("era", ERAS)
-async def test_definitions_of_the_last_run_are_listed_at_once_and_pending(era: str) -> None:
+async def test_definitions_of_the_last_run_are_listed_immediately_as_pending(era: str) -> None:
     async with (
         known_server() as server,
         serving(config=config_of(server), discovered=False, **LONG) as served,
@@ -147,7 +147,7 @@ async def shows_echo(service: Service) -> bool:
     return "s1:echo" in await service.listed()
 
 
-async def test_what_the_server_lists_replaces_what_it_listed_before() -> None:
+async def test_the_servers_list_replaces_its_stored_definitions() -> None:
     async with known_server() as server, started_again(server) as service:
         await eventually(lambda: shows_echo(service))
         del server.held.tools["echo"]
@@ -158,7 +158,7 @@ async def test_what_the_server_lists_replaces_what_it_listed_before() -> None:
         assert await service.listed() == []
 
 
-async def test_a_server_that_is_down_is_listed_no_longer_once_it_was_tried() -> None:
+async def test_stored_definitions_are_removed_after_the_first_failed_connection() -> None:
     async with known_server() as server:
         await server.stop()
         async with started_again(server) as service:
@@ -174,13 +174,13 @@ async def is_missing(service: Service) -> bool:
 @pytest.mark.parametrize(
     "more", [{"headers": {"X-Key": "other"}}, {"transport": "http"}], ids=["headers", "transport"]
 )
-async def test_another_entry_has_no_definitions(more: Json) -> None:
+async def test_stored_definitions_are_not_used_for_a_different_entry(more: Json) -> None:
     async with known_server() as server, started_again(server, **more) as service:
         names: Sequence[str] = [tool["name"] for tool in (await service.get(TOOLS))["tools"]]
         assert "s1:echo" not in names
 
 
-async def test_limits_of_an_entry_do_not_change_whose_definitions_they_are() -> None:
+async def test_limits_of_an_entry_do_not_affect_its_stored_definitions() -> None:
     async with (
         known_server() as server,
         started_again(server, requestTimeoutSeconds=7) as service,
@@ -202,7 +202,7 @@ async def test_a_profile_narrows_the_definitions_of_the_last_run() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"lists": 7, "instructions": 7}'])
-async def test_a_damaged_file_is_as_none(content: bytes) -> None:
+async def test_a_damaged_file_is_ignored(content: bytes) -> None:
     async with known_server() as server:
         (file,) = files()
         file.write_bytes(content)
@@ -224,7 +224,7 @@ async def test_definitions_of_the_last_run_are_pinned_like_those_of_the_server(m
                 return "s1" in service.gateway.publisher.snapshots
 
             async def is_listed() -> bool:
-                return await shows_echo(service) == (mode == "warn")  # there is no lock
+                return await shows_echo(service) == (mode == "warn")  # without a lock file
 
             await eventually(are_known)
             await eventually(is_listed)

@@ -1,4 +1,5 @@
-"""How lists name tools is said by the query, else by the agent's profile, else by the setting."""
+"""The style of tool names in lists comes from the query, the agent's profile or the setting, in
+this order."""
 
 from contextlib import aclosing
 
@@ -34,15 +35,13 @@ styles = pytest.mark.parametrize("style", LISTED)
 eras = pytest.mark.parametrize("mode", ERAS)
 
 
-# What is listed is what is called
+# Listed names can be called
 
 
 @pytest.mark.requirement("F-11", "A-13")
 @eras
 @pytest.mark.parametrize("entry", HTTP_PATHS)
-async def test_a_query_says_how_tools_are_named_and_each_name_is_its_tools(
-    entry: str, mode: str
-) -> None:
+async def test_a_query_sets_the_style_and_each_name_calls_its_tool(entry: str, mode: str) -> None:
     path = HTTP_PATHS[entry].format(agent="whole")
     async with in_front_of_two(WHOLE, require_agent=False) as served:
         for style, expected in LISTED.items():
@@ -52,7 +51,7 @@ async def test_a_query_says_how_tools_are_named_and_each_name_is_its_tools(
 
 
 @styles
-async def test_calls_take_every_spelling_whatever_the_style(style: str) -> None:
+async def test_calls_accept_every_spelling_in_every_style(style: str) -> None:
     async with (
         in_front_of_two() as served,
         served.client(f"/mcp?name_style={style}") as client,
@@ -81,7 +80,7 @@ PRECEDENCE = {
 
 @pytest.mark.parametrize("setting", PRECEDENCE)
 @eras
-async def test_the_query_goes_before_the_profile_and_that_before_the_setting(
+async def test_the_query_overrides_the_profile_which_overrides_the_setting(
     mode: str, setting: str
 ) -> None:
     agents = [make_agent(str(profile), name_style=profile) for profile in ("alias", "bare", None)]
@@ -94,7 +93,7 @@ async def test_the_query_goes_before_the_profile_and_that_before_the_setting(
 
 
 @eras
-async def test_the_setting_names_tools_bare_and_in_full_where_two_servers_have_one(
+async def test_the_bare_setting_uses_full_names_for_tools_of_two_servers(
     mode: str,
 ) -> None:
     async with (
@@ -105,7 +104,7 @@ async def test_the_setting_names_tools_bare_and_in_full_where_two_servers_have_o
         assert (listed, await called_by(client, listed)) == (LISTED["bare"], CALLED)
 
 
-async def test_a_name_is_bare_where_it_is_unique_for_this_agent() -> None:
+async def test_a_name_is_bare_if_it_is_unique_for_this_agent() -> None:
     agents = [make_agent("of_a", client_ids=["a"], name_style="bare"), WHOLE]
     preset = make_preset("narrow", tools=[("a-b", "whoami")])
     agents.append(make_agent("narrow", preset="narrow", name_style="bare"))
@@ -122,7 +121,7 @@ async def test_a_name_is_bare_where_it_is_unique_for_this_agent() -> None:
     }
 
 
-# What is no style
+# Unknown styles
 
 
 WRONG = [
@@ -132,7 +131,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/agents/whole", "/mcp/sse"])
-async def test_another_style_is_refused_before_any_message(path: str) -> None:
+async def test_an_unknown_style_is_refused_before_any_message(path: str) -> None:
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
     headers = {**BOTH, **TENANT}
     async with in_front_of_two(WHOLE, require_agent=False) as served:
@@ -152,7 +151,7 @@ async def test_another_style_is_refused_before_any_message(path: str) -> None:
         assert served.facade.sessions == 0
 
 
-async def test_who_calls_is_found_out_first() -> None:
+async def test_the_caller_is_authenticated_first() -> None:
     settings, _ = MODES["token"]
     async with in_front_of_two(WHOLE, **settings()) as served:
         response = await served.request("tools/list", path="/mcp?name_style=x")
@@ -163,7 +162,7 @@ async def test_who_calls_is_found_out_first() -> None:
 
 
 @styles
-async def test_a_session_keeps_the_style_that_it_was_begun_with(style: str) -> None:
+async def test_a_session_keeps_its_initial_style(style: str) -> None:
     async with in_front_of_two(tool_name_style="alias") as served:
         session_id = await served.open_session(path=f"/mcp?name_style={style}")
         found = [
@@ -173,7 +172,7 @@ async def test_a_session_keeps_the_style_that_it_was_begun_with(style: str) -> N
     assert found == [LISTED[style]] * 2
 
 
-async def test_in_another_style_than_its_own_a_session_is_unknown() -> None:
+async def test_a_session_is_unknown_with_another_style() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session(path="/mcp?name_style=alias")
         other = "/mcp?name_style=bare"
@@ -189,8 +188,8 @@ async def test_in_another_style_than_its_own_a_session_is_unknown() -> None:
     assert statuses == [404, 404, 404, 404, 200]
 
 
-async def test_a_session_without_a_style_takes_that_of_each_request() -> None:
-    """A replica that knows no styles yet may have begun it."""
+async def test_a_session_without_a_style_uses_that_of_each_request() -> None:
+    """It may come from a replica of a version without styles."""
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         found = [
@@ -200,7 +199,7 @@ async def test_a_session_without_a_style_takes_that_of_each_request() -> None:
     assert found == [LISTED["alias"], LISTED["server"], LISTED["bare"]]
 
 
-async def test_a_stream_of_legacy_sse_names_its_style_and_takes_no_other() -> None:
+async def test_a_stream_of_legacy_sse_names_its_style_and_refuses_others() -> None:
     async with (
         in_front_of_two() as served,
         served.http.stream("GET", "/mcp/sse?name_style=alias", headers=TENANT) as response,
@@ -239,7 +238,7 @@ async def test_a_new_style_in_the_profile_is_a_change_of_the_list(path: str, mod
     assert (concerned.changed, unconcerned.changed) == (["tools"], [])
 
 
-async def test_a_misspelt_style_of_a_profile_is_a_problem_and_changes_nothing() -> None:
+async def test_a_misspelt_style_of_a_profile_is_reported_and_changes_nothing() -> None:
     async with in_front_of_two(make_agent("whole", name_style="alias")) as served:
         profiles: list[Json] = [make_agent("whole", name_style="aliases")]
         write_json(CONFIG_DIR / "agents.json", {"agents": profiles})
@@ -256,7 +255,7 @@ async def test_a_misspelt_style_of_a_profile_is_a_problem_and_changes_nothing() 
 
 
 @pytest.mark.e2e
-async def test_over_stdio_the_profile_and_the_setting_say_how() -> None:
+async def test_over_stdio_the_profile_and_the_setting_choose_the_style() -> None:
     found = {}
     agents = [make_agent("short", name_style="bare"), WHOLE]
     environment = {**UNLIMITED, "MCP_PROXY_TOOL_NAME_STYLE": "alias"}

@@ -1,4 +1,4 @@
-"""Callers of the facade that name no tenant: without document tools, unless there is a default."""
+"""MCP callers without a tenant get no document tools unless a default tenant is set."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ENTRIES = [name for name in HTTP_PATHS if not name.startswith("agents")]
 
 
 async def seen(name: str, mode: str, **settings: Any) -> tuple[bool, bool, str | None]:
-    """Come in without a tenant; tell what is listed and callable: documents, then a server."""
+    """Connect without a tenant; return whether documents are listed and callable, then a server."""
     async with (
         in_front_of_two(**settings) as served,
         entered(served, (name, mode), WITHOUT_TENANT) as entry,
@@ -26,19 +26,21 @@ async def seen(name: str, mode: str, **settings: Any) -> tuple[bool, bool, str |
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("name", ENTRIES)
-async def test_who_names_no_tenant_has_the_servers_and_no_documents(name: str, mode: str) -> None:
+async def test_a_caller_without_a_tenant_gets_servers_but_no_documents(
+    name: str, mode: str
+) -> None:
     assert await seen(name, mode) == (False, False, "alpha of a")
 
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("name", ENTRIES)
-async def test_who_names_no_tenant_has_the_documents_of_the_default_one(
+async def test_a_caller_without_a_tenant_gets_the_documents_of_the_default_one(
     name: str, mode: str
 ) -> None:
     assert await seen(name, mode, default_tenant_id="tenant_1") == (True, True, "alpha of a")
 
 
-async def test_a_tenant_that_is_named_counts_before_the_default_one() -> None:
+async def test_a_stated_tenant_overrides_the_default_one() -> None:
     async with (
         serving(default_tenant_id="tenant_1") as served,
         entered(served, ("mcp", "auto"), Who("tenant_2")) as entry,
@@ -49,7 +51,7 @@ async def test_a_tenant_that_is_named_counts_before_the_default_one() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("default", ["", "tenant_1"])
-async def test_over_stdio_too_it_is_the_default_tenant_s_or_no_documents(default: str) -> None:
+async def test_over_stdio_the_default_tenant_applies_too(default: str) -> None:
     environment = {"MCP_PROXY_DEFAULT_TENANT_ID": default}
     async with by_stdio("auto", WITHOUT_TENANT, environment) as client:
         entry = ByMcp(client)

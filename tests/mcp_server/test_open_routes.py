@@ -1,4 +1,4 @@
-"""What is open without a token, where callers need one."""
+"""Routes that are open without a token although callers need one."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ OPEN = {
         )
     ),
 }
-"""As docs/explanation/security-model.md lists them."""
+"""As listed in docs/explanation/security-model.md."""
 
 
 def routes_of(served: Served) -> set[str]:
-    """Return every method and path that the service has."""
+    """Return every method and path of the service."""
     app = served.service.app
     routes = [*app.routes, *app.state.mcp_endpoints.routes()]
     found = [route for route in routes if isinstance(route, Route)]
@@ -39,12 +39,13 @@ def routes_of(served: Served) -> set[str]:
 
 
 def is_page(response: httpx.Response) -> bool:
-    """Return whether a page has answered: it refuses what is not pending, and asks for no token."""
+    """Return whether a page has answered: it refuses unknown sign-ins without requesting a
+    token."""
     is_html = response.headers.get("content-type", "").startswith("text/html")
     return is_html and response.status_code != 405
 
 
-async def test_only_what_is_listed_is_open_without_a_token(tmp_path: Path) -> None:
+async def test_only_listed_routes_are_open_without_a_token(tmp_path: Path) -> None:
     key_file = tmp_path / "keys.pem"
     write_key(key_file)
     found = set()

@@ -1,4 +1,4 @@
-"""A preset switched again and again under many clients."""
+"""Repeated preset switches with many connected clients."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -26,10 +26,10 @@ async def downstream_tools(listener: Listener) -> list[str]:
 
 
 @pytest.mark.requirement("P-20", "P-22", "F-12")
-async def test_after_many_switches_all_clients_see_the_last_preset_and_nothing_stays() -> None:
+async def test_after_many_switches_all_clients_see_the_last_preset_and_nothing_leaks() -> None:
     async with in_front_of_two(presets=PRESETS) as served:
         async with listening(served):
-            pass  # what is made once is made
+            pass  # one-time allocations are done
         await eventually(lambda: none_is_connected(served))
         before = tasks()
         async with AsyncExitStack() as stack:

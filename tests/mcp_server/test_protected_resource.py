@@ -1,4 +1,4 @@
-"""How an MCP client finds out where to sign in: RFC 9728, and the challenge of a 401."""
+"""Discovery of the sign-in by MCP clients: RFC 9728, and the challenge of a 401."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_the_metadata_is_the_same_for_every_path() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_challenge_leads_to_the_metadata(path: str) -> None:
+async def test_a_challenge_links_to_the_metadata(path: str) -> None:
     async with serving(**sign_in_settings()) as served:
         missing = await challenge(served, path, {})
         refused = await challenge(served, path, bearer("no.such.token"))
@@ -58,7 +58,7 @@ async def test_a_challenge_names_the_scopes() -> None:
         assert await challenge(served, "/mcp", {}) == f'Bearer {LINK}, scope="a b"'
 
 
-async def test_whoever_sent_too_many_bad_tokens_is_told_as_well() -> None:
+async def test_a_challenge_is_also_sent_after_too_many_bad_tokens() -> None:
     async with serving(**sign_in_settings()) as served:
         for number in range(20):
             found = await challenge(served, "/mcp", bearer(f"bad-{number}"))
@@ -68,7 +68,7 @@ async def test_whoever_sent_too_many_bad_tokens_is_told_as_well() -> None:
     assert LINK in refused.headers["www-authenticate"]
 
 
-async def test_the_http_api_sends_nobody_to_a_sign_in() -> None:
+async def test_the_http_api_offers_no_sign_in() -> None:
     async with serving(**sign_in_settings()) as served:
         response = await served.http.get("/internal/mcp/tools")
     assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
@@ -93,7 +93,7 @@ async def test_a_token_for_the_resource_is_accepted() -> None:
     ],
     ids=["another audience", "no public URL", "tokens of a file", "no tokens"],
 )
-async def test_nobody_is_sent_to_a_sign_in_that_would_not_help(settings: Any) -> None:
+async def test_no_sign_in_is_offered_if_its_tokens_would_be_refused(settings: Any) -> None:
     async with serving(**settings()) as served:
         metadata = await served.http.get(METADATA)
         response = await served.http.post("/mcp", json={}, headers=BOTH)

@@ -1,4 +1,4 @@
-"""Whatever a client sends, it is told in the protocol's terms: no 500, no hang, no inner text."""
+"""Every invalid message gets a protocol error: no 500, no hang, no internal text."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ eras = pytest.mark.parametrize("era", ERAS)
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 HEADER_MISMATCH = -32020
-"""JSON-RPC's codes, and MCP 2026-07-28's own for headers that differ from the body."""
+"""JSON-RPC's codes, and those of MCP 2026-07-28 for headers that differ from the body."""
 
 INNER = (
     "Traceback",
@@ -40,14 +40,14 @@ INNER = (
     "pydantic",
     "input_value",
 )
-"""What only a programmer should see."""
+"""Texts for programmers only."""
 
 SESSION = {**BOTH, **TENANT}
 MODERN_CALL = {**SESSION, "MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"}
 
 
 async def post(served: Served, content: bytes, headers: dict[str, str]) -> httpx.Response:
-    """POST a body, and check what holds of every answer."""
+    """POST a body, and check the properties of every answer."""
     headers = {"Content-Type": "application/json", **headers}
     async with asyncio.timeout(BOUND_S):
         response = await served.http.post("/mcp", content=content, headers=headers)
@@ -57,7 +57,7 @@ async def post(served: Served, content: bytes, headers: dict[str, str]) -> httpx
 
 
 async def headers_of(served: Served, era: str) -> dict[str, str]:
-    """Return the headers of a tools/call in an era, in a session of its own for the older ones."""
+    """Return the headers of a tools/call in an era, for the older ones in a new session."""
     if era == MODERN:
         return MODERN_CALL
     return {**SESSION, "Mcp-Session-Id": await served.open_session()}
@@ -100,8 +100,8 @@ NO_MESSAGE: dict[str, bytes] = {
 
 
 @eras
-async def test_a_body_that_is_no_request_is_refused_by_its_code(served: Served, era: str) -> None:
-    """As JSON-RPC 2.0 §5.1 has it, in both eras; without an id, since none is certain."""
+async def test_an_invalid_request_body_is_refused_with_its_code(served: Served, era: str) -> None:
+    """As in JSON-RPC 2.0 §5.1, in both eras; without an id, because none is certain."""
     headers = await headers_of(served, era)
     codes = dict.fromkeys(NOT_JSON, PARSE_ERROR) | dict.fromkeys(NO_MESSAGE, INVALID_REQUEST)
     for name, body in {**NOT_JSON, **NO_MESSAGE}.items():
@@ -120,7 +120,7 @@ async def test_a_body_that_is_no_request_is_refused_by_its_code(served: Served, 
         ("id is null", "the id of a request should be a string or an integer"),
     ],
 )
-async def test_a_refused_message_of_a_session_is_told_which_field_is_wrong(
+async def test_a_refused_message_of_a_session_names_the_invalid_field(
     served: Served, name: str, words: str
 ) -> None:
     response = await post(served, NO_MESSAGE[name], await headers_of(served, LEGACY))
@@ -144,7 +144,7 @@ WRONG: dict[str, tuple[str, Json]] = {
 }
 
 UNMIRRORED = frozenset({"name is a number", "uri is a list"})
-"""What no header can repeat: the newer era compares headers and body first."""
+"""Values that no header can repeat: the newer era compares headers and body first."""
 
 
 @eras
@@ -166,7 +166,7 @@ async def test_parameters_of_a_wrong_type_are_invalid_params(served: Served, era
 
 
 @eras
-async def test_a_meta_that_is_no_object_is_invalid_params(served: Served, era: str) -> None:
+async def test_a_meta_that_is_not_an_object_is_invalid_params(served: Served, era: str) -> None:
     cases: list[object] = ["x", 5, []]
     for meta in cases:
         with named_row(meta):
@@ -188,7 +188,7 @@ async def test_a_progress_token_of_a_wrong_type_is_ignored(served: Served, era: 
 
 
 @eras
-async def test_any_id_comes_back_as_it_was(served: Served, era: str) -> None:
+async def test_every_id_is_returned_unchanged(served: Served, era: str) -> None:
     cases: list[object] = [0, -1, 2**63, "é" * 10_000, ""]
     for id_ in cases:
         with named_row(id_):
@@ -198,7 +198,7 @@ async def test_any_id_comes_back_as_it_was(served: Served, era: str) -> None:
             assert (answer(response)["id"], "result" in answer(response)) == (id_, True)
 
 
-async def test_an_id_that_waits_for_its_answer_is_refused_to_another_request() -> None:
+async def test_an_id_of_an_open_request_is_refused_for_another_request() -> None:
     async with in_front_of_one(("sleep",)) as (served, server):
         client = await raw_client(served, LEGACY)
         body, headers = client.build(
@@ -212,13 +212,13 @@ async def test_an_id_that_waits_for_its_answer_is_refused_to_another_request() -
     assert (statuses, server.script.calls["sleep"], again.status_code) == ([200, 400], 2, 200)
 
 
-async def test_many_sessions_begin_at_once_under_the_same_id(served: Served) -> None:
+async def test_many_sessions_can_start_in_parallel_with_the_same_id(served: Served) -> None:
     async with asyncio.timeout(BOUND_S):
         ids = await asyncio.gather(*(served.open_session() for _ in range(5)))
     assert len(set(ids)) == 5
 
 
-async def test_a_version_that_is_not_spoken_is_told_those_that_are(served: Served) -> None:
+async def test_an_unsupported_version_is_answered_with_the_supported_ones(served: Served) -> None:
     version = "io.modelcontextprotocol/protocolVersion"
     body = call(name="x", _meta={**ENVELOPE, version: "2099-01-01"})
     headers = {**MODERN_CALL, "MCP-Protocol-Version": "2099-01-01", "Mcp-Name": "x"}
@@ -311,7 +311,7 @@ MESSAGES = st.fixed_dictionaries(
 
 
 @eras
-async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era: str) -> None:
+async def test_every_message_is_answered_in_time_and_without_internal_text(era: str) -> None:
     async with serving() as served:
         headers = await headers_of(served, era)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Sessions of the older eras that two replicas serve: with shared keys, and with Redis as well."""
+"""Sessions of the older eras served by two replicas, with shared keys and optionally Redis."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class Replicas(NamedTuple):
     server: RawServer
 
     def at_b(self, client: RawMcpClient) -> RawMcpClient:
-        """Return a session's client as it is when its balancer takes the other replica."""
+        """Return a session's client as if its balancer had chosen the other replica."""
         return RawMcpClient(self.b, LEGACY, client.session_id, {})
 
 
@@ -44,7 +44,7 @@ class Replicas(NamedTuple):
 async def two_replicas(
     *tools: str, redis: RedisServer | None = None, b_keys: str = KEY, **settings: Any
 ) -> AsyncIterator[Replicas]:
-    """Run them with the same keys, unless ``b_keys`` says otherwise."""
+    """Run them with the same keys, unless ``b_keys`` differs."""
     if redis is not None:
         settings["rate_limit_storage_url"] = redis.url
     async with running_raw(era="legacy", sse=True) as server, AsyncExitStack() as stack:
@@ -60,7 +60,7 @@ async def two_replicas(
 
 
 async def both_listen(redis: RedisServer) -> None:
-    """Wait until both replicas are published of each other's sessions."""
+    """Wait until both replicas know of each other's sessions."""
     with Redis.from_url(redis.url) as client:
 
         async def do_they() -> bool:
@@ -71,7 +71,7 @@ async def both_listen(redis: RedisServer) -> None:
 
 @pytest.fixture(autouse=True)
 def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for Redis as long as it takes: after 1 s each replica would go on alone."""
+    """Wait for Redis without the usual limit of 1 s, after which each replica continues alone."""
     monkeypatch.setattr(shared_sessions, "WAIT_S", BOUND_S)
 
 
@@ -83,7 +83,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @asynccontextmanager
 async def session_stream(client: RawMcpClient, served: Served) -> AsyncIterator[AsyncIterator[Any]]:
-    """Open the stream of a session at a replica, and give its messages."""
+    """Open the stream of a session at a replica, and yield its messages."""
     _, headers = client.build("", {})
     async with served.http.stream("GET", "/mcp", headers=headers) as response:
         assert response.status_code == 200
@@ -104,7 +104,7 @@ async def test_each_replica_serves_the_sessions_of_the_other() -> None:
     assert ("s1:echo" in json.dumps(listed), "isError" in result) == (True, False)
 
 
-async def test_a_session_keeps_its_style_of_names_at_every_replica() -> None:
+async def test_a_session_keeps_its_name_style_at_every_replica() -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with two_replicas("echo") as replicas:
         session_id = await replicas.a.open_session(path="/mcp?name_style=alias")
@@ -117,7 +117,7 @@ async def test_a_session_keeps_its_style_of_names_at_every_replica() -> None:
     assert ['"s1__echo"' in it.text for it in found] == [True, True, False]
 
 
-async def test_a_replica_with_another_key_knows_no_such_session() -> None:
+async def test_a_session_is_unknown_to_a_replica_with_another_key() -> None:
     async with two_replicas(b_keys=OLD_KEY) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         assert await status_at(replicas.b, client) == 404
@@ -141,7 +141,7 @@ async def test_a_session_of_another_tenant_is_unknown_at_every_replica() -> None
     assert statuses == [404, 404]
 
 
-async def test_what_the_client_declared_is_known_at_every_replica() -> None:
+async def test_the_clients_capabilities_are_known_at_every_replica() -> None:
     async with two_replicas("request_client") as replicas:
         client = await raw_client(replicas.a, LEGACY, elicitation={})
         elsewhere = replicas.at_b(client)
@@ -153,7 +153,7 @@ async def test_what_the_client_declared_is_known_at_every_replica() -> None:
     assert answers == [{"result": {"action": "decline"}}]
 
 
-async def test_a_session_that_was_ended_is_unknown_to_all(redis: RedisServer) -> None:
+async def test_an_ended_session_is_unknown_to_all(redis: RedisServer) -> None:
     async with two_replicas(redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         known = await status_at(replicas.b, client)
@@ -181,7 +181,7 @@ async def test_a_session_that_no_replica_uses_ends(redis: RedisServer) -> None:
         await eventually(has_ended)
 
 
-async def test_a_session_that_was_ended_stays_so_though_its_client_goes_on(
+async def test_an_ended_session_stays_ended_although_its_client_continues(
     redis: RedisServer,
 ) -> None:
     name = SessionName("tenant_1", b"1")
@@ -195,7 +195,7 @@ async def test_a_session_that_was_ended_stays_so_though_its_client_goes_on(
     await shared.close()
 
 
-async def test_of_a_tenants_sessions_so_many_are_kept_in_redis(
+async def test_the_number_of_a_tenants_sessions_in_redis_is_limited(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_sessions, "MAX_OF_TENANT", 2)
@@ -211,7 +211,9 @@ async def test_of_a_tenants_sessions_so_many_are_kept_in_redis(
     assert sizes == dict.fromkeys(keys, 2)
 
 
-async def test_of_a_tenants_sessions_so_many_can_have_something_set(redis: RedisServer) -> None:
+async def test_the_number_of_a_tenants_sessions_with_settings_is_limited(
+    redis: RedisServer,
+) -> None:
     async with two_replicas(redis=redis, max_sessions=2) as replicas:
         clients = [await raw_client(replicas.a, LEGACY) for _ in range(3)]
         other = await raw_client(replicas.a, LEGACY, caller={"X-Tenant-Id": "tenant_2"})
@@ -229,7 +231,7 @@ async def test_of_a_tenants_sessions_so_many_can_have_something_set(redis: Redis
     assert (at_once, after, len(hashes)) == ([200, 404, 200, 200], [200, 404, 200, 200], 3)
 
 
-async def test_replicas_tell_which_sessions_are_in_use(
+async def test_replicas_publish_the_sessions_in_use(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_sessions, "CHECK_S", 0.05)
@@ -247,7 +249,7 @@ async def test_replicas_tell_which_sessions_are_in_use(
             await eventually(is_published_again)
 
 
-async def test_the_log_level_of_a_session_holds_at_every_replica(redis: RedisServer) -> None:
+async def test_a_sessions_log_level_applies_at_every_replica(redis: RedisServer) -> None:
     async with two_replicas("notify", redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         elsewhere = replicas.at_b(client)
@@ -273,7 +275,7 @@ async def test_the_log_level_of_a_session_holds_at_every_replica(redis: RedisSer
 
 
 @pytest.mark.parametrize("first", ["the stream", "the subscription"])
-async def test_a_resource_is_followed_wherever_the_stream_is(
+async def test_a_resource_is_followed_at_the_replica_with_the_stream(
     first: str, redis: RedisServer
 ) -> None:
     async with two_replicas("notify", redis=redis) as replicas, AsyncExitStack() as stack:
@@ -303,7 +305,7 @@ async def test_a_resource_is_followed_wherever_the_stream_is(
         await eventually(is_left)
 
 
-async def test_the_client_answers_at_another_replica(redis: RedisServer) -> None:
+async def test_the_client_can_answer_at_another_replica(redis: RedisServer) -> None:
     async with two_replicas("request_client", redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY, elicitation={})
         call = {"name": "s1:request_client", "arguments": FORM}
@@ -315,7 +317,7 @@ async def test_the_client_answers_at_another_replica(redis: RedisServer) -> None
     assert answers == [{"result": {"action": "decline"}}]
 
 
-async def test_another_session_answers_nothing_at_another_replica(redis: RedisServer) -> None:
+async def test_another_session_cannot_answer_at_another_replica(redis: RedisServer) -> None:
     async with two_replicas("request_client", redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY, elicitation={})
         other = await raw_client(replicas.b, LEGACY, elicitation={})
@@ -330,7 +332,7 @@ async def test_another_session_answers_nothing_at_another_replica(redis: RedisSe
     assert answers == [{"result": {"action": "decline"}}]
 
 
-async def test_a_call_is_cancelled_from_another_replica(redis: RedisServer) -> None:
+async def test_a_call_can_be_cancelled_from_another_replica(redis: RedisServer) -> None:
     async with two_replicas("hang", redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         body, headers = client.build("tools/call", {"name": "s1:hang", "arguments": {}})
@@ -345,7 +347,7 @@ async def test_a_call_is_cancelled_from_another_replica(redis: RedisServer) -> N
         assert "Request cancelled" in (await call).text
 
 
-async def test_while_redis_is_down_sessions_go_on_at_both(redis: RedisServer) -> None:
+async def test_sessions_continue_at_both_replicas_while_redis_is_down(redis: RedisServer) -> None:
     async with two_replicas("echo", redis=redis) as replicas:
         known = await raw_client(replicas.a, LEGACY)
         redis.stop()
@@ -359,7 +361,7 @@ async def test_while_redis_is_down_sessions_go_on_at_both(redis: RedisServer) ->
     assert (statuses, level["result"], ended.status_code, after) == ([200, 200], {}, 204, 200)
 
 
-async def test_a_stream_of_redis_that_says_nonsense_is_survived(redis: RedisServer) -> None:
+async def test_invalid_data_in_a_redis_stream_is_ignored(redis: RedisServer) -> None:
     async with two_replicas(redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         with Redis.from_url(redis.url) as other:

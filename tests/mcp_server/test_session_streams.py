@@ -1,4 +1,4 @@
-"""The stream of a session of the older eras: opened, lost, opened again."""
+"""The stream of a session of the older eras: opened, lost and reopened."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class SessionEvents:
         raise AssertionError("the stream has ended")
 
     async def first_id(self) -> str:
-        """Return the id that comes with no message."""
+        """Return the id that is sent without a message."""
         async with asyncio.timeout(BOUND_S):
             async for line in self._lines:
                 if line.startswith("id: "):
@@ -70,7 +70,7 @@ async def change_tools(served: Served, *tools: str) -> None:
     await eventually(is_listed)
 
 
-async def test_a_client_that_opens_its_stream_again_is_told_of_a_change_it_missed() -> None:
+async def test_a_reopened_stream_notifies_of_missed_changes() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         async with opened(served, session_id) as events:
@@ -80,7 +80,7 @@ async def test_a_client_that_opens_its_stream_again_is_told_of_a_change_it_misse
             assert [await events.next_method() for _ in CHANGED] == CHANGED
 
 
-async def test_a_client_that_missed_nothing_is_told_nothing() -> None:
+async def test_a_client_that_missed_nothing_is_not_notified() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         async with opened(served, session_id) as events:
@@ -92,7 +92,7 @@ async def test_a_client_that_missed_nothing_is_told_nothing() -> None:
             assert events.last_id != last
 
 
-async def test_a_change_that_was_told_is_not_told_again() -> None:
+async def test_a_delivered_change_is_not_repeated() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         async with opened(served, session_id) as events:
@@ -104,7 +104,7 @@ async def test_a_change_that_was_told_is_not_told_again() -> None:
             assert await events.first_id() == last
 
 
-async def test_a_change_between_the_handshake_and_the_stream_is_told() -> None:
+async def test_a_change_between_the_handshake_and_the_stream_is_notified() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         await change_tools(served, "alpha")
@@ -113,7 +113,7 @@ async def test_a_change_between_the_handshake_and_the_stream_is_told() -> None:
 
 
 @pytest.mark.parametrize(("keys", "times"), [("", 1), ("k" * 32, 3)])
-async def test_a_change_is_told_again_where_replicas_may_take_it_up_later(
+async def test_a_change_is_repeated_if_another_replica_may_apply_it_later(
     monkeypatch: pytest.MonkeyPatch, keys: str, times: int
 ) -> None:
     monkeypatch.setattr(live_sessions, "REPEATED_AFTER_S", (0.01, 0.02))
@@ -130,14 +130,14 @@ async def test_a_change_is_told_again_where_replicas_may_take_it_up_later(
     assert last != events.last_id
 
 
-async def test_an_event_id_of_nobody_means_that_all_may_have_changed() -> None:
+async def test_an_unknown_event_id_means_that_all_lists_may_have_changed() -> None:
     async with in_front_of_two() as served:
         session_id = await served.open_session()
         async with opened(served, session_id, "7") as events:
             assert [await events.next_method() for _ in CHANGED] == CHANGED
 
 
-async def test_one_stream_of_a_session_is_open_at_a_time() -> None:
+async def test_a_session_can_have_one_open_stream() -> None:
     async with serving() as served:
         session_id = await served.open_session()
         headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
@@ -149,7 +149,7 @@ async def test_one_stream_of_a_session_is_open_at_a_time() -> None:
         )
 
 
-async def test_clients_that_would_take_an_event_id_for_a_message_get_none_alone() -> None:
+async def test_clients_that_would_take_an_event_id_for_a_message_receive_no_empty_event() -> None:
     async with serving() as served:
         body: Json = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
         older = {**INITIALIZE, "protocolVersion": "2025-06-18"}
@@ -167,7 +167,7 @@ async def test_clients_that_would_take_an_event_id_for_a_message_get_none_alone(
 
 
 async def anext_or_end(pending: "asyncio.Future[bytes]") -> bytes:
-    """Return what came first of a stream, b"" if it ended without anything."""
+    """Return the first chunk of a stream, or b"" if it ended empty."""
     try:
         async with asyncio.timeout(BOUND_S):
             return await pending
@@ -175,7 +175,7 @@ async def anext_or_end(pending: "asyncio.Future[bytes]") -> bytes:
         return b""
 
 
-async def test_a_session_whose_stream_is_open_is_in_use() -> None:
+async def test_a_session_with_an_open_stream_is_in_use() -> None:
     idle_s = 0.05
     async with serving(session_idle_s=idle_s) as served:
         session_id = await served.open_session()

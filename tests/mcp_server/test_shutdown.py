@@ -1,4 +1,4 @@
-"""SIGTERM while clients are connected: calls are answered, streams end, all within the grace."""
+"""SIGTERM with connected clients: calls are answered and streams end within the grace period."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ class Clients:
         self._http = http
 
     async def session(self) -> dict[str, str]:
-        """Begin a session of the older era and give the headers of its requests."""
+        """Start a session of the older era and return the headers of its requests."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         begun = await self._http.post("/mcp", json=body, headers={**BOTH, **TENANT})
         headers = {**BOTH, **TENANT, "Mcp-Session-Id": begun.headers["mcp-session-id"]}
@@ -37,14 +37,14 @@ class Clients:
         return headers
 
     async def stream(self, path: str, headers: dict[str, str], opened: asyncio.Event) -> None:
-        """Read a stream from its begin to its end, which has to be an orderly one."""
+        """Read a stream from start to end, which must be a regular one."""
         async with self._http.stream("GET", path, headers=headers) as response:
             assert response.status_code == 200
             opened.set()
             await response.aread()
 
     async def listen(self, opened: asyncio.Event) -> list[Json]:
-        """Listen for changes, and give all that was said."""
+        """Listen for changes, and return all messages."""
         method = "subscriptions/listen"
         params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
         body = {"jsonrpc": "2.0", "id": "l", "method": method, "params": params}
@@ -60,7 +60,7 @@ class Clients:
         return received
 
     async def call_over_sse(self, tool: str, **arguments: object) -> str:
-        """Call over a stream of legacy HTTP+SSE, and give what the stream said until its end."""
+        """Call over a stream of legacy HTTP+SSE, and return the stream's messages until its end."""
         received = ""
         params = {"name": f"s1:{tool}", "arguments": arguments}
         messages = [
@@ -79,14 +79,14 @@ class Clients:
         return received
 
     async def call(self, headers: dict[str, str], tool: str, **arguments: object) -> str:
-        """Call in a session, and give the whole answer."""
+        """Call in a session, and return the complete answer."""
         params = {"name": f"s1:{tool}", "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
         return (await self._http.post("/mcp", json=body, headers=headers)).text
 
 
 class Ended(NamedTuple):
-    """What clients saw of a program that was told to stop, and how long it took to."""
+    """The clients' results during the stop of a program, and the duration of the stop."""
 
     calls: list[str]
     listened: list[Json]
@@ -96,7 +96,7 @@ class Ended(NamedTuple):
 
 
 async def stop_under(program: Program, folder: Path) -> Ended:
-    """Open one of everything, have a call on its way, and send SIGTERM."""
+    """Open one of everything, start a call, and send SIGTERM."""
     base = f"http://127.0.0.1:{program.port}"
     async with httpx.AsyncClient(base_url=base, timeout=BOUND_S) as http:
         clients = Clients(http)
@@ -157,9 +157,9 @@ def test_a_stream_of_changes_ends_with_its_result(ended: Ended) -> None:
     )
 
 
-def test_the_streams_of_sessions_and_of_legacy_sse_end_in_order(ended: Ended) -> None:
+def test_the_streams_of_sessions_and_of_legacy_sse_end_regularly(ended: Ended) -> None:
     assert ended.streams == [None, None, None]
 
 
-def test_it_is_gone_as_soon_as_the_call_is_answered(ended: Ended) -> None:
+def test_the_program_ends_as_soon_as_the_call_is_answered(ended: Ended) -> None:
     assert (ended.exit_code == -signal.SIGTERM, ended.seconds < GRACE_S) == (True, True)

@@ -1,10 +1,9 @@
-"""Requests of the newer era are answered as the SDK's own server answered them.
+"""Requests of the newer era are answered like by the SDK's server.
 
-The goldens ``stateless_posts.txt`` and ``stateless_sessions.txt`` began as a record of that: with
-``mcp`` 2.3, whose server had our methods, made before these requests were answered past it. Two
-entries are not the SDK's, PUT and HEAD: they have what GET and DELETE got. Nor is what discovery
-says of caching: its instructions depend on the caller. The version and lists of tools are reduced
-to what does not change.
+The goldens ``stateless_posts.txt`` and ``stateless_sessions.txt`` were recorded with the server of
+``mcp`` 2.3. Exceptions: PUT and HEAD are answered like GET and DELETE, and discovery is private,
+because its instructions depend on the caller. The version and tool lists are reduced to constant
+parts.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 def reduced(value: Any) -> Any:
-    """Return a message without what depends on our release, and with few lines for the rest."""
+    """Return a message without the parts that depend on our release, shortened."""
     if isinstance(value, list):
         return [reduced(item) for item in value]
     if not isinstance(value, dict):
@@ -51,7 +50,7 @@ def reduced(value: Any) -> Any:
 
 
 async def exchange(served: Served, post: Post) -> bytes:
-    """Send a request byte by byte as it stands, which no HTTP client does; return the response."""
+    """Send a request byte by byte, unlike any HTTP client; return the response."""
     headers = [
         ("host", "127.0.0.1"),
         ("connection", "close"),
@@ -104,7 +103,7 @@ def unchunked(body: bytes) -> bytes:
 
 
 def events(body: bytes) -> list[Json]:
-    """Return the messages of an event stream, whose framing is exactly that of the SDK."""
+    """Return the messages of an event stream, which must have exactly the SDK's framing."""
     *frames, rest = body.decode("ascii").split("\r\n\r\n")
     begin = "event: message\r\ndata: "
     assert (rest, [frame for frame in frames if not frame.startswith(begin)]) == ("", [])
@@ -142,7 +141,7 @@ FRAMES = [
 ]
 
 
-async def test_a_stream_of_changes_has_the_frames_that_the_sdk_sent() -> None:
+async def test_a_stream_of_changes_has_the_same_frames_as_the_sdks() -> None:
     wanted: Json = {"toolsListChanged": True, "promptsListChanged": False}
     wanted["resourceSubscriptions"] = ["raw://text", "raw://refused"]
     request = message_of(("subscriptions/listen", {"notifications": wanted}))
@@ -165,7 +164,7 @@ DEBUG = {"io.modelcontextprotocol/logLevel": "debug"}
 
 
 async def replied(case: Request, accept: str) -> list[str]:
-    """Post a request, also with a letter of each key escaped; give the replies in short."""
+    """Post a request, also with a letter of each key escaped; return the shortened replies."""
     method, params = case
     headers = {**TENANT, "Accept": accept, "Content-Type": "application/json"}
     headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": params["name"]}
@@ -182,7 +181,7 @@ async def replied(case: Request, accept: str) -> list[str]:
 @pytest.mark.parametrize(
     "case", [call("s1:echo", WORDS), call("s1:echo", _meta={"com.example/logLevel": "debug"})]
 )
-async def test_words_in_arguments_make_no_stream_of_the_response(case: Request) -> None:
+async def test_words_in_arguments_do_not_turn_the_response_into_a_stream(case: Request) -> None:
     assert await replied(case, "application/json") == ["200 application/json"] * 2
 
 

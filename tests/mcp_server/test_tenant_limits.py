@@ -1,4 +1,4 @@
-"""One tenant leaves room for the others: streams, and the sessions that they keep in use."""
+"""One tenant leaves capacity for the others: streams, and sessions in use."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,6 @@ MODERN_HEADERS = {**BOTH, "MCP-Protocol-Version": MODERN, "Mcp-Method": LISTEN["
 async def opened(
     served: Served, kind: str, headers: dict[str, str]
 ) -> AsyncIterator[httpx.Response]:
-    """Open a stream of one kind."""
     match kind:
         case "listen":
             sent = {"url": "/mcp", "json": LISTEN, "headers": {**MODERN_HEADERS, **headers}}
@@ -43,7 +42,7 @@ async def opened(
 
 
 async def refused(response: httpx.Response) -> str:
-    """Return the message of a refusal for want of capacity."""
+    """Return the message of a refusal because of missing capacity."""
     await response.aread()
     error = response.json()["error"]
     assert error["data"]["code"] == "NO_ROOM"
@@ -51,7 +50,7 @@ async def refused(response: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("kind", ["listen", "session", "legacy-sse"])
-async def test_a_tenant_leaves_others_a_quarter_of_the_streams(kind: str) -> None:
+async def test_a_tenant_leaves_a_quarter_of_the_streams_to_others(kind: str) -> None:
     async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
         for _ in range(3):
             response = await stack.enter_async_context(opened(served, kind, TENANT))
@@ -63,7 +62,7 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_streams(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["session", "legacy-sse"])
-async def test_a_tenant_that_holds_the_most_sessions_by_streams_ends_no_other_tenants(
+async def test_the_tenant_with_the_most_sessions_in_streams_ends_no_other_tenants(
     kind: str,
 ) -> None:
     async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
@@ -90,21 +89,21 @@ async def test_a_tenant_with_streams_ends_its_own_unused_session() -> None:
 
 
 @pytest.mark.parametrize("unused", [0, 2, 3])
-async def test_sessions_that_hold_something_at_once_are_no_more_than_there_may_be(
+async def test_parallel_sessions_with_settings_stay_within_the_limit(
     unused: int,
 ) -> None:
     async with serving(max_sessions=3) as served:
         for _ in range(unused):
             await served.set_log_level(await served.open_session())
         session_ids = [await served.open_session() for _ in range(20)]
-        # without sockets between they arrive in one turn of the loop
+        # without sockets in between they arrive in one iteration of the event loop
         at_once = served._replace(http=served.service.http)
         first, *more = await asyncio.gather(*map(at_once.set_log_level, session_ids))
         statuses = {response.status_code for response in more}
         assert (first.status_code, served.facade.sessions, statuses <= {200, 503}) == (200, 3, True)
 
 
-async def test_sessions_that_hold_nothing_take_no_space() -> None:
+async def test_sessions_without_settings_use_no_capacity() -> None:
     async with serving(max_sessions=1) as served:
         session_ids = [await served.open_session() for _ in range(20)]
         statuses = {await pinged(served, session_id, TENANT) for session_id in session_ids}

@@ -33,7 +33,7 @@ PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
 async def sse_stream(
     served: Served, path: str = "/mcp/sse"
 ) -> AsyncIterator[tuple[str, httpx.Response]]:
-    """Open a stream of legacy HTTP+SSE, and give the address that it announces."""
+    """Open a stream of legacy HTTP+SSE, and yield its announced address."""
     async with served.http.stream("GET", path, headers=TENANT) as stream:
         async with asyncio.timeout(BOUND_S):
             async for line in stream.aiter_lines():
@@ -80,7 +80,7 @@ async def test_a_message_without_a_session_is_refused(served: Served) -> None:
 
 
 @pytest.mark.requirement("F-03")
-async def test_nobody_elses_message_reaches_a_session(served: Served) -> None:
+async def test_messages_of_other_callers_do_not_reach_a_session(served: Served) -> None:
     async with sse_stream(served) as (address, _):
         other = {**TENANT, "X-Tenant-Id": "tenant_2"}
         response = await served.http.post(address, json=PING, headers=other)
@@ -88,7 +88,7 @@ async def test_nobody_elses_message_reaches_a_session(served: Served) -> None:
 
 
 @pytest.mark.requirement("F-04")
-async def test_streams_are_sessions_of_their_own_and_leave_nothing(served: Served) -> None:
+async def test_streams_are_separate_sessions_and_leave_nothing(served: Served) -> None:
     async with served.client("/mcp/sse") as one, served.client("/mcp/sse", mode="legacy") as two:
         both = await asyncio.gather(one.list_tools(), two.list_tools())
         tools = [names(listed) for listed in both]
@@ -99,7 +99,7 @@ async def test_streams_are_sessions_of_their_own_and_leave_nothing(served: Serve
 
 
 @pytest.mark.requirement("F-05")
-async def test_a_session_has_an_id_and_json_replies_for_who_takes_only_these(
+async def test_a_client_that_accepts_only_json_gets_a_session_with_json_replies(
     served: Served,
 ) -> None:
     session_id = await served.open_session(accept=JSON_ONLY)
@@ -113,7 +113,7 @@ async def test_a_session_has_an_id_and_json_replies_for_who_takes_only_these(
 
 
 @pytest.mark.requirement("F-05")
-async def test_who_takes_streams_gets_them(served: Served) -> None:
+async def test_a_client_that_accepts_streams_gets_streams(served: Served) -> None:
     session_id = await served.open_session()
     headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
     response = await served.http.post("/mcp", json=PING, headers=headers)
@@ -124,7 +124,7 @@ async def test_who_takes_streams_gets_them(served: Served) -> None:
 
 
 @pytest.mark.requirement("F-05")
-async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_only(
+async def test_a_session_opened_for_streams_answers_a_json_only_request(
     served: Served,
 ) -> None:
     for method in ["ping", "tools/list", "nonsense"]:
@@ -151,7 +151,7 @@ async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_on
             )
 
 
-async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
+async def test_a_json_only_client_gets_only_the_answer_and_no_requests() -> None:
     async with in_front_of_one(("request_client", "progress"), era="legacy", sse=True) as (
         served,
         _,
@@ -165,7 +165,7 @@ async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() 
             assert (response.json()["id"], "result" in response.json()) == (body["id"], True)
 
 
-async def test_a_session_is_ended_with_204_and_unknown_from_then_on(served: Served) -> None:
+async def test_a_session_is_ended_with_204_and_then_unknown(served: Served) -> None:
     cases: list[dict[str, str]] = [BOTH, JSON_ONLY]
     for accept in cases:
         with named_row(accept):
@@ -176,14 +176,14 @@ async def test_a_session_is_ended_with_204_and_unknown_from_then_on(served: Serv
             assert (ended.status_code, ended.content, after.status_code) == (204, b"", 404)
 
 
-async def test_a_session_is_of_no_use_to_another_tenant(served: Served) -> None:
+async def test_a_session_cannot_be_used_by_another_tenant(served: Served) -> None:
     session_id = await served.open_session()
     headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id, "X-Tenant-Id": "tenant_2"}
     response = await served.http.post("/mcp", json=PING, headers=headers)
     assert response.status_code == 404
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_read_as_json() -> None:
+async def test_a_too_large_body_is_refused_before_parsing() -> None:
     async with serving(max_request_bytes=1000) as served:
         response = await served.request("tools/call", {"name": "x", "arguments": {"a": "b" * 2000}})
     assert (response.status_code, response.json()["error"]["data"]["code"]) == (
@@ -192,7 +192,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read_as_json() -
     )
 
 
-async def test_one_session_too_many_that_holds_something_ends_the_longest_unused() -> None:
+async def test_a_session_over_the_limit_ends_the_longest_unused_one() -> None:
     async with serving(max_sessions=2) as served:
         opened = [await served.open_session(accept=a) for a in (BOTH, JSON_ONLY, BOTH)]
         for session_id in opened:
@@ -206,7 +206,7 @@ async def test_one_session_too_many_that_holds_something_ends_the_longest_unused
     assert statuses == [404, 200, 200]
 
 
-async def test_no_session_ends_for_another_while_it_is_used() -> None:
+async def test_no_session_ends_for_another_while_in_use() -> None:
     async with serving(max_sessions=1) as served, sse_stream(served):
         session = await served.set_log_level(await served.open_session())
         stream = await served.http.get("/mcp/sse", headers=TENANT)
@@ -214,7 +214,7 @@ async def test_no_session_ends_for_another_while_it_is_used() -> None:
     assert refusals == [(503, "NO_ROOM")] * 2
 
 
-async def test_a_session_that_nobody_uses_ends() -> None:
+async def test_an_unused_session_ends() -> None:
     async with serving(session_idle_s=0.05) as served:
         session_id = await served.open_session()
         headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
@@ -229,7 +229,7 @@ async def test_a_session_that_nobody_uses_ends() -> None:
                 pass
 
 
-async def test_other_methods_are_told_which_there_are(served: Served) -> None:
+async def test_other_methods_are_answered_with_the_allowed_ones(served: Served) -> None:
     for method in ["PUT", "PATCH", "OPTIONS"]:
         with named_row(method):
             response = await served.http.request(method, "/mcp", headers=TENANT)
@@ -253,7 +253,7 @@ async def _data(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _status_after_leaving(served: Served, address: str) -> int:
-    """Post until the server has noticed that the stream is gone."""
+    """Post until the server has noticed the end of the stream."""
     async with asyncio.timeout(BOUND_S):
         while True:
             response = await served.http.post(address, json=PING, headers=TENANT)
@@ -261,7 +261,7 @@ async def _status_after_leaving(served: Served, address: str) -> int:
                 return response.status_code
 
 
-async def test_a_defect_of_ours_is_told_as_one_with_its_trace_id(served: Served) -> None:
+async def test_an_internal_error_is_reported_with_its_trace_id(served: Served) -> None:
     no_unicode = FakeTool(properties=("\ud800",))
     served.service.gateway.registry.replace(Registry.build([no_unicode]))
     error = answer(await served.request("tools/list", headers={**TENANT, "X-Trace-Id": "t-1"}))[

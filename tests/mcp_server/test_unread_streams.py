@@ -1,4 +1,4 @@
-"""Clients that open a stream of events and never read it: each ends, and nobody else is harmed."""
+"""Clients that never read their event stream are disconnected and harm no other client."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ NOTIFICATIONS = {
     "messages": [{"method": "notifications/progress", "params": PROGRESS}],
     "times": 2000,
 }
-"""20 MB, far more than the sockets on both sides hold."""
+"""20 MB, far more than the socket buffers on both sides hold."""
 
 
 class ImpatientProtocol(BoundedProtocol):
@@ -59,7 +59,7 @@ def unread(served: Served, method: str, path: str, headers: Json, body: Json) ->
 
 
 async def is_let_go(connection: socket.socket) -> None:
-    """Wait until the other side has given the connection up; it is not read meanwhile."""
+    """Wait until the other side has closed the connection, without reading from it."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)
 
@@ -75,7 +75,7 @@ def calling(client: RawMcpClient, tool: str, arguments: Json) -> tuple[Json, dic
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) -> None:
+async def test_messages_to_a_client_that_never_reads_are_dropped(era: str) -> None:
     async with in_front_of_talker() as (served, server):
         body, headers = calling(await raw_client(served, era), "notify", NOTIFICATIONS)
         other = await raw_client(served, MODERN)
@@ -90,7 +90,7 @@ async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) ->
         assert "isError" not in await other.call("echo")
 
 
-async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() -> None:
+async def test_a_legacy_sse_client_that_never_reads_is_disconnected() -> None:
     async with in_front_of_talker() as (served, _):
         other = await raw_client(served, MODERN)
         with (
@@ -99,14 +99,14 @@ async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() ->
         ):
             loop, found = asyncio.get_running_loop(), b""
             while b"sessionId=" not in found or not found.endswith(b"\n"):
-                found += await loop.sock_recv(connection, 1)  # no further than the address
+                found += await loop.sock_recv(connection, 1)  # only up to the address
             address = found.decode().split("data: ")[1].split()[0]
             session = RawMcpClient(served, LEGACY, None, {})
             session.session_id = ""
             body, _ = session.build("initialize", INITIALIZE)
             await served.http.post(address, json=body, headers=TENANT)
             statuses = {202}
-            while statuses == {202}:  # until too much waits for the client
+            while statuses == {202}:  # until too many bytes wait for the client
                 body, _ = calling(session, "echo", {"text": "x" * 200_000})
                 posted = await served.http.post(address, json=body, headers=TENANT)
                 statuses.add(posted.status_code)
@@ -122,10 +122,10 @@ async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() ->
 
 
 @pytest.mark.parametrize("spelling", ["{}", "{{{}}}", "urn:uuid:{}", "upper case", "dashes"])
-async def test_the_bytes_that_wait_on_a_stream_are_bounded_however_its_id_is_spelled(
+async def test_pending_bytes_of_a_stream_are_bounded_for_every_spelling_of_its_id(
     served: Served, spelling: str
 ) -> None:
-    """An answer repeats the id of its request: here 1 MB, of which the sockets hold a few."""
+    """An answer repeats its request's id: here 1 MB, and the sockets hold a few MB."""
     async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
         lines = stream.aiter_lines()
         announced = await next_data(lines)  # read no further
@@ -165,8 +165,8 @@ def refusal(response: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_client_that_never_reads_holds_nobody_up_and_leaves_nothing(era: str) -> None:
-    """Its call says more than all buffers between hold, 10 MB; the call ends all the same."""
+async def test_a_client_that_never_reads_delays_no_other_and_leaves_nothing(era: str) -> None:
+    """Its call sends more than all buffers hold, 10 MB, and still ends."""
     lines = [
         {"method": "notifications/message", "params": {"level": "error", "data": "x" * 60_000}}
     ]

@@ -1,7 +1,7 @@
-"""Tenants × agents × entries × eras × kinds: what is listed is what can be used, and nothing else
-shows anywhere (must hold).
+"""Tenants × agents × entries × eras × kinds: exactly the listed items can be used, and no others
+appear anywhere (must hold).
 
-The tables below were read off the files by a human eye; they share no code with the gateway.
+The tables below were written by hand from the files; they share no code with the gateway.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -70,7 +70,7 @@ LISTED = {
 
 
 class Spelt(NamedTuple):
-    """A way to use an offer, and what it has to come to; None is a refusal."""
+    """A spelling of an item, and the item it reaches; None is a refusal."""
 
     kind: str
     name: str
@@ -78,7 +78,7 @@ class Spelt(NamedTuple):
 
 
 def spellings(agent: str) -> Iterator[Spelt]:
-    """Yield every name of each offer: with its server, bare, and a tool's alias."""
+    """Yield every name of each item: with its server, bare, and a tool's alias."""
     for kind, server, name in OFFERS:
         requested = ITEM_7 if kind == "template" else name
         used = "resource" if kind == "template" else kind
@@ -104,7 +104,7 @@ async def two_behind(**settings: object) -> AsyncIterator[Served]:
 
 
 def foreign(who: Who) -> set[str]:
-    """Name what ``who`` may hear of in no answer: of others, and of what is hidden from it."""
+    """Return the names that no answer to ``who`` may contain: of others, and of hidden items."""
     other_tenant = next(tenant for tenant in TENANTS if tenant != who.tenant)
     other_agent = next(agent for agent in USABLE if agent != who.agent)
     bare = {name for _, _, name in USABLE[str(who.agent)]}
@@ -112,7 +112,7 @@ def foreign(who: Who) -> set[str]:
 
 
 async def outcome_and_leaks(entry: Entry, who: Who, spelt: Spelt) -> tuple[str, set[str]]:
-    """Use something; tell what it came to, and what its answer betrays beyond the question."""
+    """Use an item; return the reached item and the foreign names in its answer."""
     used = await entry.use(
         spelt.kind, spelt.name, {"name": "x"} if spelt.name.endswith("greet") else {}
     )
@@ -122,7 +122,7 @@ async def outcome_and_leaks(entry: Entry, who: Who, spelt: Spelt) -> tuple[str, 
 
 @pytest.mark.parametrize("agent", USABLE)
 @ways
-async def test_each_tenant_s_agent_is_shown_and_uses_the_same_and_hears_of_nothing_else(
+async def test_each_agent_can_use_exactly_its_listed_items_and_sees_no_others(
     way: tuple[str, str], agent: str
 ) -> None:
     async with two_behind() as served:
@@ -141,7 +141,7 @@ async def test_each_tenant_s_agent_is_shown_and_uses_the_same_and_hears_of_nothi
 
 
 @ways
-async def test_a_tenant_reads_its_own_documents_and_is_refused_another_s(
+async def test_a_tenant_reads_only_its_own_documents(
     way: tuple[str, str],
 ) -> None:
     async with two_behind() as served:
@@ -164,7 +164,7 @@ async def test_an_excluded_document_tool_is_refused(way: tuple[str, str]) -> Non
     assert (used.content, code_of(used.answer)) == (None, "TOOL_NOT_ALLOWED")
 
 
-async def test_a_tenant_s_budget_is_one_over_all_entries_and_nobody_else_s() -> None:
+async def test_a_tenants_budget_is_shared_by_all_entries_and_by_no_other_tenant() -> None:
     served_by_one = [way for way in WAYS if way[0] != "stdio"]
     budget = len(served_by_one)
     async with two_behind(rate_limit_tenant_calls=budget) as served:
@@ -187,6 +187,6 @@ def came_of(used: Used) -> str:
 
 
 def code_of(answer: str) -> str:
-    """Find an error's code in what was said."""
+    """Return the error code of an answer."""
     start = answer.index('"code": "') + len('"code": "')
     return answer[start : answer.index('"', start)]

@@ -1,4 +1,4 @@
-"""A balancer without affinity: each request goes to the next replica that is in."""
+"""A balancer without affinity: each request goes to the next active replica."""
 
 import json
 from collections import Counter
@@ -12,35 +12,35 @@ HOP_BY_HOP = {"connection", "content-length", "host", "keep-alive", "transfer-en
 
 
 class Passed(NamedTuple):
-    """A kind of request and the status that it got."""
+    """A kind of request and its status."""
 
     method: str
-    """Of JSON-RPC; of HTTP for a request without a body."""
+    """A JSON-RPC method, or the HTTP method of a request without a body."""
     status: int
 
 
 class Balancer:
-    """Passes requests on, counts them, and never sends one again."""
+    """Forwards and counts requests, and never sends one twice."""
 
     def __init__(self, http: ClientSession) -> None:
         self.url = ""
         self.passed: Counter[Passed] = Counter()
         self.pending: Counter[str] = Counter()
-        """How many requests each replica has to answer, streams of notifications not counted."""
+        """Number of open requests of each replica, without notification streams."""
         self._http = http
         self._replicas: list[str] = []
         self._turn = 0
 
     def put_in(self, replica: str) -> None:
-        """Send requests to a replica's base URL, too."""
+        """Start sending requests to a replica's base URL."""
         self._replicas.append(replica)
 
     def take_out(self, replica: str) -> None:
-        """Send it no further request; those that it has go on."""
+        """Stop sending requests to it; open ones continue."""
         self._replicas.remove(replica)
 
     async def pass_on(self, request: web.Request) -> web.StreamResponse:
-        """Send a request to the next replica, and its response back as it comes."""
+        """Forward a request to the next replica, and stream its response back."""
         body = await request.read()
         self._turn += 1
         replica = self._replicas[self._turn % len(self._replicas)]
@@ -74,7 +74,7 @@ def passes(header: str) -> bool:
 
 @asynccontextmanager
 async def balancing() -> AsyncIterator[Balancer]:
-    """Run one on a free port; put replicas in before it is asked."""
+    """Run one on a free port; replicas must be added before the first request."""
     async with ClientSession(timeout=ClientTimeout(total=None), auto_decompress=False) as http:
         balancer = Balancer(http)
         app = web.Application(client_max_size=2**24)

@@ -1,5 +1,3 @@
-"""Runs the programs of clients."""
-
 import asyncio
 import json
 from asyncio.subprocess import PIPE, Process
@@ -14,13 +12,13 @@ Json = dict[str, Any]
 
 
 class ClientProgram:
-    """A program of clients, and what it reported."""
+    """A program of clients and its report."""
 
     def __init__(self, process: Process) -> None:
         self.tools: dict[str, set[str]] = {}
-        """By client, the tools of the last list that it was given."""
+        """By client, the tools of the last list that it received."""
         self.ends: list[Json] = []
-        """How many calls each client made, and which went wrong."""
+        """The number of calls of each client, and the failed ones."""
         self._process = process
 
     async def read(self) -> None:
@@ -46,7 +44,7 @@ class ClientProgram:
 async def running_clients(
     command: Sequence[str | Path], url: str, number: int, kind: str
 ) -> AsyncIterator[ClientProgram]:
-    """Run a program with so many clients, until the test ends or stops it."""
+    """Run a program with this many clients, until the test ends or stops it."""
     process = await asyncio.create_subprocess_exec(
         *command, url, str(number), kind, stdin=PIPE, stdout=PIPE
     )

@@ -1,4 +1,4 @@
-"""Connections that the Inspector's daemon holds, used by its command line ``mcpdo``."""
+"""Connections held by the Inspector's daemon, used through its command line ``mcpdo``."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ MCPDO = MODULES / "@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.j
 
 
 class InspectorConnections:
-    """Named connections of the older era, one command after the other over each in turn."""
+    """Named connections of the older era; each command uses the next one in turn."""
 
     def __init__(self, names: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         self.names = names
@@ -26,12 +26,11 @@ class InspectorConnections:
         self._stopped = False
 
     async def run(self, *words: str) -> str:
-        """Run one command and give what it printed."""
+        """Run one command and return its output."""
         command = [node22(), MCPDO, "--format", "json", "--config", self._catalog, *words]
         return (await output_of([str(word) for word in command], self._environment)).decode()
 
     async def open(self) -> None:
-        """Open every connection."""
         for name in self.names:
             await self.run("connect", name, "--era", "legacy")
 
@@ -53,7 +52,7 @@ class InspectorConnections:
 
 @asynccontextmanager
 async def inspector(url: str, number: int) -> AsyncIterator[InspectorConnections]:
-    """Run a daemon of its own for so many connections, in a folder that it alone uses."""
+    """Run a separate daemon for this many connections, in a folder used only by it."""
     with tempfile.TemporaryDirectory(prefix="mcpdo-") as made:
         folder = Path(made)  # a short name: it holds a UNIX socket
         names = [f"inspector-{index}" for index in range(number)]

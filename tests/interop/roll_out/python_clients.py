@@ -1,7 +1,7 @@
 """Clients of ``mcp`` 1 or 2, whichever is installed, as a program: a URL, how many, which era.
 
-It ends at the end of its input. Its lines are JSON: each list of tools that a client was given, and
-at the end how many calls it made, and the answers that were not what was asked for.
+It ends at the end of its input. It prints JSON lines: each list of tools that a client received,
+and at the end the number of calls and the wrong answers.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ async def connected(url, era, receive):
 
 
 def report(**fields):
-    """Print a line at once: the test waits for it."""
+    """Print a line and flush it, because the test waits for it."""
     print(json.dumps(fields), flush=True)  # noqa: T201
 
 
 async def use(url, era, client, stopped):
-    """Call until stopped, every fourth call long; list again whenever the tools changed."""
+    """Call until stopped, with every fourth call long; list again whenever the tools changed."""
     changed = asyncio.Event()
     changed.set()
 
@@ -57,7 +57,7 @@ async def use(url, era, client, stopped):
             call = ("s1:sleep", {"seconds": 0.5}) if is_long else ("s1:echo", {"text": text})
             try:
                 answer = str(await session.call_tool(*call))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the call is lost
+            except Exception as error:  # noqa: BLE001 - with any error the call is lost
                 answer = repr(error)
             if ("slept" if is_long else text) not in answer:
                 wrong.append(answer)

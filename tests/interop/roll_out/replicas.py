@@ -23,7 +23,7 @@ class Replicas:
         Config(servers={"s1": raw_entry()}).write(self._config)
 
     async def start(self) -> Program:
-        """Start a replica and put it behind the balancer once its server is ready."""
+        """Start a replica and add it to the balancer once its server is ready."""
         folder = self._folder / str(self._started)
         folder.mkdir()
         self._started += 1
@@ -40,9 +40,9 @@ class Replicas:
         return program
 
     async def stop(self, program: Program) -> int:
-        """Stop one once it has answered what it was sent, and return its exit code.
+        """Stop a replica after it has answered all its requests, and return its exit code.
 
-        One that stops sooner refuses what has just been sent to it, see SHUTTING_DOWN.
+        Stopping sooner would refuse requests just sent to it, see SHUTTING_DOWN.
         """
         url = url_of(program)
         self._balancer.take_out(url)
@@ -54,7 +54,7 @@ class Replicas:
         return await asyncio.to_thread(program.stop)
 
     def show(self, *tools: str) -> None:
-        """Change the preset to these tools; each replica takes it up by itself."""
+        """Change the preset to these tools; each replica applies it automatically."""
         preset = make_preset(tools=[("s1", tool) for tool in tools])
         write_json(self._config / "preset_work.json", preset)
 

@@ -1,4 +1,4 @@
-"""Clients that are programs: they get an entry and two calls, and print what they saw."""
+"""Clients that are programs: they receive an entry and two calls, and print their results."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.support.mcp_servers.server_programs import ROOT
 
 
 async def by_program(command: Sequence[str | Path], entry: Mapping[str, Any]) -> Json:
-    """See the gateway through a program whose arguments are an entry and the calls, as JSON."""
+    """Use the gateway through a program whose arguments are an entry and the calls, as JSON."""
     seen: Json = json.loads(await output_of([*command, json.dumps(entry), request()]))
     return seen
 
@@ -21,7 +21,7 @@ async def by_program(command: Sequence[str | Path], entry: Mapping[str, Any]) ->
 async def output_of(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> bytes:
-    """Run a program and give what it printed; it has to end well."""
+    """Run a program that must succeed, and return its output."""
     program = await asyncio.create_subprocess_exec(
         *command, env=environment, stdout=PIPE, stderr=PIPE
     )
@@ -31,4 +31,4 @@ async def output_of(
 
 
 MCP1_PYTHON = ROOT / ".venv-mcp1/bin/python"
-"""Made by ``make test``."""
+"""Created by ``make test``."""

@@ -1,4 +1,4 @@
-"""What a client sees of the gateway: the same through every transport."""
+"""A client's view of the gateway, the same through every transport."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,5 +21,5 @@ EXPECTED = {"tools": TOOLS, "title": "Introduction", "echo": {"text": "Прив�
 
 
 def request() -> str:
-    """Return both calls as JSON, for a client that is a program of its own."""
+    """Return both calls as JSON, for a client program."""
     return json.dumps({"section": SECTION, "echo": ECHO})

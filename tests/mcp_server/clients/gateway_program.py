@@ -1,4 +1,4 @@
-"""The gateway that clients try out: a process with documents and one server behind it."""
+"""The gateway for tests of clients: a process with documents and one server behind it."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.support.program import UNLIMITED, started
 
 SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
 PATIENT = {"MCP_PROXY_STARTUP_WAIT_S": str(BOUND_S)}
-"""After 5 s a busy machine had not started the server, and clients list once."""
+"""After 5 s a busy machine had not started the server, and clients list only once."""
 
 STDIO = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
 TRANSPORTS = ["http", "sse", "stdio"]
@@ -23,9 +23,9 @@ TRANSPORTS = ["http", "sse", "stdio"]
 
 @contextmanager
 def serving(folder: Path) -> Iterator[dict[str, Json]]:
-    """Run the gateway and give, by transport, its entry for a client's own configuration.
+    """Run the gateway and yield its entry for a client's configuration by transport.
 
-    Over stdio each client starts a gateway of its own, on the same configuration folder.
+    Over stdio each client starts a separate gateway on the same configuration folder.
     """
     preset = make_preset(tools=[("s1", "echo")])
     Config(servers={"s1": raw_entry(only=["echo"])}, presets=[preset]).write(folder / "config")
@@ -46,6 +46,6 @@ def serving(folder: Path) -> Iterator[dict[str, Json]]:
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
-    """Run one gateway for a module's clients; conftest files of their folders import this."""
+    """Run one gateway for a module's clients; the folders' conftest files import this."""
     with serving(tmp_path_factory.mktemp("gateway")) as found:
         yield found

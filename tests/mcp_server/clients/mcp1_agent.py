@@ -1,6 +1,6 @@
 """An agent of pydantic-ai as a program, with a model that follows a script; see mcp1_client.
 
-The model is offered the gateway's tools, calls two of them, and reads what they gave.
+The model gets the gateway's tools, calls two of them, and reads the results.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ def transport_of(entry):
 
 
 async def see(entry, calls):
-    """Run an agent whose model calls all tools at once, then prints the results."""
+    """Run an agent whose model calls all tools in parallel and then prints the results."""
     offered = []
 
     def follow(messages, info):

@@ -1,7 +1,7 @@
-"""The client of ``mcp`` 1 as a program; it runs in an environment of its own.
+"""The client of ``mcp`` 1 as a program in a separate environment.
 
-Its first argument is the gateway's entry as in mcp.json, its second the two calls, both as JSON;
-it prints what it saw.
+Its arguments are the gateway's entry as in mcp.json and the two calls, both as JSON; it prints the
+results.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from mcp.client.streamable_http import streamable_http_client
 
 @asynccontextmanager
 async def streams_of(entry):
-    """Open the transport that an entry names."""
     if "command" in entry:
         async with stdio_client(StdioServerParameters(**entry)) as (reads, writes):
             yield reads, writes

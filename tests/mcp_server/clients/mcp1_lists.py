@@ -1,6 +1,6 @@
 """The client of ``mcp`` 1 as a program that lists all four kinds; see mcp1_client.
 
-Its only argument is the gateway's entry as JSON; it prints the names and URIs that it saw.
+Its only argument is the gateway's entry as JSON; it prints the listed names and URIs.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 
 async def see(entry):
-    """List everything, and read one resource by a key that no list has."""
+    """List everything, and read one resource by an unlisted key."""
     if entry["transport"] == "sse":
         async with sse_client(entry["url"], headers=entry["headers"]) as (reads, writes):
             return await listed(reads, writes)
@@ -22,7 +22,7 @@ async def see(entry):
 
 
 async def listed(reads, writes):
-    """Ask for the four lists."""
+    """Request the four lists."""
     async with ClientSession(reads, writes) as session:
         await session.initialize()
         return {

@@ -1,4 +1,4 @@
-"""Clients built on ``mcp`` 2: its own, and fastmcp's."""
+"""Clients based on ``mcp`` 2: the SDK's and fastmcp's."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.support.mcp_servers.sdk_client import connected
 
 
 async def by_mcp(entry: Mapping[str, Any], mode: str) -> Json:
-    """See the gateway through the client of the SDK: ``auto`` or ``legacy``."""
+    """Use the gateway through the SDK's client: ``auto`` or ``legacy``."""
     async with connected(entry, mode) as client:
         tools = (await client.list_tools()).tools
         section = await client.call_tool(*SECTION)
@@ -30,7 +30,7 @@ async def by_mcp(entry: Mapping[str, Any], mode: str) -> Json:
 
 
 async def by_fastmcp(entry: Mapping[str, Any], folder: Path) -> Json:
-    """See the gateway through fastmcp's client; what a program says goes to ``folder``."""
+    """Use the gateway through fastmcp's client; a program's output goes to ``folder``."""
     transport = transport_of(entry, folder)
     async with FastMcpClient(transport, timeout=BOUND_S) as client:
         tools = await client.list_tools()

@@ -1,4 +1,4 @@
-"""Clients that are not ours list and call through a started gateway, over each transport."""
+"""Third-party clients list and call through a started gateway, over each transport."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One odd item never spoils a list: clients of both generations list all beside many."""
+"""An odd item does not spoil a list: clients of both SDK generations list all other items."""
 
 import json
 from collections.abc import AsyncIterator
@@ -57,7 +57,7 @@ NAMELESS: list[Any] = [5, "x", None, [], {}, {"name": None}, {"name": 5}, {"name
 
 
 def odd(key: str, beginning: str, fields: list[Json], **plain: Any) -> list[Json]:
-    """Build an item of each odd field."""
+    """Build an item for each odd field."""
     return [
         {key: f"{beginning}{number}", "name": "n", **plain, **field}
         for number, field in enumerate([*ODD_FIELDS, *fields])
@@ -131,7 +131,7 @@ def test_there_are_twenty_odd_items_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-async def test_a_client_of_the_first_generation_lists_all_beside_them(transport: str) -> None:
+async def test_a_client_of_sdk_1_lists_all_other_items(transport: str) -> None:
     async with serving_odd_items() as served:
         path = "/mcp/sse" if transport == "sse" else "/mcp"
         entry = {"transport": transport, "url": served.url + path, "headers": {}}
@@ -141,13 +141,13 @@ async def test_a_client_of_the_first_generation_lists_all_beside_them(transport:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_so_does_a_client_of_the_second_one(mode: str) -> None:
+async def test_a_client_of_sdk_2_lists_all_other_items(mode: str) -> None:
     async with serving_odd_items() as served, served.client(mode=mode) as client:
         shown = await ByMcp(client).shown()
     assert downstream(shown._asdict()) == SEEN
 
 
-async def test_what_is_not_listed_over_mcp_is_listed_over_http_and_readable_by_its_key() -> None:
+async def test_an_item_not_listed_over_mcp_is_listed_and_readable_over_http() -> None:
     async with serving_odd_items() as served, served.client() as client:
         listed = (await served.service.get(RESOURCES))["resources"]
         read = await client.read_resource("no-scheme")
