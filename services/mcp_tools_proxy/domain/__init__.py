@@ -1,5 +1,5 @@
 """Domain types: frozen values, errors, and protocols that other packages implement.
 
-Only the standard library, and no I/O. Every package can import from here; modules here import from
-no other package.
+Only the standard library, no I/O. All packages can import from here; modules here import no other
+package.
 """

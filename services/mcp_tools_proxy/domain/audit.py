@@ -14,7 +14,6 @@ class Entry(StrEnum):
     """The entry points of the gateway."""
 
     API = "api"
-    """The HTTP API."""
     MCP = "mcp"
     """MCP over HTTP: streamable HTTP of both eras, and legacy HTTP+SSE."""
     CONSOLE = "console"
@@ -43,14 +42,13 @@ class RegistryVersion(NamedTuple):
 
 
 NO_REGISTRY = RegistryVersion(None, 0)
-"""The version before the first registry is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """The location of a rule: a configuration file's name, and a JSON path in the file.
+    """The location of a rule: a configuration file, and a JSON path in it.
 
-    For a rule of the settings, ``file`` is ``settings`` and ``path`` the variable's name.
+    For a setting, ``file`` is ``settings`` and ``path`` the variable's name.
     """
 
     file: str
@@ -66,7 +64,6 @@ DOCUMENT = "document"
 """``RuleSource.file`` of a document's own rule; the record's ``doc_id`` names the document."""
 
 SETTINGS = "settings"
-"""``RuleSource.file`` of a rule that comes from a setting."""
 
 
 class Check(StrEnum):
@@ -79,14 +76,12 @@ class Check(StrEnum):
     """Whether the sender may make the request: another tenant, an operator's right, a page."""
     AUDIT = "audit"
     LIFECYCLE = "lifecycle"
-    """Whether this replica accepts calls."""
     AGENT = "agent"
     """Whether the agent profile exists, or is optional if the request names none."""
     VISIBILITY = "visibility"
     """Whether the name belongs to a component that the caller may use."""
     ARGUMENTS = "arguments"
     BLOCKLIST = "blocklist"
-    """Whether an argument contains a blocked word."""
     DOCUMENT = "document"
     """Whether the caller can see the document, and it contains the requested part."""
     IDEMPOTENCY = "idempotency"

@@ -35,4 +35,3 @@ class RemoteStatus:
     open_requests: int
     """Unanswered requests of the backend, including ``subscriptions/listen`` streams."""
     waiting_bytes: int
-    """Bytes queued in the outbox."""

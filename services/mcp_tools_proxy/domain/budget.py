@@ -13,9 +13,8 @@ Unit = Literal["calls", "tokens"]
 class ChargedCall(NamedTuple):
     """The attributes of a call that budget rules match; the fields are those of ``CallField``.
 
-    ``user_id`` is empty if the user is unknown. ``tool`` is the qualified name (with the server's
-    id), None for a prompt or a resource. A local component has ``server_id`` None, and a call
-    without a document has ``doc_id`` None.
+    Unknown users are "". ``tool`` is the qualified name, None for prompts and resources. Local
+    components lack ``server_id``, and calls without a document ``doc_id``.
     """
 
     tenant_id: str
@@ -44,8 +43,8 @@ class CallField(StrEnum):
 class LimitRule:
     """One rule of limits.json: a budget for matching calls; 0 means unlimited.
 
-    ``match`` maps fields to their accepted values. The rule has a separate count for each value of
-    the fields in ``each``.
+    ``match`` maps fields to accepted values. Each value of the fields in ``each`` has a separate
+    count.
     """
 
     name: str
@@ -70,10 +69,10 @@ class LimitRules:
 
 
 class BudgetStatus(NamedTuple):
-    """Status after a call of the charged budget with the smallest remaining share.
+    """Status of the charged budget with the smallest remaining share, after a call.
 
-    If a rule limits both calls and tokens, both remainders are set. The other fields describe the
-    one with the smaller share.
+    If a rule limits calls and tokens, both remainders are set; the other fields describe the one
+    with the smaller share.
     """
 
     name: str

@@ -39,18 +39,16 @@ class StandIn:
     """An operator who makes a call as another user; servers receive none of that user's data."""
 
     reads_documents: bool
-    """Whether the operator may read the tenant's documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The tenant (owner of data and budgets) and the user of a call.
 
-    ``agent`` names the agent profile that restricts the caller; None means no agent. Callers with
-    ``NO_TENANT`` are not offered components that need a tenant; ``user_id`` is empty if unknown.
-    ``token_log_fields`` identify the verified token in records, empty without a token.
-    ``documents`` are the only documents of the tenant that the caller may use, None for all; they
-    can differ between requests of a session. Equality and hashes ignore these fields and
+    ``agent`` names the restricting agent profile, if any. Callers with ``NO_TENANT`` are not
+    offered components that need a tenant; ``user_id`` is empty if unknown. ``token_log_fields``
+    identify the verified token in records. ``documents`` limits the tenant's documents, None to
+    all; requests of a session can differ in it. Equality and hashes ignore these two and
     ``origin``. With ``stand_in``, the token belongs to an operator and not to the user.
     """
 
@@ -66,8 +64,8 @@ class Caller:
     jwt_claims: str = field(default="", compare=False, repr=False)
     """Digest of the JWT's claims, equal for a renewed JWT; empty without a JWT.
 
-    A token obtained in exchange for the JWT has the rights of these claims. A cache keyed only by
-    tenant and user gave a JWT with fewer roles the token of one with more.
+    A token exchanged for the JWT has the rights of these claims. A cache keyed only by tenant and
+    user gave a JWT with fewer roles the token of one with more.
     """
     stand_in: StandIn | None = None
 
@@ -79,7 +77,6 @@ class InputResponses:
     responses: Mapping[str, object]
     """The client's responses, keyed as in the server's ``inputRequests``."""
     state: str | None = None
-    """The server's ``requestState``, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

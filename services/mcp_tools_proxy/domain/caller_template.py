@@ -37,8 +37,8 @@ class CallerPart(Enum):
     def values_of(self, caller: Caller | None) -> tuple[str, ...]:
         """Return the values of this part: one, or any number of roles.
 
-        Raises IdentityRequired if the caller lacks it. Raises CredentialsMissing for an operator
-        who acts as the caller, because a server would take the operator for that caller.
+        Raises IdentityRequired if the caller lacks it, and CredentialsMissing for an operator who
+        acts as the caller, because a server would confuse the two.
         """
         if caller is not None:
             if caller.stand_in is not None:

@@ -1,6 +1,6 @@
 """The MCP client of a call: target of the call's notifications and of the server's requests.
 
-The module also records whether a request of the call was sent to a server.
+Also records whether a request of the call was sent to a server.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ class Client(Protocol):
     def log_level(self) -> str | None:
         """The requested minimum level of log messages, e.g. ``info``; None for none.
 
-        Servers of MCP 2026-07-28 respect it. Older servers send all levels, so implementations of
-        ``notify`` drop messages below the level.
+        Servers before MCP 2026-07-28 send all levels, so implementations of ``notify`` drop lower
+        ones.
         """
         ...
 

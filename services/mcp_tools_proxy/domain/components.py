@@ -36,9 +36,9 @@ class ToolNameStyle(StrEnum):
 class Result:
     """The outcome of one call: ``value`` is a JSON object, ``tokens`` its cost (contract §2).
 
-    ``max_bytes`` limits its size as JSON; None means the gateway's own limit. With
-    ``input_required`` the call is unfinished: ``value`` is the server's InputRequiredResult. Only
-    clients with ``supports_input_required`` receive one.
+    ``max_bytes`` limits its size as JSON; None means the gateway's limit. With ``input_required``
+    (only for clients that support it), the call is unfinished: ``value`` is the server's
+    InputRequiredResult.
     """
 
     value: JsonObject
@@ -127,8 +127,8 @@ class Component(Protocol):
     async def check_document(self, parsed: object, call: Call) -> str | None:
         """Check that ``call.caller`` may read the document named by the arguments.
 
-        Returns its version; None for documents outside the gateway's store, such as the ``doc_id``
-        of a downstream tool. Raises AccessDenied, DocumentNotFound.
+        Returns its version; None for a downstream tool's ``doc_id``. Raises AccessDenied,
+        DocumentNotFound.
         """
         ...
 
@@ -154,9 +154,9 @@ class NamesNoDocument:
 class ToolSpec:
     """Frozen description of one tool, as shown to a model.
 
-    ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other names (contract
-    §6). The schemas are JSON Schema objects. ``extra`` holds the other fields of the server's
-    descriptor (title, icons, ``_meta``, future fields); lists show them unchanged.
+    ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$``, which model APIs require (contract §6). ``extra``
+    holds the other fields of the server's descriptor (title, icons, ``_meta``, future ones), which
+    lists show unchanged.
     """
 
     name: str
@@ -168,14 +168,11 @@ class ToolSpec:
     extra: JsonObject = field(default_factory=dict)
     server_id: str | None = None
     given_name: str | None = None
-    """The name that the preset assigns, shown in lists."""
     needs_tenant: bool = False
     is_configured: bool = True
     """Whether its settings are complete; otherwise lists omit it and calls are refused."""
     idempotent: bool = True
-    """Whether a repeated call has the same effect as a single one."""
     exchanges_jwt: bool = False
-    """Whether calls use a token obtained in exchange for the caller's JWT."""
     max_text_bytes: int | None = None
     """Maximum bytes of text in a result, if its server's entry limits them."""
     structured_in_messages: bool = True
@@ -259,12 +256,9 @@ class _ReadOnlySpec:
     server_id: str | None
     as_mcp: JsonObject
     given_name: str | None = None
-    """The name that the preset assigns, shown in lists."""
     argument_names: frozenset[str] = field(default=frozenset())
     needs_tenant: bool = False
-    """Whether it uses tenants' data; always False for downstream servers."""
     exchanges_jwt: bool = False
-    """Whether requests use a token obtained in exchange for the caller's JWT."""
 
     @property
     def bare_name(self) -> str:
@@ -307,8 +301,7 @@ class Prompt(Component, Protocol):
 class ResourceSpec(_ReadOnlySpec):
     """Frozen description of one resource or template.
 
-    ``name`` is its key (P-12): the URI, the URI template, or the name of a resource without a URI.
-    ``as_mcp`` is its descriptor.
+    ``name`` is its key (P-12): URI, URI template, or the name of a resource without a URI.
     """
 
     @property
@@ -331,8 +324,8 @@ class Resource(Component, Protocol):
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
         """Call ``on_update`` on each update; return the function that unsubscribes.
 
-        ``on_update`` must not raise or block. The subscription counts towards the share of the
-        caller's tenant. Raises ProxyError.
+        ``on_update`` must not raise or block. Subscriptions count towards the tenant's share.
+        Raises ProxyError.
         """
         ...
 

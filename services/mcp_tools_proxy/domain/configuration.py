@@ -21,7 +21,7 @@ class Problem:
     """An error or warning about a configuration file.
 
     ``path`` is a JSON path (``$.mcpServers.notes.url``), ``$`` for the whole file. The message
-    never quotes a value that can be secret.
+    never quotes possible secrets.
     """
 
     file: str
@@ -44,12 +44,11 @@ class InvalidConfig(Exception):
 class AgentProfile:
     """One entry of agents.json; its fields restrict callers (A-14) or shape answers.
 
-    ``server_ids``, ``client_ids`` in the file, are the downstream servers that the agent may use:
-    all if None, none if empty (A-04). ``exclude_components`` lists forbidden components (A-05,
-    A-18). ``preset_id`` names a preset that further restricts the active one. ``documents`` and
-    ``document_tools`` are the only ones that the agent may use, None for all. ``sources`` (whether
-    answers include sources) and ``list_options`` (the format of lists) override the settings unless
-    None. ``bindings`` are fixed arguments, by the tool's full name.
+    ``server_ids`` (in the file ``client_ids``) are the usable downstream servers: all if None, none
+    if empty (A-04). ``exclude_components`` are forbidden (A-05, A-18). ``preset_id`` further
+    restricts the active preset. ``documents`` and ``document_tools`` are the only usable ones, None
+    for all. ``sources`` and ``list_options`` override the settings unless None. ``bindings`` are
+    fixed arguments by the tool's full name.
     """
 
     name: str
@@ -95,8 +94,8 @@ OwnInstructions = str | Mapping[str, str]
 class Preset:
     """The downstream components that callers can list and use (P-01 … P-12).
 
-    If ``prompts`` or ``resources`` is missing (None), that kind is unrestricted on the servers in
-    scope, which are all servers that a reference names. ``()`` allows none of the kind.
+    None in ``prompts`` or ``resources`` leaves that kind unrestricted on all servers that a
+    reference names; ``()`` allows none of the kind.
     """
 
     preset_id: str
@@ -107,7 +106,6 @@ class Preset:
     guards: GuardActions = field(default_factory=dict, hash=False)
     """The guards of all components used with this preset, including document tools."""
     instructions: OwnInstructions | None = field(default=None, hash=False)
-    """Instructions that replace those of the servers."""
 
     @property
     def references(self) -> Iterator[tuple[Kind, tuple[Reference, ...]]]:

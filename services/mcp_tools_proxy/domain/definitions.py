@@ -19,7 +19,6 @@ class DefinitionsMode(StrEnum):
     """The handling of items whose definition differs from the lock file."""
 
     OPEN = "open"
-    """Definitions are not compared with the lock."""
     WARN = "warn"
     PIN = "pin"
     """The item is quarantined: neither listed nor callable."""

@@ -28,8 +28,8 @@ class Section:
 class Chunk:
     """A range of text that retrieval addresses by ``chunk_id``.
 
-    ``chunk_index`` is its 0-based position in the document. The text is ``source[start:end]``, so
-    that a chunk of a page does not duplicate the page's text.
+    ``chunk_index`` is its 0-based position in the document. The text is ``source[start:end]``, to
+    avoid copies of the page's text.
     """
 
     chunk_id: str
@@ -63,14 +63,10 @@ class Readers:
 class Document:
     """One document of one tenant.
 
-    ``readers`` restricts the document to some of the tenant's users; None means all.
-
-    ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks supplied
-    with the document; None means that chunks are cut from its pages (documents.layout).
-    ``language`` is a BCP 47 tag, None if unknown.
-
-    ``ocr`` has the OCR confidence of each page in per cent, None for a page with native text; it is
-    empty for a document without OCR.
+    ``readers`` restricts it to some of the tenant's users; None means all. ``sections`` is keyed by
+    section_id, in reading order. ``own_chunks`` were supplied with the document; None means that
+    chunks are cut from its pages (documents.layout). ``language`` is a BCP 47 tag or None. ``ocr``
+    has the OCR confidence of each page in per cent, None for native text; it is empty without OCR.
     """
 
     tenant_id: str
@@ -89,7 +85,7 @@ class Document:
 class DocumentHead:
     """Metadata of a document, without its text.
 
-    ``version`` is the SHA-256 of its content (documents.versions), without its ``readers``.
+    ``version`` is the SHA-256 of its content (documents.versions), without ``readers``.
     ``text_chars`` counts the characters of its pages; ``ocr`` is as in ``Document``.
     """
 
@@ -135,11 +131,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievedChunk:
-    """One chunk of a window, as the Retrieval Service returned it.
+    """One chunk of a window, as the Retrieval Service returned it; missing fields are None.
 
-    ``chunk_index`` is its 0-based position in the document. ``start_char`` and ``end_char`` are its
-    position in the page's text, ``version`` is the document's, and ``ocr`` the page's OCR
-    confidence in per cent. Fields that the service does not send are None.
+    ``chunk_index`` is its 0-based position in the document, ``start_char`` and ``end_char`` in the
+    page's text. ``version`` is the document's, ``ocr`` the page's OCR confidence in per cent.
     """
 
     chunk_id: str

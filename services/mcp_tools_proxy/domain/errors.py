@@ -70,9 +70,9 @@ class MethodNotAllowed(ProxyError):
 
 
 class Unauthenticated(ProxyError):
-    """The operation needs a valid bearer token, and the request lacks one.
+    """The request lacks a valid bearer token.
 
-    ``token_refused``: the request has a token that is invalid, expired or revoked. ``reason`` and
+    ``token_refused`` means that its token is invalid, expired or revoked. ``reason`` and
     ``token_fields`` identify the token in audit records only.
     """
 

@@ -1,7 +1,7 @@
 """``dataclass`` for values that every call builds: frozen for mypy, mutable at run time.
 
-The constructor of a frozen dataclass calls ``object.__setattr__`` for each field, which takes five
-times as long: 10 µs of a call, a twentieth. mypy still refuses assignments to fields.
+A frozen constructor calls ``object.__setattr__`` for each field, which takes five times as long: 10
+µs of a call, a twentieth. mypy still refuses assignments.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Guards: checks of definitions, arguments and results for harmful text, and their actions.
 
-A model can mistake text of a server or a document for instructions. Each guard is off unless the
-server's entry or a preset turns it on.
+A model can mistake text of a server or document for instructions. Guards are off unless the
+server's entry or a preset enables them.
 """
 
 from collections.abc import Iterable, Mapping

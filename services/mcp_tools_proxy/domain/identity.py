@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertedIdentity:
-    """The caller as one part of a request asserts it; None for fields that are not asserted.
+    """The caller as one part of a request asserts it; None for missing fields.
 
     A part is the body, the headers, the path, or the command line.
     """
@@ -29,7 +29,6 @@ def roles_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 NO_ASSERTION = AssertedIdentity()
-"""A part of a request without assertions."""
 
 
 class OperatorRight(StrEnum):
@@ -51,12 +50,11 @@ class OperatorRight(StrEnum):
 class Principal:
     """The caller proven by a verified token.
 
-    ``agents`` are the profiles that the token may be used with; None allows any, and requests
-    without one. With ``asserts_users`` (tokens of services), requests state user and roles, and the
-    token proves neither. ``documents`` are the only ones that the token may be used for, None for
-    all. ``rights`` are operator rights; the token of an operator without a tenant has ``tenant_id``
-    None. ``token_log_fields`` identify the token in the log: its ``token_id``, or the ``issuer``
-    and ``subject`` of a JWT.
+    ``agents`` are the profiles that the token may be used with; None allows any or no profile. With
+    ``asserts_users`` (services), requests state user and roles, which the token does not prove.
+    ``documents`` are the only usable ones, None for all. ``rights`` are operator rights; an
+    operator's token without a tenant has ``tenant_id`` None. ``token_log_fields`` identify the
+    token in the log: its ``token_id``, or ``issuer`` and ``subject`` of a JWT.
     """
 
     tenant_id: str | None

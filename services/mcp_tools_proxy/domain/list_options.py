@@ -64,4 +64,3 @@ ALIASES = ListOptions(entry_style=ToolNameStyle.ALIAS)
 """Streamable HTTP and stdio: models and clients refuse the colon (SEP-986)."""
 
 LEGACY_SSE = ListOptions(page_bytes=MAX_PAGE_BYTES)
-"""Legacy HTTP+SSE."""

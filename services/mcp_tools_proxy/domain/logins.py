@@ -14,8 +14,8 @@ from mcp_tools_proxy.domain.server import Grant, LoginFor
 class LoginOwner:
     """The owner of a login to a server: deployment, tenant or user; unused fields are empty.
 
-    A user is identified together with the tenant and the issuer of their JWTs, because another
-    issuer can have a user with the same id.
+    A user is identified together with tenant and JWT issuer, because user ids are only unique per
+    issuer.
     """
 
     server_id: str

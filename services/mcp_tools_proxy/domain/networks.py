@@ -49,7 +49,7 @@ class ServerNetworks:
     """The allowed networks of servers; an empty tuple allows all.
 
     Link-local addresses and cloud metadata services are never allowed: a user who edits mcp.json or
-    answers a DNS query would obtain the machine's credentials.
+    answers a DNS query could obtain the machine's credentials.
     """
 
     networks: tuple[Network, ...] = ()
@@ -139,8 +139,8 @@ class Proxies:
     def find(self, url: str, own: str | None = None) -> Proxy | None:
         """Return the proxy for a URL; None for a direct connection.
 
-        ``own`` is the entry's ``proxy``. Loopback addresses never use a proxy, because they would
-        refer to the proxy's machine.
+        ``own`` is the entry's ``proxy``. Loopback addresses never use one: they would mean the
+        proxy's machine.
         """
         if own == DIRECT:
             return None

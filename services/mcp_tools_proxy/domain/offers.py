@@ -53,11 +53,11 @@ _CATEGORIES_OF: Mapping[Kind, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A server's capabilities, each under its key, in the server's order.
+    """A server's capabilities by key, in the server's order.
 
-    Descriptors are as the server sent them, including unknown fields, without the ``ignored``
-    fields. The key of a tool or prompt is its name; of a resource its URI or, without one, its name
-    (P-12); of a template its URI template.
+    Descriptors are as the server sent them, with unknown fields but without the ``ignored`` ones.
+    Keys are the names of tools and prompts, the URIs (or names, P-12) of resources, and URI
+    templates.
     """
 
     tools: Mapping[str, JsonObject] = field(default_factory=dict)
@@ -65,13 +65,11 @@ class Snapshot:
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     instructions: str | None = None
-    """The server's instructions for models."""
     checks: Mapping[str, CheckArguments] = field(default_factory=dict, compare=False)
     """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     has_template_for: Callable[[str], bool] = field(default=_never, compare=False)
-    """Returns whether one of the templates matches a URI."""
     need_task: frozenset[str] = frozenset()
     """The tools that can only run as MCP tasks, which are not supported."""
     failed_lists: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -120,7 +118,6 @@ class Route:
     name: str
     descriptor: JsonObject
     overrides: Overrides = NO_OVERRIDES
-    """Replacements shown to callers."""
 
     @property
     def shown(self) -> JsonObject:
@@ -144,10 +141,9 @@ class Shadowed:
 class View:
     """The visible items and their routes (P-14), and the omitted items.
 
-    ``tools`` is keyed by ``server_id:tool`` in the preset's order, and serves as list and
-    allow-set. ``prompts``, ``resources`` and ``templates`` are keyed by the name or URI that
-    callers use, and serve as list and routing map. The routes of a key are in scope order; the
-    first one that the agent may use applies (P-13).
+    ``tools`` is keyed by ``server_id:tool`` in the preset's order, the other kinds by the name or
+    URI that callers use. Both are the list and the routing map. A key's routes are in scope order;
+    the first one that the agent may use applies (P-13).
     """
 
     tools: Mapping[str, Route] = field(default_factory=dict)

@@ -14,11 +14,11 @@ CANCELLED = "CANCELLED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """A successful call of ``spec``'s component; ``result_json`` is ``result``, encoded once.
+    """A successful call of ``spec``'s component; ``result_json`` is the encoded ``result``.
 
     With ``input_required`` the call is unfinished: ``result`` is a server's InputRequiredResult.
     ``replayed`` marks the outcome of an earlier call with the same idempotency key. ``budget`` is
-    the one with the smallest remaining share; None if no budget was charged.
+    the charged one with the smallest remaining share, if any.
     """
 
     spec: ComponentSpec
@@ -50,10 +50,9 @@ Outcome = Ok | Failed
 class CallRecord:
     """One finished call, for log and metrics.
 
-    ``spec`` can be None (unknown name), and so can ``outcome`` (cancelled call). ``registry`` is
-    the version that resolved the call, and ``document_version`` that of the document in its
-    arguments. ``is_charged`` means that a budget was charged, ``has_audit_place`` that a place for
-    its audit record was reserved.
+    ``spec`` is missing for an unknown name, ``outcome`` for a cancelled call. ``registry`` resolved
+    the call; ``document_version`` belongs to the document in its arguments. ``is_charged`` means
+    that a budget was charged, ``has_audit_place`` that a place for its record was reserved.
     """
 
     call: Call
@@ -65,9 +64,7 @@ class CallRecord:
     is_charged: bool = True
     has_audit_place: bool = False
     guards: tuple[GuardFinding, ...] = ()
-    """Findings of guards in its arguments and its result."""
     was_sent: bool = False
-    """Whether a request was sent to a server."""
 
     @property
     def code(self) -> str:

@@ -13,9 +13,9 @@ MAY_BE_DONE = "the server may have carried the call out, so check before you mak
 class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
-    ``details`` is serializable as JSON. ``retryable`` means that the same call can succeed later,
-    after ``retry_after_s`` seconds. Three fields are for records only: ``reason``; ``rule``, the
-    location of the rule that refused; and ``proven``, the verified tenant and token of the caller.
+    ``details`` is serializable as JSON. ``retryable`` means that the same call can succeed after
+    ``retry_after_s`` seconds. For records only: ``reason``, ``rule`` (the refusing rule), and
+    ``proven`` (the caller's verified tenant and token).
     """
 
     code: ClassVar[str]
@@ -86,11 +86,11 @@ E = TypeVar("E", bound=BaseException)
 def without_frames(error: E) -> E:
     """Return ``error`` without its traceback, and without the chained errors.
 
-    Required for each error that is stored in an outcome, variable or future. A traceback refers to
-    the frames that the error passed, with their arguments and results. One of these frames often
-    refers to the error, so that nothing is freed before the next full garbage collection: five
-    refused results of 600,000 keys held 641 MB. Libraries store errors too (aiohttp: that of a torn
-    body), so all errors of the chain are unlinked.
+    Required for errors stored in an outcome, variable or future. A traceback refers to the frames
+    that the error passed, with arguments and results, and often one of them to the error, so that
+    nothing is freed before the next full garbage collection: five refused results of 600,000 keys
+    held 641 MB. Libraries store errors too (aiohttp: of a torn body), so the whole chain is
+    unlinked.
     """
     behind: list[BaseException | None] = [error]
     while behind:

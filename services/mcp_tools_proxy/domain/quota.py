@@ -27,8 +27,8 @@ class Quota:
     def check(self, *, others: Usage, old: Usage, new: Usage) -> None:
         """Check a write of ``new`` in place of ``old``, beside the tenant's ``others``.
 
-        A write that adds nothing is always accepted, so that a tenant over its quota can shrink
-        entries. Raises QuotaExceeded.
+        Writes that add nothing are accepted, so that a tenant over its quota can shrink entries.
+        Raises QuotaExceeded.
         """
         self.check_unit("count", self.count, (others.entries, old.entries, new.entries))
         self.check_unit("bytes", self.bytes, (others.bytes, old.bytes, new.bytes))

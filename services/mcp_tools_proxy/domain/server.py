@@ -21,8 +21,8 @@ SCOPE_CHARACTER = r"[!#-\[\]-~]"
 def is_same_issuer(one: str, other: str) -> bool:
     """Return whether two identifiers name the same issuer.
 
-    They are compared character by character, except for a slash that is the whole path: Google,
-    JumpCloud and servers of the Python SDK 1.x write it in one place but not in another.
+    They are compared exactly, except for a slash that is the whole path: Google, JumpCloud and
+    servers of the Python SDK 1.x write it inconsistently.
     """
     return one == other or _without_root(one) == _without_root(other)
 
@@ -68,8 +68,7 @@ class LoginFor(Enum):
     def mismatch(self, tenant_id: str | None, user_id: str | None) -> tuple[str, bool] | None:
         """Return the argument that does not fit this kind, and whether it is missing; or None.
 
-        A tenant's login requires a tenant, a user's login both; a deployment's login accepts
-        neither.
+        A tenant's login requires a tenant, a user's login both, a deployment's neither.
         """
         parts = (
             ("tenant", tenant_id, self is not LoginFor.DEPLOYMENT),
@@ -149,10 +148,8 @@ class StdioMode(StrEnum):
     """The programs that mcp.json may start as stdio servers."""
 
     ON = "on"
-    """All."""
     LISTED = "listed"
     OFF = "off"
-    """None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +160,6 @@ class ListedCommand:
     args: tuple[str, ...] = ()
     """All its arguments in order; ``*`` matches any text that is not an option."""
     env: tuple[str, ...] = ()
-    """Names of the variables that the entry may set."""
     cwd: str | None = None
 
 
@@ -247,8 +243,8 @@ class ServerConfig:
     """One entry of ``mcpServers``, its variables resolved.
 
     A reload that leaves the entry equal keeps the session. ``command``, ``args``, ``env``, ``cwd``
-    and ``sandbox`` are for STDIO, ``url`` and ``headers`` for the others. ``repr`` omits fields
-    that can hold a secret.
+    and ``sandbox`` are for STDIO, ``url`` and ``headers`` for other transports. ``repr`` omits
+    possible secrets.
     """
 
     server_id: str
@@ -267,7 +263,6 @@ class ServerConfig:
     """For operators: the command, or the URL without credentials, query and path values from
     variables."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Texts that replaced variables in a program's entry."""
     proxy: Proxy | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     call_timeout_s: float = 60.0
@@ -341,7 +336,6 @@ class OutputSchemaCheck(StrEnum):
     """Handling of results that do not match the tool's ``outputSchema``."""
 
     OFF = "off"
-    """Results are not compared."""
     WARN = "warn"
     """The mismatch is logged and counted."""
     ENFORCE = "enforce"
@@ -355,7 +349,6 @@ class ServerState(Enum):
     """The first attempt since the start or a change of the entry is not finished."""
     READY = "ready"
     RECONNECTING = "reconnecting"
-    """The connection was lost and is being reopened."""
     UNREACHABLE = "unreachable"
     """All attempts since the start or a change of the entry have failed; retries continue."""
     DISABLED = "disabled"
