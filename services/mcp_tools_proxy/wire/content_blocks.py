@@ -18,13 +18,12 @@ _CUT_JSON = f"\n\n{CUT}"
 class TextBudget:
     """Truncates the texts of one result to ``max_bytes`` of UTF-8 in total (contract §2).
 
-    Truncated JSON ends with CUT, because a model takes incomplete JSON for a server's fault or
-    guesses the rest. If CUT does not fit, the whole JSON is omitted.
+    Truncated JSON ends with CUT, or a model would take it for a server's fault or guess the rest;
+    if CUT does not fit, the whole JSON is omitted.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.chars = 0
-        """Characters accepted so far."""
         self.truncated = False
         self._left_bytes = max_bytes
 
@@ -133,7 +132,7 @@ def as_text_block(item: object) -> Block:
 def repeated_data_bytes(result: Block) -> int:
     """Count the bytes of images and other data in ``content`` that structured content repeats.
 
-    The Python SDK sends an image returned by a function in both; a data URL ends with it.
+    The Python SDK sends an image returned by a function in both.
     """
     structured = result.get("structured_content")
     if structured is None:

@@ -39,8 +39,7 @@ def _mended(value: object, depth: int) -> object:
 def json_text(text: str) -> bytes:
     """Return a text as compact JSON in UTF-8. Raises ValueError for a lone surrogate.
 
-    ``to_json`` is twice as fast, but caches the UTF-8 form in the str for its lifetime, which
-    doubles the memory of non-ASCII texts.
+    ``to_json`` is twice as fast, but its cached UTF-8 form doubles the memory of non-ASCII texts.
     """
     return encode_basestring(text).encode()
 

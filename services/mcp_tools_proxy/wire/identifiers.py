@@ -42,8 +42,6 @@ MAX_ROLES = 1_000
 """Maximum number of roles in a request: sorting and comparing 90,000 took 50 ms."""
 
 MAX_DOCUMENTS = 1_000
-"""Maximum number of documents in one list of ids."""
-
 DOCUMENTS_RULE = (
     f"should be at most {MAX_DOCUMENTS} ids of documents, each of 1-{IDENTIFIER_CHARS} characters "
     "without control characters"
@@ -137,9 +135,8 @@ _HASH_CHARS = 6
 def server_id_of(name: str) -> str:
     """Return the server id for a name in a file or an operator's input.
 
-    A name that is not a valid id has a derived one: ``my-server-c2d9a8`` for "My Server". It
-    depends only on the name, and so does not change with other entries. Invalid names are returned
-    unchanged.
+    A name that is not a valid id has a derived one: ``my-server-c2d9a8`` for "My Server", which
+    depends only on the name. Invalid names are returned unchanged.
     """
     if _SERVER_ID.fullmatch(name) or len(name) > SERVER_NAME_CHARS:
         return name

@@ -9,10 +9,7 @@ from typing import Any
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 
 SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one JSON-RPC message to a client."""
-
 RequestId = int | str
-"""The id of a request and of its response."""
 
 
 class JsonRpcError(Exception):
@@ -29,7 +26,6 @@ class JsonRpcError(Exception):
         self.came_first = False
         """Whether the server sent the error before any request to the client."""
         self.refusal: ProxyError | None = None
-        """The ProxyError behind it, if any."""
         self.is_recorded = False
         """Whether the failed request made a call, which has an audit record."""
 

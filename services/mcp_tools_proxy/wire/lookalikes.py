@@ -22,7 +22,7 @@ _MORE_SHAPES = (
 )
 """More letters, and the Latin letter that they or their capitals look like (UTS 39).
 
-They count only in words of mixed scripts: in a word of one script, they are not read as Latin.
+They count only in words of mixed scripts.
 """
 
 _JOINTS = re.compile(r"[\s:_./-]+")
@@ -75,4 +75,3 @@ def _lookalikes() -> dict[str, frozenset[str]]:
 
 
 _LOOKALIKES = _lookalikes()
-"""Latin letter → letters of other scripts that look like it."""

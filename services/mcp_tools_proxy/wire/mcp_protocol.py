@@ -1,7 +1,6 @@
 """Names of the Model Context Protocol: versions, error codes, keys of ``_meta``.
 
-A test compares them with the SDK. They are duplicated here because importing the SDK dominates the
-start time, and only connections to servers need it.
+A test compares them with the SDK, whose import would dominate the start time.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,8 +13,6 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_PROBLEMS = 5
-"""Problems listed in one message."""
-
 ItemT = TypeVar("ItemT")
 EntryT = TypeVar("EntryT")
 
@@ -87,8 +85,8 @@ def closest_match(
 ) -> str | None:
     """Return the known name most similar to ``name``; None if no name is similar enough.
 
-    ``least`` is the minimum similarity, where 1 is equality. Only the first ``most_names`` short
-    names are compared, which bounds the time.
+    ``least`` is the minimum similarity (1 is equality). Only the first ``most_names`` short names
+    are compared, which bounds the time.
     """
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
     close = get_close_matches(name[:COMPARED_CHARS], islice(short, most_names), n=1, cutoff=least)

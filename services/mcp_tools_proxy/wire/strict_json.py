@@ -1,7 +1,7 @@
 """Strict JSON for all entry points: rejects input that two parsers could read differently.
 
 Duplicate keys, NaN, infinities and lone surrogates are errors. Depth and number of values are
-checked before parsing, because parsing a huge body would block the event loop.
+checked first, because parsing a huge body would block the event loop.
 """
 
 import json
@@ -29,7 +29,7 @@ _LARGEST_NUMBER = int(sys.float_info.max)
 def may_overflow(data: bytes) -> bool:
     """Return whether the JSON can contain a number over 1e308; fast, with false positives.
 
-    All digits are mapped to 0, so that a search for runs of zeros finds runs of digits.
+    All digits are mapped to 0, so that runs of zeros are runs of digits.
     """
     shape = data.translate(_SHAPE)
     # not ``in``, which takes four times as long: it first tests whether its operand is a number
@@ -123,11 +123,10 @@ class TooManyItems(ValueError):
 def parse_strict(
     data: bytes, *, max_items: int | None = None, max_searched: int = MAX_KEYS_SEARCHED
 ) -> object:
-    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or duplicate keys in an
-    object, at most 64 levels.
+    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or duplicate keys.
 
-    ``max_items`` limits the number of values, counted before parsing: 300,000 blocked all other
-    calls for 0.3 s. With it, a repeated key is searched among at most ``max_searched`` keys.
+    At most 64 levels. ``max_items`` limits the values, counted before parsing: 300,000 blocked all
+    other calls for 0.3 s. With it, a repeated key is searched among at most ``max_searched`` keys.
 
     Raises RepeatedKey, TooManyItems, and ValueError with a text to follow a subject: "is not valid
     JSON: …".
@@ -149,8 +148,8 @@ def parse_strict(
 def _check_shape(data: bytes, max_items: int | None) -> bool:
     """Check depth and number of values without parsing; return whether a float can overflow.
 
-    The cheap counts include brackets and commas inside strings. Only input that exceeds a limit by
-    these counts is examined again without its strings. Raises ValueError.
+    The cheap counts include strings. Only input that exceeds a limit by them is examined again
+    without strings. Raises ValueError.
     """
     brackets = data.count(b"[") + data.count(b"{")
     may_be_many = (
@@ -175,8 +174,7 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
 def check_count(data: bytes, max_items: int) -> None:
     """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing or copying.
 
-    For files: other threads run during the scan, and the three copies of ``count_items`` are
-    avoided.
+    For files: unlike ``count_items``, it makes no copies and lets other threads run.
     """
     if data.count(b",") + data.count(b"[") + data.count(b"{") < max_items:
         return
@@ -199,10 +197,10 @@ def check_keys(
     """Raise RepeatedKey if ``data``, which parsed as ``value``, repeats a key in an object.
 
     The place is the root if there are more than ``max_searched`` keys. ``encode`` is faster, but
-    keeps the UTF-8 form of each text of ``value`` in memory.
+    keeps the UTF-8 form of each text in memory.
 
-    The fast parser does not report repeated keys and keeps only one value. ``value`` encoded again
-    then has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
+    The fast parser keeps only one of two values, so that ``value`` encoded again has fewer colons
+    than ``data``. Colons in strings survive, unless they were escaped.
     """
     colons = data.count(b":")
     is_encoded = encode and len(data) < LARGE_BYTES
@@ -247,7 +245,6 @@ def _count_items(shape: bytes) -> int:
 
 
 def _is_too_deep(shape: bytes) -> bool:
-    """Return whether valid JSON is nested deeper than MAX_DEPTH."""
     steps = memoryview(shape.translate(_STEPS, delete=_NO_BRACKETS)).cast("b")
     return max(accumulate(steps), default=0) > MAX_DEPTH
 
@@ -333,8 +330,8 @@ def has_structure_over(data: bytes, max_bytes: int) -> bool:
     """Return whether brackets, commas, colons, quotes, numbers and literals exceed ``max_bytes``.
 
     Parsed, they take up to 24 times as much memory: 10 MB of JSON with 600,000 short keys became
-    135 MB, while a text of 10 MB keeps its size. White space is ignored, so JSON over the limit
-    also exceeds it in compact form. Reads in chunks and stops at the limit.
+    135 MB, while a text of 10 MB keeps its size. White space is ignored. Reads in chunks and stops
+    at the limit.
     """
     if len(data) <= max_bytes:
         return False

@@ -1,7 +1,7 @@
 """Truncation, quoting, escaping and normalization of text; token estimates; hidden characters.
 
-A description with tag characters (U+E0000 …) or zero-width characters looks harmless in a terminal,
-an editor and a review, but gives a model a different text.
+Text with tag characters (U+E0000 …) or zero-width characters looks harmless in terminals, editors
+and reviews, but reads differently for a model.
 """
 
 import os
@@ -79,8 +79,8 @@ class Cut:
 def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
     """Return text from ``start_char`` of the joined ``parts``, at most ``max_bytes`` of UTF-8.
 
-    Truncates at a character boundary (contract §2). Reads only the necessary parts. With
-    ``max_bytes`` ≥ 4, the longest character, each call makes progress.
+    Truncates at a character boundary (contract §2), and reads only the necessary parts. With
+    ``max_bytes`` ≥ 4, each call makes progress.
     """
     pieces: list[str] = []
     skip, characters = start_char, 0
@@ -177,9 +177,8 @@ _PIECE = re.compile(rf"[\x00-\x7f]?[^\x00-\x7f]{{0,{PIECE_CHARS}}}")
 def normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
     """Normalize ``text`` piece by piece, which bounds the time.
 
-    Pieces begin at ASCII characters, which never combine with the preceding text. Only runs of more
-    than PIECE_CHARS non-ASCII characters are split elsewhere; two characters can then stay
-    uncombined.
+    Pieces begin at ASCII characters, which never combine with the preceding text. Only in runs of
+    more than PIECE_CHARS other characters, two can stay uncombined.
     """
     if text.isascii() or unicodedata.is_normalized(form, text):
         return text

@@ -22,8 +22,8 @@ _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 def choose_trace_id(*candidates: object, traceparent: object = None) -> str | None:
     """Return the first usable candidate, or the id of ``traceparent``, or None.
 
-    A malformed trace_id never fails a call, so callers pass unchecked values. Any text or number is
-    accepted, with ``_`` for each character that logs and headers cannot carry.
+    Malformed trace_ids never fail a call: any text or number is accepted, with ``_`` for characters
+    that logs and headers cannot carry.
     """
     for one in candidates:
         if isinstance(one, str) and is_trace_id(one):
@@ -64,8 +64,8 @@ GUARDS_KEY = f"{OUR_PREFIX}guards"
 """``_meta`` key of guards' findings in a call: ``{"findings": […]}``."""
 
 IDEMPOTENCY_KEY = f"{OUR_PREFIX}idempotencyKey"
-"""``_meta`` key of a request's idempotency key. Never forwarded: a second gateway behind this
-one would attribute the calls of all callers to one, and return one caller's outcome to another."""
+"""``_meta`` key of a request's idempotency key. Never forwarded: a second gateway would
+attribute all callers' calls to one, and return one's outcome to another."""
 
 DOCUMENTS_KEY = f"{OUR_PREFIX}documents"
 """``_meta`` key of the only documents that a request may use: a list of ids. Never forwarded."""
@@ -93,8 +93,8 @@ _RESERVED = re.compile(
 def forwardable_meta(meta: Mapping[str, object]) -> dict[str, object]:
     """Return the part of a caller's ``_meta`` that is forwarded to a server.
 
-    Excluded are keys reserved by MCP (its prefixes, the progress token) and the gateway's own.
-    W3C's trace context is forwarded separately, see ``valid_context``.
+    Excludes keys reserved by MCP (its prefixes, the progress token) and the gateway's own. Trace
+    context is forwarded separately, see ``valid_context``.
     """
     return {
         key: value

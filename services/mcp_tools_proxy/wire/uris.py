@@ -32,10 +32,10 @@ _SEGMENT_END = re.compile(r"[/\\:]")
 def is_normalized_path(uri: str) -> bool:
     """Return whether ``uri`` refers to the same resource after normalization by a server.
 
-    A ``.`` or ``..`` in its path, encoded or not, changes the URI (RFC 3986 §5.2.4), and many
-    servers normalize: ``notes://public/../private`` would match ``notes://public/{+path}`` and read
-    a private note. Some servers decode twice, or remove parameters (``..;v=1``) first. Control
-    characters are refused too, because many parsers drop some.
+    Many servers resolve ``.`` and ``..`` in a path (RFC 3986 §5.2.4), encoded or not:
+    ``notes://public/../private`` would match ``notes://public/{+path}`` and read a private note.
+    Some decode twice, or first remove parameters (``..;v=1``). Control characters are refused too,
+    because many parsers drop some.
     """
     path = percent_decode_repeatedly(_PATH_END.split(uri, maxsplit=1)[0])
     if has_control_character(uri) or has_control_character(path):
@@ -137,8 +137,7 @@ def parse_address(text: str) -> IpAddress | None:
 def group_of(address: str) -> str:
     """Return the key for counts per address: the address, or for IPv6 its /64 network.
 
-    A host with one IPv6 address usually has the whole /64, and could use a new one for each
-    request.
+    A host usually has a whole /64, and could use a new address for each request.
     """
     parsed = parse_address(address)
     if isinstance(parsed, IPv6Address):

@@ -1,7 +1,6 @@
 """Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
 
-The rules of each API were learned from its refusals. ``schema_adapter`` applies the additional
-rules for the top level.
+The rules were learned from the APIs' refusals. ``schema_adapter`` has those for the top level.
 """
 
 import re
@@ -41,8 +40,8 @@ class SchemaRules:
 
     - ``refused_at_top``: keywords allowed in inner schemas only
     - ``needs_properties``: the top level must have ``properties``, even if empty
-    - ``needs_items``: ``items`` is required wherever arrays are allowed
-    - ``argument_name``: pattern for property names; others are replaced by an alias
+    - ``needs_items``: ``items`` is required if arrays are allowed
+    - ``argument_name``: pattern for property names; others get an alias
     - ``reads_patterns``: the API compiles patterns, with Python's rules and without lookaround
     """
 
@@ -131,7 +130,7 @@ class SubschemaConverter:
 
     References then point to ``#/$defs/…``; ``definitions`` contains each target once, so that
     cycles end. A relaxed part accepts more than the original. Keywords that invert this (``not``,
-    ``if``, ``oneOf``, …) are relaxed as well, so that the whole schema never accepts less. Without
+    ``if``, ``oneOf``, …) are relaxed as well, so that the whole never accepts less. Without
     ``trusts_references``, all references count as relaxed.
     """
 

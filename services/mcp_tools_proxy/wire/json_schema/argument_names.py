@@ -1,8 +1,7 @@
 """Aliases for property names that model APIs refuse, such as ``$filter`` and ``filter[x]``.
 
-The listed schema has the aliases, and the arguments of a call get the server's names back. Both use
-one table, built from the tool's whole schema, so that it is independent of the format and of bound
-arguments.
+The listed schema has the aliases, and a call's arguments get the server's names back. One table
+from the tool's whole schema serves both, independent of format and bound arguments.
 """
 
 import hashlib
@@ -110,7 +109,7 @@ def _renamed_names(names: Any, aliases: Aliases) -> Any:
 class ArgumentNames:
     """Restores the server's names in the arguments of one tool.
 
-    If name and alias are both sent, the alias stays, and the check of the arguments decides.
+    If name and alias are both sent, the alias stays and the check of the arguments decides.
     """
 
     def __init__(self, schema: Node, aliases: Aliases) -> None:
@@ -174,8 +173,6 @@ class ArgumentNames:
 
 
 class _Place:
-    """The joint rules of several schemas for one value."""
-
     def __init__(self, nodes: list[Node], names: Mapping[str, str]) -> None:
         self._properties: dict[str, list[Any]] = {}
         self._others: list[Any] = []
@@ -191,7 +188,6 @@ class _Place:
                 schema = node.get(key)
                 self.items += schema if isinstance(schema, list) else (schema,)
         self.aliased = {alias: name for alias, name in names.items() if name in self._properties}
-        """Alias → name, of the declared properties."""
 
     def schemas_of(self, name: str) -> list[Any]:
         """Return the schemas that can apply to a property."""

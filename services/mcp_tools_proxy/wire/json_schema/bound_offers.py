@@ -1,8 +1,7 @@
 """Items that can be used with bound arguments, and schemas without the bound properties.
 
-A schema can name a property in many places: in alternatives (``anyOf``), in conditions, in
-dependencies. After its removal from one place, the others would still offer the property to models
-that cannot set it, so such a schema is refused.
+A schema that names a bound property elsewhere (in alternatives, conditions, dependencies) is
+refused: it would still offer the property to models, which cannot set it.
 """
 
 import re
@@ -180,8 +179,7 @@ def _dropped(node: Node, properties: Node, name: str) -> dict[str, Any]:
 def _inlined(node: Node, references: References) -> Node:
     """Return a node with its reference replaced by a copy of the target.
 
-    Raises NamedElsewhere if that is ambiguous. The target is unchanged, because other places can
-    refer to it.
+    Raises NamedElsewhere if that is ambiguous.
     """
     followed: set[str] = set()
     while "$ref" in node:

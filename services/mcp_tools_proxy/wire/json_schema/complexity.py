@@ -1,14 +1,14 @@
 """Bounds the cost of validating arguments against a server's JSON Schema.
 
-The validator walks all branches and cannot be interrupted. References multiply the work: thirty
-definitions that each refer twice to the previous one cost a billion checks of an empty object, and
-a legitimate recursive schema can double the cost with each level of the arguments.
+The validator walks all branches and cannot be interrupted. Thirty definitions that each refer twice
+to the previous one cost a billion checks of an empty object, and a legitimate recursive schema can
+double the cost with each level of the arguments.
 
 A schema is compiled to its cost for one value at each depth. The cost of a call is then estimated
-from the size and depth of its arguments and, if there are patterns, the length of their texts.
+from the size and depth of its arguments and, for patterns, the length of its texts.
 
-A pattern without look-around and back-references takes time linear in text × pattern. Other
-patterns backtrack, and a single step can scan the rest of the text: 100 kB of ``a`` against
+A pattern without look-around and back-references takes time linear in text × pattern. Others
+backtrack, and a single step can scan the rest of the text: 100 kB of ``a`` against
 ``(?=.*[A-Z])(?=.*\\d).{8,}`` took 58 s with 100,000 steps allowed.
 """
 
@@ -112,10 +112,10 @@ class SchemaTooComplex(Exception):
 class SchemaNode:
     """One subschema; it refers to others by their index in the list of all nodes.
 
-    ``steps`` is the node's own cost per value, ``char_ns`` per character of a text, ``number_ns``
-    per number other than a small integer, and ``pairs`` the number of pairwise comparisons of list
-    items. All are multiplied by ``times``. Nodes in ``same_value`` apply to the same value as the
-    node; at most one node of each group in ``children`` applies to any child value.
+    Costs are ``steps`` per value, ``char_ns`` per character of a text, ``number_ns`` per number
+    other than a small integer, and ``pairs`` comparisons of list items, all multiplied by
+    ``times``. Nodes in ``same_value`` apply to the same value; at most one of each group in
+    ``children`` applies to any child value.
     """
 
     steps: int
@@ -291,8 +291,8 @@ class Estimate(NamedTuple):
 def check_patterns(schema: Node) -> bool:
     """Return whether a pattern of the schema backtracks. Raises SchemaTooComplex.
 
-    Must precede the compilation of the schema, because large patterns compile slowly. A pattern
-    that is invalid, or too large alone, is left to the compiler.
+    Must precede the slow compilation of the schema. Patterns that are invalid or too large are left
+    to the compiler.
     """
     size, backtracks = 0, False
     for pattern in {pattern for node in _all_nodes(schema) for pattern in _patterns_of(node)}:
@@ -480,8 +480,8 @@ def _compiled_size(
 ) -> int | None:
     """Return the size of the compiled pattern, rounded up; None if this engine rejects it.
 
-    Sizes above the limit also return None. Small sizes come first, because compilation takes time
-    linear in the size.
+    Sizes above the limit also return None. Small sizes come first, because compilation time is
+    linear.
     """
     size = _SMALLEST_BYTES
     while size <= MAX_PATTERN_BYTES:

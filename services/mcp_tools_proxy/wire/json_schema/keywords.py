@@ -65,8 +65,8 @@ def draft_of(schema: Node) -> int:
 def upgrade_to_2020_12(node: Node, draft: int) -> dict[str, Any]:
     """Rewrite a node of ``draft`` with the keywords of 2020-12; its subschemas stay unchanged.
 
-    Up to draft 7, only annotations beside a ``$ref`` are kept, because other siblings are ignored
-    there. Names and definitions are dropped: references are resolved in the original document.
+    Up to draft 7, only annotations beside a ``$ref`` are kept; other siblings are ignored there.
+    Names and definitions are dropped: references are resolved in the original document.
     """
     if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS and isinstance(node.get("$ref"), str):
         return {key: node[key] for key in node if key == "$ref" or key in ANNOTATIONS}
@@ -154,9 +154,8 @@ class References:
     def find(self, reference: object) -> tuple[str, Node | bool] | None:
         """Return the place in the document (``#/…``, ``#name``) and the schema there, or None.
 
-        None for another document, a missing target, an ambiguous name, and for all references of a
-        document whose subschemas have ids, because the target then depends on the position of the
-        reference.
+        None for another document, a missing target, an ambiguous name, and all references of a
+        document whose subschemas have ids, which change targets by position.
         """
         names = self._names
         if names is None or not isinstance(reference, str):

@@ -1,10 +1,10 @@
 """Schemas in MCP lists: clients reject a whole list for one schema that they cannot read.
 
-Measured with clients of the TypeScript SDK, which compile each ``outputSchema`` of a list with Ajv
-in JavaScript, and require objects as values of ``properties``.
+Measured with clients of the TypeScript SDK, which compile each ``outputSchema`` with Ajv, and
+require objects as values of ``properties``.
 
-A tool whose schema is unsatisfiable cannot be called. ``why_nothing_satisfies`` finds the cases
-that servers send (a required property that is forbidden), not all contradictions.
+A tool with an unsatisfiable schema cannot be called. ``why_nothing_satisfies`` finds the cases that
+servers send (a forbidden required property), not all contradictions.
 """
 
 import re
@@ -128,9 +128,9 @@ def _as_object(schema: Any) -> Any:
 def without_null_keywords(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema without null keywords, which mean absent, at any depth.
 
-    Some servers write all fields of their schema type, used or not (``"required": null``).
-    ``const`` and ``default`` can be null. A property with a null schema accepts any value. Returns
-    the same object if nothing changes.
+    Some servers write all fields of their schema type (``"required": null``). ``const`` and
+    ``default`` can be null, and a property with a null schema accepts any value. Returns the same
+    object if unchanged.
     """
     if not any(map(_has_null, nodes_of(schema))):
         return schema

@@ -1,8 +1,7 @@
 """Rewrites schemas for MCP clients that support few keywords: ``?schemas=plain``.
 
 autogen and mcpo fail for all tools of a list if one has a ``$ref`` into ``properties`` or a list of
-types. The result has neither. It accepts at least the values of the original; calls are checked
-against the original.
+types. The result has neither, and accepts at least the values of the original, which checks calls.
 """
 
 from collections.abc import Mapping
@@ -25,8 +24,6 @@ MAX_NODES = 10_000
 beyond."""
 
 REJECT_ALL: JsonObject = {"not": {}}
-"""The schema ``false`` as an object."""
-
 _KEPT = frozenset(
     {
         *("type", "title", "description", "default", "examples", "enum", "const", "format"),
@@ -133,7 +130,6 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _without_type_list(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a node with an ``anyOf`` instead of a list of types."""
     types = plain.get("type")
     if not isinstance(types, list):
         return plain

@@ -1,10 +1,10 @@
 """Adapts a tool's input schema to the rules of a model API without a change of meaning.
 
 If an API cannot express a constraint, the adapted schema accepts more, never less: the gateway
-checks the arguments of each call against the original.
+checks arguments against the original.
 
-Model APIs refuse the whole request for a reference or combination at the top level, so the top
-level is flattened to one plain object with the properties of all parts.
+Model APIs refuse requests for a reference or combination at the top level, which is flattened to
+one plain object with the properties of all parts.
 """
 
 import re
@@ -42,8 +42,6 @@ from mcp_tools_proxy.wire.json_schema.keywords import (
 from mcp_tools_proxy.wire.problem_texts import first_of
 
 MAX_WARNINGS = 10
-"""Reported changes per schema."""
-
 MAX_RESULT_DEPTH = 160
 """Maximum nesting of a rewritten schema. JSON parsers and serializers accept about 200 levels,
 including those that lists add around a schema."""
@@ -92,9 +90,8 @@ def adapt_schema(
 ) -> AdaptedSchema:
     """Rewrite ``schema``, valid in its draft, to follow the rules of an API.
 
-    ``aliases`` are those of the whole tool, also for a part of its schema. Returns the same object
-    if no change is necessary. The result is a 2020-12 schema without ``$schema``. ``schema`` itself
-    is never changed.
+    ``aliases`` are those of the whole tool. Returns the same object if possible, otherwise a new
+    2020-12 schema without ``$schema``.
     """
     bare = schema
     if "$schema" in schema:

@@ -1,9 +1,9 @@
 """Tool list formats: MCP, OpenAI, Anthropic and Gemini.
 
-Gemini's ``Schema`` is a small subset of OpenAPI's. Rules from its documentation and refusals: each
-node needs exactly one type or ``anyOf`` (Vertex AI accepts no keyword beside ``anyOf``); null is
-``nullable``; enums are non-empty texts; few formats exist; ``required`` names only existing
-properties; an unknown keyword fails the whole request.
+Gemini's ``Schema`` is a small subset of OpenAPI's. From its documentation and refusals: each node
+has exactly one type or ``anyOf`` (in Vertex AI without other keywords); null is ``nullable``; enums
+are non-empty texts; few formats exist; ``required`` names only existing properties; an unknown
+keyword fails the whole request.
 """
 
 from collections.abc import Mapping
@@ -52,9 +52,8 @@ class FormattedTool:
 def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
     """Return a tool's definition in a format.
 
-    For model APIs, its name is the alias or the preset's name, and its input schema is one that the
-    API accepts: one refused schema would fail the whole request. Pure: the same tool gives the same
-    bytes.
+    For model APIs, its name is the alias or the preset's name, and the API accepts its input
+    schema: one refused schema would fail the whole request. The same tool gives the same bytes.
     """
     if tool_format is ToolFormat.OPENAI:
         return _for_openai(spec)
@@ -76,7 +75,6 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
 
 
 def _for_openai(spec: ToolSpec) -> FormattedTool:
-    """Return a function tool of Chat Completions."""
     parameters = adapt_schema(spec.input_schema, OPENAI, spec.argument_aliases)
     description, warnings = _description(spec, parameters), parameters.warnings
     if len(description) > OPENAI_MAX_DESCRIPTION_CHARS:
@@ -91,7 +89,6 @@ def _for_openai(spec: ToolSpec) -> FormattedTool:
 
 
 def _for_anthropic(spec: ToolSpec) -> FormattedTool:
-    """Return a tool of the Messages API."""
     schema = adapt_schema(spec.input_schema, ANTHROPIC, spec.argument_aliases)
     shown = {
         "name": spec.model_name,
@@ -151,8 +148,8 @@ _ANYTHING = ("STRING", "NUMBER", "BOOLEAN", "OBJECT", "ARRAY")
 def gemini_schema(schema: JsonObject, aliases: Aliases | None = None) -> Schema | None:
     """Return the parameters of a function; None for a function without any.
 
-    Like that of ``plain_schema``, the result accepts at least the values of the original, except
-    that a property of any type is narrowed to Gemini's types.
+    Accepts at least the values of the original, except that a property of any type is narrowed to
+    Gemini's types.
     """
     shown = _node(plain_schema(schema, GEMINI, aliases))
     return shown if shown is not None and shown.get("properties") else None

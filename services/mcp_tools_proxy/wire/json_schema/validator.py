@@ -37,8 +37,8 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 MAX_PROBLEM_CHARS = 300
 
 ALL_PROBLEMS_BYTES = 4096
-"""Maximum bytes of arguments for a report of all problems instead of the first: the library
-finds all or one, and finding all in a megabyte of invalid items takes seconds."""
+"""Maximum bytes of arguments for a report of all problems instead of the first: finding all in a
+megabyte of invalid items takes seconds."""
 
 REGEX_STEPS = 10_000
 """Backtracking steps of one pattern on one string; more count as a mismatch."""
@@ -129,9 +129,8 @@ class ArgumentCheck:
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
         """Raise InvalidArguments with path and rule of each problem, never a value.
 
-        For arguments at the paths ``filled_in``, which the caller did not choose, only the path is
-        reported: names within a filled-in object are a part of the value. Raises CostlyCheck if the
-        check can take long.
+        For arguments at the paths ``filled_in``, only the path is reported: names within are part
+        of the value. Raises CostlyCheck if the check can take long.
         """
         if self._is_cheap_if_small and is_small(arguments) and self._is_valid(arguments):
             return
@@ -208,7 +207,7 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
     """Compile a schema: JSON Schema 2020-12, or the draft in ``$schema``.
 
     External references are never fetched and make the schema unusable. The steps of each pattern
-    and of the whole check are bounded. Raises BrokenSchema.
+    and the whole check are bounded. Raises BrokenSchema.
     """
     try:
         schema_json = to_json(schema)

@@ -76,7 +76,7 @@ class ChatCompletions:
     def read_call(self, item: Item, place: int) -> ModelCall:
         """Return the call; other kinds than functions are refused. Raises InvalidRequest.
 
-        A refused call needs a message too: the API refuses a conversation without one for each id.
+        A refused call needs a message too: the API requires one for each id.
         """
         call_id = read_call_id(item, "id", place) if item.get("id") not in (None, "") else ""
         function = item.get("function")

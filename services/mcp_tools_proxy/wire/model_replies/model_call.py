@@ -24,8 +24,6 @@ from mcp_tools_proxy.wire.strict_json import (
 _KEY = "idempotency_key"
 
 Item = Mapping[str, object]
-"""One item of a reply, as the model's API sent it."""
-
 CALL_ID_PATTERN = r"^[!-~]{1,16384}$"
 """Long, because some proxies put a model's signature of several kB into the id."""
 
@@ -36,9 +34,9 @@ _CALL_ID = re.compile(CALL_ID_PATTERN.strip("^$"))
 class ModelCall:
     """One call in a model's reply; its result must name ``call_id``.
 
-    ``arguments`` are unparsed; ``refusal`` is an error that is independent of them. A call that
-    ``is_run_elsewhere`` belongs to the model's provider or a program of the caller, and gets no
-    message. ``item`` is the whole item, including properties added by the caller.
+    ``arguments`` are unparsed; ``refusal`` is an error independent of them. A call that
+    ``is_run_elsewhere`` belongs to the provider or a program of the caller, and gets no message.
+    ``item`` includes properties added by the caller.
     """
 
     call_id: str
@@ -117,7 +115,7 @@ ReadArguments = JsonObject | InvalidArguments
 def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadArguments]:
     """Read the arguments of each call: a text of JSON or an object.
 
-    None, a blank text and "null", which models send to tools without arguments, give an empty
+    None, blank texts and "null", which models send to tools without arguments, give an empty
     object. All texts together contain at most ``max_items`` values.
     """
     sent = [None if isinstance(it, str) and _is_empty(it) else it for it in sent]

@@ -70,7 +70,7 @@ class ReplyAnswer:
 def shape_of(items: Sequence[object]) -> ReplyShape | None:
     """Return the API of the items, from the first recognized one; None for plain calls.
 
-    If no item is a call, and all types are unknown, the result is an API that skips unknown types.
+    If all items have unknown types and none is a call, an API that skips them is returned.
     """
     for item in items:
         if isinstance(item, dict):
@@ -85,8 +85,8 @@ def shape_of(items: Sequence[object]) -> ReplyShape | None:
 def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> ModelReply:
     """Read the calls of a reply; ``max_items`` limits the values in the texts of arguments.
 
-    Raises InvalidRequest for an item of another shape, for more calls than ``max_calls`` or
-    MAX_CALLS_ELSEWHERE, and for missing or repeated ids if the shape identifies calls by ids.
+    Raises InvalidRequest for an item of another shape, more calls than ``max_calls`` or
+    MAX_CALLS_ELSEWHERE, and missing or repeated ids if the shape needs them.
     """
     shape = shape_of(items) or _SKIPS_UNKNOWN
     calls: list[ModelCall] = []
@@ -166,8 +166,7 @@ def _shape_of_item(item: Item) -> ReplyShape | None:
 def _checked(shape: ReplyShape, item: object, place: int) -> Item:
     """Return an item of this shape, or of an unknown type. Raises InvalidRequest.
 
-    An agent in an item is refused, because ignoring it would grant wrong permissions: agents are
-    named beside ``calls``.
+    An agent in an item is refused: ignoring it would grant wrong permissions.
     """
     if not isinstance(item, dict):
         raise invalid_item(place, "", "should be a JSON object")

@@ -106,10 +106,9 @@ _UNREADABLE: Any = object()
 def holds_structured(texts: Sequence[str], structured: object) -> bool:
     """Return whether ``texts`` already contain ``structured``.
 
-    This is the case if a text is its JSON, with any spacing, or the start of the JSON up to a
-    truncation. For an object of one property, the property's value is sufficient: SDKs put a
-    non-object result of a function under ``result``, and show it alone, a list as one text per
-    item.
+    A text contains it as its JSON, with any spacing, or as the start of the JSON up to a
+    truncation. For an object of one property, its value is sufficient: SDKs put a non-object result
+    under ``result``, and show it alone, a list as one text per item.
     """
     values = [structured]
     if isinstance(structured, dict) and len(structured) == 1:
@@ -152,8 +151,6 @@ NO_CONTENT = "[no content]"
 _LONG_BYTES = 1_000
 
 _MAX_NAME_CHARS = 1_000
-"""Shown characters of a name or URI."""
-
 Part = str | Image
 
 
@@ -162,7 +159,7 @@ class ShownResult:
     """The content for a model: ``parts`` with images among the texts, or ``text``, as JSON.
 
     At least one part exists, texts are not blank, and two texts never follow each other.
-    ``content_is_shown`` means that a server's content exists and all its blocks are shown.
+    ``content_is_shown`` means that all blocks of a server's content are shown.
     """
 
     text: bytes | None
@@ -187,8 +184,8 @@ def document_text(outcome: Outcome) -> bytes | None:
 def show_result(outcome: Outcome, images: ImageRules, *, max_text_bytes: int) -> ShownResult:
     """Return the content that a model receives for a server's result or an error.
 
-    Structured content is included unless a text already contains it. Like the texts, it is
-    truncated to ``max_text_bytes`` or the server's limit.
+    Structured content is included unless a text contains it. All is truncated to ``max_text_bytes``
+    or the server's limit.
     """
     shows_structured = True
     if isinstance(outcome.spec, ToolSpec):
@@ -326,7 +323,6 @@ def _named(name: str) -> str:
 
 
 def _joined(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts, with consecutive texts joined by a blank line."""
     joined: list[Part] = []
     for part in parts:
         if joined and isinstance(part, str) and isinstance(joined[-1], str):
