@@ -58,13 +58,13 @@ class ActiveConfig:
     def has_profiles(self) -> bool:
         """Whether a caller could see more by omitting its agent.
 
-        True with any profile, and while an existing agents.json has never been loadable.
+        True with any profile, and while agents.json exists but has never been valid.
         """
         return self.agents is None or bool(self.agents.profiles)
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
-        """The servers of mcp.json by id; empty if the file was never loadable."""
+        """The servers of mcp.json by id; empty if the file was never valid."""
         return self.configuration.servers if self.configuration else {}
 
     @property
@@ -144,8 +144,8 @@ def choose_preset(
 ) -> str | None:
     """Return the id of the preset that should be active; None if none is chosen.
 
-    ``configuration`` is the last read mcp.json and ``before`` the version before it, each None if
-    never readable. ``chosen`` is the previous choice, ``pinned`` the preset of the environment.
+    ``configuration`` is the last read mcp.json, ``before`` the previous one, each None if never
+    readable. ``chosen`` is the previous choice, ``pinned`` the preset of the environment.
     """
     if pinned:
         return pinned

@@ -1,9 +1,8 @@
 """agents.json: its schema, and the permissions compiled from it and its presets.
 
-The last valid version of each file stays active. A preset that was never loadable counts as empty,
-so that a mistake never widens an agent's rights. Values that did not change between two loads stay
-the same objects, and agents with equal rights share one ``Visibility``. The docstrings of the
-models are published.
+The last valid version of each file stays active. A preset that was never valid counts as empty,
+so that a mistake never widens rights. Unchanged values stay the same objects, and agents with equal
+rights share one ``Visibility``. The docstrings of the models are published.
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,8 +126,8 @@ MISSPELT = {
 }
 """Misspelt restricting keys of a profile, and the right spellings.
 
-They are refused instead of reported as a warning, because an agent whose restriction is ignored
-would see more than intended. The loader also refuses other keys that are similar to these.
+They (and similar keys) are refused, because an agent whose restriction is ignored would see more
+than intended.
 """
 
 
@@ -320,7 +319,7 @@ class ActiveAgents:
     agents: Agents | None = None
     """None until agents.json was first read or found to be absent."""
     presets: Mapping[str, CompiledPreset] = field(default_factory=dict)
-    """By id, without presets that were never loadable."""
+    """By id, without presets that were never valid."""
     visibilities: Mapping[str, Visibility] = field(default_factory=dict, compare=False)
     """By the agent's name."""
     problems: tuple[Problem, ...] = ()
@@ -332,7 +331,7 @@ def load_agent_policies(
 ) -> ActiveAgents:
     """Load agents.json and its presets, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` is that of mcp.json, None if it was never loadable.
+    ``configuration`` is that of mcp.json, None if it was never valid.
     """
     agents, problems = load_or_keep_last_good(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE

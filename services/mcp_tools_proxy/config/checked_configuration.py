@@ -1,7 +1,6 @@
 """Validates mcp.json entry by entry: a fault in one server's entry affects only that server.
 
-A server's name that is not a valid id, such as "My Server" from Claude Desktop, is replaced by a
-derived id.
+A server's name that is not a valid id, such as "My Server", is replaced by a derived id.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +42,6 @@ SERVERS = "mcpServers"
 _KNOWN = frozenset(keys_of(ServerEntry))
 
 Written = Mapping[str, object]
-"""The parsed file, before validation and replacement of variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +161,6 @@ def _entries(written: Written) -> Mapping[str, object]:
 
 
 def _server_of(error: ErrorDetails) -> str | None:
-    """Return the server whose entry has the error; None for an error elsewhere."""
     match error["loc"]:
         case (first, str(server_id), *_) if first == SERVERS:
             return server_id

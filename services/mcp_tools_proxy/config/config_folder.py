@@ -1,10 +1,9 @@
 """The configuration folder: reads and watches its files, and saves the default preset.
 
-A preset is first chosen (``active_config.choose_preset``), then active once its file can be loaded.
-Each load reads the chosen preset again. While that fails, the previous preset (initially the empty
-one) stays active and follows its own file; the chosen preset becomes active as soon as it can be
-loaded. Likewise, the last valid mcp.json, agents.json and limits.json outlive their files, and the
-last valid entry of a server an invalid one.
+A preset is first chosen (``active_config.choose_preset``), and active once its file can be loaded,
+which each load tries again. Until then, the previous preset (initially the empty one) stays active
+and follows its own file. Likewise, the last valid mcp.json, agents.json and limits.json outlive
+their files, and the last valid entry of a server an invalid one.
 """
 
 import asyncio
@@ -192,5 +191,4 @@ def _is_watched(name: str) -> bool:
 
 
 def _named(preset_id: str) -> str:
-    """Return an active preset for a message."""
     return "no preset" if preset_id == EMPTY_PRESET.preset_id else quote(preset_id)

@@ -1,7 +1,6 @@
 """definitions.lock.json: the definitions that an operator accepted, with their texts.
 
-The texts are for review, so hidden characters are escaped in the file. The last valid version of
-the file stays active.
+Hidden characters are escaped for review. The last valid version of the file stays active.
 """
 
 import json
@@ -116,8 +115,8 @@ class ActiveLock:
 def load_active_lock(folder: Path, before: ActiveLock) -> ActiveLock:
     """Load the lock, and return the state that follows ``before``. Blocks.
 
-    If the file is broken or removed, its last valid version stays active, so that an accident never
-    admits unaccepted definitions.
+    If the file is broken or removed, its last valid version stays active, so that an accident
+    admits no unaccepted definitions.
     """
     path = folder / LOCK_FILE
     try:
@@ -172,7 +171,6 @@ def build_lock(written: object) -> DefinitionsLock:
 
 
 def _problems(file: DefinitionsLockFile) -> Iterator[Problem]:
-    """Yield contradictions in the lock."""
     times = Counter((it.server_id, it.kind, it.name) for it in file.items)
     for index, it in enumerate(file.items):
         place = json_path(("items", index))

@@ -1,10 +1,10 @@
 """Rules for a server's entry that depend on the settings, this machine, or the entry's isolation.
 
 An entry can use parts of the caller only if its sessions separate them, start only allowed programs
-that this machine can confine, and send requests and credentials only to allowed targets.
+that this machine can confine, and contact only allowed targets.
 
 Values that are fixed for a session must be the same for all its callers: a header with the user, in
-a session shared by a tenant, would show one user's tickets to the next.
+a tenant's session, would show one user's tickets to the next.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -183,7 +183,6 @@ class StdioSupport:
     commands: tuple[ListedCommand, ...] = ()
     """Used only with ``LISTED``."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for all programs."""
 
 
 def stdio_faults(entry: ServerEntry, support: StdioSupport) -> Iterator[Fault]:
@@ -299,7 +298,6 @@ class NetworkSupport:
 
     networks: ServerNetworks = ANY_NETWORK
     proxies: Proxies = NO_PROXIES
-    """The proxies of the environment."""
     requires_tls: bool = False
     """Refuse entries that send credentials without TLS beyond loopback."""
 
@@ -341,7 +339,6 @@ def _proxy_faults(entry: ServerEntry, proxy: Proxy, networks: ServerNetworks) ->
 
 
 def _is_refused(url: str, networks: ServerNetworks) -> bool:
-    """Return whether a URL has a forbidden literal address."""
     address = literal_address(urlsplit(url).hostname or "")
     return address is not None and not networks.allows(address)
 

@@ -1,6 +1,6 @@
 """Field types of configuration files, each with its rule in Python and as JSON Schema.
 
-The loader and the published schema both use these types, so that they agree.
+Loader and published schema use the same types, so that they agree.
 """
 
 import json

@@ -43,8 +43,8 @@ T = TypeVar("T")
 def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
     """Read the JSON object of a file; a byte-order mark is skipped. Blocks.
 
-    Raises FileNotFoundError; InvalidConfig for a file that cannot be read, is too large, is not
-    UTF-8, is not strict JSON, or has a duplicate key in an object.
+    Raises FileNotFoundError, and InvalidConfig for a file that is unreadable, too large, or not
+    strict UTF-8 JSON.
     """
     return parse_json(path.name, read_text(path), comments=comments)
 
@@ -53,7 +53,7 @@ def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | 
     """Read an optional file; None if it does not exist. Raises InvalidConfig.
 
     A dangling symbolic link (an unmounted volume) is an invalid file, not an absent one: without
-    agents.json, all callers would be admitted without restrictions.
+    agents.json, all callers would be unrestricted.
     """
     try:
         return read_json(path, comments=comments)
@@ -73,8 +73,8 @@ def load_or_keep_last_good(
 ) -> tuple[T | None, tuple[Problem, ...]]:
     """Load an optional file; return its active version, and the problems of the current file.
 
-    ``before`` is the last valid version, if any. ``load`` must return the object ``absent`` if the
-    file does not exist.
+    ``before`` is the last valid version, if any. ``load`` returns the object ``absent`` for a
+    missing file.
     """
     try:
         found = load()
@@ -143,8 +143,7 @@ _BEFORE_NO_COMMA = ("", "{", "[", ",", ":")
 def strict_json(text: str) -> str:
     """Return JSON with spaces in place of comments and trailing commas.
 
-    Other text keeps its position, so that errors have the author's line and column, and an edit by
-    position keeps the comments.
+    Other text keeps its position, for error messages and edits that keep comments.
     """
     pieces, end, before, comma = [], 0, "", -1
     for found in _TOKEN.finditer(text):
@@ -203,8 +202,6 @@ def first_problems(
 
 
 class _JsonObject(dict[str, object]):
-    """A JSON object with the keys that its text repeats."""
-
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
         times = Counter(key for key, _ in pairs)

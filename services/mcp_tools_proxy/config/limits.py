@@ -1,7 +1,7 @@
 """limits.json: its schema, and the active rules from its last valid version, with warnings.
 
-The docstrings of the models are published. Unknown keys are errors everywhere: ignoring a rule or a
-misspelt condition would admit calls that the rule should stop.
+The docstrings of the models are published. Unknown keys are errors: an ignored rule or condition
+would admit calls that the rule should stop.
 """
 
 from collections.abc import Iterable, Iterator
@@ -66,9 +66,6 @@ NAME_PATTERN = "[A-Za-z0-9_-]{1,64}"
 
 
 RESERVED_NAMES = ("document_calls", "document_tokens", "tenant_calls", "tenant_tokens")
-"""The names of the settings' budgets."""
-
-
 _MODEL = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
 
 
@@ -233,7 +230,7 @@ def load_active_limits(
 ) -> ActiveLimits:
     """Load limits.json, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` and ``agents`` are the active ones, None if never loadable.
+    ``configuration`` and ``agents`` are the active ones, None if never loaded.
     """
     rules, problems = load_or_keep_last_good(
         partial(load_limits, folder), before.rules, absent=NO_LIMITS, file=LIMITS_FILE

@@ -1,7 +1,7 @@
 """Loads mcp.json: validates it, converts it to domain values, and collects warnings.
 
-``load_configuration`` blocks: call it in a thread. An invalid file raises InvalidConfig with all
-its problems; messages never quote secret values.
+``load_configuration`` blocks: call it in a thread. InvalidConfig has all problems of a file;
+messages never quote secret values.
 """
 
 import os
@@ -98,9 +98,9 @@ def load_configuration(
 ) -> Configuration:
     """Load mcp.json, with its variables replaced; ``NO_FILE`` if the file does not exist.
 
-    The two limits are defaults for values missing in both file and entry. ``identity``, ``stdio``
-    and ``network`` are the features, programs and addresses that entries can use. ``invalid`` has
-    the problems of servers' entries; all others raise InvalidConfig.
+    The two limits are defaults. ``identity``, ``stdio`` and ``network`` are the features, programs
+    and addresses available to entries. ``invalid`` has the problems of servers' entries; all others
+    raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
     written: Written | None = read_if_there(path, comments=True)
@@ -153,11 +153,10 @@ def build_configuration(
 ) -> Configuration:
     """Build the configuration; the two limits are defaults.
 
-    ``invalid`` has the problems of entries removed from ``file``, by server id; ``order`` the ids
-    of all servers. ``written`` is the file with the same entries before variables are replaced.
-    ``jwt_issuer`` exchanges callers' JWTs; ``proxies`` and ``stdio_env`` are the proxies of the
-    environment and the variables of all stdio servers. ``names`` has the original names of servers
-    with derived ids.
+    ``invalid`` has the problems of entries removed from ``file``, by server id; ``order`` all ids.
+    ``written`` is the same file before variables are replaced. ``jwt_issuer`` exchanges callers'
+    JWTs; ``proxies`` and ``stdio_env`` are the environment's proxies and all stdio servers'
+    variables. ``names`` has the original names of servers with derived ids.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -280,7 +279,6 @@ def _risks(place: Location, text: CallerTemplate, *, names_path: bool) -> Iterat
 
 
 def _address(entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Return a server's address for operators."""
     if entry.effective_transport is Transport.STDIO:
         return entry.command or ""
     return shown_url(written.get("url") or "", environment)
@@ -360,8 +358,8 @@ def configuration_warnings(
 ) -> tuple[Problem, ...]:
     """Return the warnings about mcp.json.
 
-    ``several_tenants`` means that callers can belong to several tenants. ``written`` is the parsed
-    file before variables are replaced, with the same entries as ``file``, the validated one.
+    ``several_tenants`` means that callers can belong to several tenants. ``written`` is ``file``
+    before validation and replacement of variables.
     """
     oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
     if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
@@ -444,7 +442,6 @@ def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location
 def _texts_of_clients(
     written: Mapping[str, Any], place: Location
 ) -> Iterator[tuple[Location, str]]:
-    """Yield the texts of ``auth`` and of the clients in it."""
     for key in ("clientId", "clientSecret"):
         if written.get(key) is not None:
             yield (*place, key), written[key]

@@ -307,8 +307,8 @@ class PresetListing:
 def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
     """Load the preset of this id; the empty one is built in, without a file.
 
-    ``known``, the previous result, is returned without parsing if the file is unchanged. Raises
-    PresetMissing for a missing file or a malformed id, and InvalidConfig.
+    ``known``, the previous result, is returned if the file is unchanged. Raises PresetMissing for a
+    missing file or a malformed id, and InvalidConfig.
     """
     if preset_id == EMPTY_PRESET.preset_id:
         return _BUILT_IN
@@ -330,10 +330,10 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
 
 
 def list_presets(folder: Path) -> PresetListing:
-    """List the presets by ``createdAtEpochMillis`` or file time, then by file name.
+    """List the presets by ``createdAtEpochMillis`` or modification time, then by file name.
 
-    The file time is the modification time, because Python lacks the creation time on Linux. Invalid
-    files are reported as problems. The built-in empty preset is not listed.
+    Python lacks the creation time on Linux. Invalid files are reported as problems, and the
+    built-in empty preset is not listed.
     """
     found: list[tuple[float, str, PresetSummary]] = []
     problems: list[Problem] = []

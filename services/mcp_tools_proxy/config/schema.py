@@ -2,9 +2,8 @@
 
 ``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes the files in ``PUBLISHED``, for editors;
 docstrings of models and fields are part of them. The loader accepts the same files, except for
-rules that JSON Schema cannot express: unset variables, duplicate keys, two agents or rules with the
-same name, a preset's id that differs from its file's name, other misspelt keys of an agent or a
-server.
+rules that JSON Schema cannot express: unset variables, duplicate keys, duplicate names of agents or
+rules, a preset's id that differs from its file's name, other misspelt keys of an agent or server.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The model of one entry of ``mcpServers``, with its sandbox and guards.
 
-The model of ``auth`` is in ``auth_entry``. Rules between fields are written twice: for the loader
-as a validator, for editors as JSON Schema in ``_BETWEEN_KEYS``. The order of fields matters: a
-validator sees only earlier, valid fields. The docstrings of the model and its fields are published.
+``auth_entry`` has the model of ``auth``. Rules between fields are written twice: for the loader as
+a validator, for editors in ``_BETWEEN_KEYS``. A validator sees only valid fields before its own.
+The docstrings of the model and its fields are published.
 """
 
 from collections.abc import Iterable, Mapping
@@ -131,7 +131,6 @@ class SandboxEntry(BaseModel):
 
 
 def _sandbox_of(entry: SandboxEntry) -> Sandbox | None:
-    """Return the restrictions of an entry; None if it sets none."""
     sandbox = Sandbox(
         network=entry.network is not False,
         read=None if entry.read is None else tuple(entry.read),
@@ -190,7 +189,6 @@ class GuardsEntry(BaseModel):
 
 
 def _guard_actions(entry: GuardsEntry) -> GuardActions:
-    """Return the active guards of an entry."""
     actions = {name: getattr(entry, name.name.lower()) for name in GuardName}
     return {name: action for name, action in actions.items() if action is not GuardAction.OFF}
 

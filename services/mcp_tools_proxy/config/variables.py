@@ -2,8 +2,8 @@
 
 Environment variables (``${NAME}``, ``${NAME:-default}``, ``$${`` for a literal ``${``) are replaced
 when the file is loaded. Replaced values are not scanned again, so a secret can contain ``${``. A
-value with ``${caller.…}`` or ``${secret:PATH}`` is a CallerTemplate, filled in for each caller.
-``${secret:-default}`` is the variable ``secret`` with a default. Error messages never quote values.
+value with ``${caller.…}`` or ``${secret:PATH}`` is a CallerTemplate, filled in for each caller; but
+``${secret:-default}`` is a variable. Error messages never quote values.
 """
 
 import re
@@ -60,7 +60,7 @@ def fill_in(text: str, environment: Mapping[str, str]) -> str:
     """Replace the variables of ``text``, once.
 
     As in a shell, a default replaces an unset or empty variable. Raises BadVariable for a malformed
-    ``${``, and for unset variables, naming all of them.
+    ``${``, and for all unset variables.
     """
     check_variables(text)
     if unset := unset_variables(text, environment):
@@ -133,9 +133,8 @@ def not_set(names: tuple[str, ...]) -> str:
 def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables in the form ``{NAME}``, which are not replaced.
 
-    These are names of the environment, and names in capitals. broxy supports ``{NAME}`` as a second
-    syntax. The gateway does not, because values with braces, such as JSON, would become templates;
-    users of broxy get a warning.
+    These are names of the environment, and names in capitals. broxy supports this syntax; here,
+    values with braces, such as JSON, would become templates, so its users get a warning.
     """
     names = (
         name
@@ -181,8 +180,8 @@ def read_caller_text(
     """Return the template of a text, or a plain text if it contains no part of a caller.
 
     Without an ``environment``, variables are kept. Raises BadVariable for malformed or unset
-    variables, for invalid parts of the caller or paths, and for secrets unless ``secrets`` is true.
-    Messages never quote values.
+    variables, invalid parts of the caller or paths, and secrets unless ``secrets`` is true. Never
+    quotes values.
     """
     pieces = list(_pieces(text, secrets=secrets))
     for piece in pieces:
@@ -282,7 +281,6 @@ def _segment(segment: str) -> Iterator[str | CallerPart]:
 
 
 def _joined(parts: list[str | CallerPart]) -> tuple[str | CallerPart, ...]:
-    """Return the parts with adjacent texts joined."""
     joined: list[str | CallerPart] = []
     for part in parts:
         last = joined[-1] if joined else None
