@@ -2,5 +2,5 @@
 
 Other packages log with ``structlog.get_logger()``, and count on the ``Metrics`` they receive.
 Labels never have unbounded values such as tenants, users or documents. In event names, which are
-interfaces, "facade" is the MCP server (``mcp``) or the gateway as a whole.
+interfaces, "facade" is the MCP server (``mcp``) or the gateway.
 """

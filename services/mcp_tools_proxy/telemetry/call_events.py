@@ -3,13 +3,13 @@
 Each call has one record, a line in log and audit. The event is ``tool.call`` for local tools and
 ``resource.call`` for documents as resources. A call for a downstream server follows F-20: a debug
 line ``llm_to_facade.request`` at the start, the lines of ``downstream``, and the record
-``facade_to_llm.response`` or ``.error``. A call denied by the preset or the agent's profile is
+``facade_to_llm.response`` or ``.error``. A call denied by preset or profile is
 ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with a reason that the
-caller does not receive. These events come from broxy; in place of broxy's error texts, arguments
-and results, they have ``code`` and sizes.
+caller does not receive. Unlike in broxy, the origin of these events, they have ``code`` and sizes
+in place of error texts, arguments and results.
 
-All records name the target by the same fields: ``tool``, ``prompt`` or ``resource``, and
-``server_id``. Records of servers also have broxy's names: ``toolName``, ``targetServerId``.
+All records name the target in ``tool``, ``prompt`` or ``resource``, and ``server_id``. Records of
+servers also have broxy's names: ``toolName``, ``targetServerId``.
 """
 
 import logging
@@ -55,8 +55,6 @@ NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "r
 _MANY_ARGUMENTS = 1_000
 
 _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")
-"""The scheme and the authority of a URI."""
-
 _LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
 """Other codes are denials or failures that the caller can handle: warnings."""
 
@@ -132,9 +130,8 @@ def _bound_of(code: str) -> Bound:
 def _label(record: CallRecord) -> str:
     """Return the metrics' ``tool`` label.
 
-    A server can offer any number of prompts and resources, so they are counted per server:
-    ``notes/prompts``, ``notes/resources``, and ``/resources`` for the gateway's own. Tools cannot
-    have such names.
+    Prompts and resources, whose number is unbounded, are counted per server: ``notes/prompts``,
+    ``notes/resources``, and ``/resources`` for the gateway's own. Tools cannot have such names.
     """
     spec = record.spec
     if spec is None:
@@ -228,7 +225,7 @@ def _name_of(call: Call, denial: ProxyError | None) -> str:
     """Return the name in the record of a refused call.
 
     For a resource denied by a rule, it is the listed URI or template; for another URI only the part
-    before the path, because the path can contain arguments.
+    before the path, which can contain arguments.
     """
     if call.kind is not Kind.RESOURCE:
         return cut(call.name)
@@ -242,7 +239,7 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
     """Return the log fields of the call's target.
 
     A URI matched by a template is logged as the template, because its values are arguments. A name
-    without a match is logged as sent, so that a wrong name can be found.
+    without a match is logged as sent, so that it can be found.
     """
     if spec is None:
         return {**_named(call, _name_of(call, None)), "targetServerId": UNKNOWN_SERVER}

@@ -89,7 +89,7 @@ def _format_second(second: int) -> str:
 def to_ascii_json(line: Mapping[str, object]) -> str:
     """Encode a line to ASCII, so that a caller's text cannot break a line or hide in it.
 
-    Most lines are ASCII; for these, a faster encoder gives the same result.
+    For most lines, which are ASCII, a faster encoder gives the same result.
     """
     try:
         data = to_json(line, fallback=str)

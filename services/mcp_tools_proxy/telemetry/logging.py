@@ -1,9 +1,8 @@
 """The log: one JSON object per line, from structlog and from libraries (contract §7).
 
-A program whose stdout or stderr is a full pipe blocks in the middle of a line: with a pipe of 4 kB,
-the service hung after ten calls, even for SIGTERM. So lines are queued, and one thread writes them;
-lines that do not fit into the queue are dropped and counted. Operators can change the level at run
-time.
+A full pipe at stdout or stderr blocks a program in the middle of a line: with a pipe of 4 kB, the
+service hung after ten calls, even for SIGTERM. So one thread writes queued lines; lines that do not
+fit are dropped and counted. Operators can change the level at run time.
 """
 
 import asyncio
@@ -38,9 +37,9 @@ NOISY_LIBRARIES = ("watchfiles", "httpx", "httpcore")
 """Libraries whose lines below warning are not useful."""
 
 _Logger = type("_Logger", (structlog.make_filtering_bound_logger(logging.INFO),), {})
-"""The class of all loggers, which structlog caches after their first use, with bound values.
+"""The class of all loggers, which structlog caches after their first use.
 
-``set_log_level`` replaces the base of this class, which affects all loggers at once.
+``set_log_level`` replaces the base of this class, and so affects all loggers at once.
 """
 
 
@@ -65,8 +64,6 @@ class _DirectStream:
 
 
 class _LineLogger:
-    """Writes each line to a stream, which needs no lock and no flush."""
-
     def __init__(self, stream: TextIO, *_args: object) -> None:
         self._write = stream.write
 
@@ -92,10 +89,10 @@ def _without_texts(record: logging.LogRecord) -> bool:
 def configure_logging(level: str, stream: TextIO, *, for_people: bool = False) -> None:
     """Send log lines of the gateway and of libraries to ``stream``, from ``level`` up.
 
-    Each line is one JSON object, or text for a terminal with ``for_people``. Only this function,
+    Each line is one JSON object or, with ``for_people``, text for a terminal. Only this function,
     ``silence_logs`` and ``set_log_level`` change the process-wide logging state; programs call one
-    of the first two once at start. Writing never blocks on the reader of the stream; the same
-    applies to all output on ``sys.stderr``, such as tracebacks and warnings.
+    of the first two once at start. Writing never blocks on the reader of the stream, nor does
+    output on ``sys.stderr``, such as tracebacks and warnings.
     """
     stream = _non_blocking(stream)
     render = render_for_people if for_people else render_line
@@ -149,7 +146,7 @@ def silence_logs() -> None:
     """Disable the gateway's log lines for a command, which prints errors itself.
 
     They would go to stdout, into the command's JSON. Unlike with ``configure_logging``, stderr
-    stays blocking, so that no error message is dropped.
+    stays blocking, and no error message is dropped.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -233,8 +230,8 @@ DRAIN_S = 1.0
 class LogWriter:
     """Queues data for ``descriptor``, which a separate thread writes.
 
-    ``write`` never blocks and never raises. A signal handler or a destructor can call it during
-    another call, so the lock and the queue that wakes the thread are reentrant.
+    ``write`` never blocks or raises. A signal handler or destructor can interrupt it with another
+    call, so the lock and the wake-up queue are reentrant.
     """
 
     def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:

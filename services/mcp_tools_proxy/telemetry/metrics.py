@@ -1,7 +1,7 @@
 """All metrics of the gateway, in one separate registry.
 
 A ``Counter`` of prometheus_client takes half a microsecond, a ``Histogram`` two, and a call would
-need five. So a call adds to one row of plain numbers, and a scrape sums up the rows.
+need five. So calls add to rows of plain numbers, which a scrape sums up.
 """
 
 import asyncio
@@ -32,8 +32,6 @@ from mcp_tools_proxy.wire.version import VERSION
 SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
-"""Upper bounds of the buckets for short times."""
-
 _BUCKETS = (*map(str, SECONDS), "+Inf")
 
 TOOLS_AT_ONCE = 50
@@ -225,8 +223,6 @@ class _WithoutCreated(Collector):
 
 
 class _OneFamily(Collector):
-    """One family, as a registry."""
-
     def __init__(self, family: Metric) -> None:
         self._family = family
 
@@ -507,7 +503,6 @@ class Metrics:
             yield text
 
     def _requests_of_codes(self) -> collections.Counter[str]:
-        """Return the number of refused requests by code."""
         (family,) = self.requests_refused.collect()
         return collections.Counter(
             {

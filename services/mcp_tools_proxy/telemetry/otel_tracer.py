@@ -1,7 +1,7 @@
 """OpenTelemetry spans by the SDK, which reads its ``OTEL_…`` settings itself.
 
 The log has one line when the export starts to fail, and one when it recovers. Imported only if
-traces are on; no other module imports OpenTelemetry.
+traces are on, and the only module that imports OpenTelemetry.
 """
 
 import asyncio
@@ -59,9 +59,8 @@ class OtelTracer:
     """Starts spans of OpenTelemetry, and exports them by OTLP over HTTP.
 
     With ``trust_traceparent``, the caller's span is the parent of the request's, otherwise a link.
-    ``count_lost`` is called in another thread with the number of spans that an export lost.
-    ``close`` waits ``close_s`` seconds for the last export. Raises ValueError for an invalid
-    variable.
+    ``count_lost`` is called in another thread with the number of lost spans. ``close`` waits
+    ``close_s`` seconds for the last export. Raises ValueError for an invalid variable.
     """
 
     is_on = True
@@ -147,8 +146,8 @@ class OtelTracer:
 class _RequestStart(Sampler, RandomIdGenerator):
     """Passes the sampling decision, made before a request's span exists, on to the SDK.
 
-    For unsampled spans, too, the SDK creates objects, which took half the time of such a request.
-    Children of a sampled request are sampled.
+    The SDK creates objects even for unsampled spans, half the time of such a request. Children of a
+    sampled request are sampled.
     """
 
     def __init__(self) -> None:

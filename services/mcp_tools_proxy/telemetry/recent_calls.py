@@ -1,10 +1,10 @@
 """Counts the calls of the last hour, minute by minute, for the console and the API.
 
-The metrics only have tenants that the operator names, and no quantiles. Here memory is bounded for
-any number of tenants: calls beyond the limits of a minute are counted only in the totals.
+The metrics only have the tenants that the operator names, and no quantiles. Here memory is bounded
+for any number of tenants: calls beyond a minute's limits are counted only in the totals.
 
-Budgets that calls left near their end are remembered as well. Each outcome has the budget with the
-smallest remaining share, so the store is not queried; other budgets of the call are unknown here.
+Budgets near their end are remembered as well. Each outcome has the budget with the smallest
+remaining share, so the store is not queried; other budgets of the call are unknown here.
 """
 
 import math
@@ -88,8 +88,8 @@ class CallSum:
     def quantile_s(self, share: float) -> float | None:
         """Return the time within which ``share`` of the calls ended; None without calls.
 
-        It never exceeds the slowest call, and equals it if that call decides: users distrusted a
-        p99 above or below it.
+        It never exceeds the slowest call, and equals it if that call decides: users distrusted
+        another p99.
         """
         rank, seen = math.ceil(share * self.total), 0
         if 0 < self.total <= rank:
@@ -113,9 +113,8 @@ class MinuteCalls(NamedTuple):
 class CallFigures:
     """The calls of the last hour: all, by server (None: the gateway itself), and by minute.
 
-    ``minutes`` is ordered from the oldest, and so are the lists of ``per_minute``, which count the
-    calls sent to a server. ``is_complete`` is False if some calls could not be counted for their
-    tenant.
+    ``minutes`` and the lists of ``per_minute`` (calls sent to a server) start with the oldest.
+    ``is_complete`` is False if some calls were not counted for their tenant.
     """
 
     whole: CallSum = field(default_factory=CallSum)
@@ -211,7 +210,6 @@ class RecentCalls:
 
 
 def _server_of(record: CallRecord) -> str | None:
-    """Return the target server of a call, even without a visible component."""
     if record.spec is not None:
         return record.spec.server_id
     outcome = record.outcome
@@ -222,7 +220,6 @@ def _server_of(record: CallRecord) -> str | None:
 
 
 def _bucket(seconds: float) -> int:
-    """Return the bucket of a time: 0 is up to SHORTEST_S."""
     if seconds <= SHORTEST_S:
         return 0
     return min(1 + int(math.log(seconds / SHORTEST_S) / _LOG_GROWTH), _LAST_BUCKET)
@@ -255,8 +252,8 @@ class TightBudget(NamedTuple):
 class TightBudgets:
     """The budgets near their end, each until its window ends.
 
-    A rule can count separately for each user or document; per tenant and rule, only the budget with
-    the least left is remembered.
+    A rule can count separately for each user or document: per tenant and rule, only the tightest
+    budget is remembered.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

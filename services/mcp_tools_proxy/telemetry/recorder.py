@@ -14,16 +14,13 @@ MAX_ROLES = 20
 
 
 REFUSED_SUMMARY = "request.refused_summary"
-"""The event of a summary of refusals."""
-
 DONE_SUMMARY = "request.done_summary"
-"""The event of a summary of other requests."""
 
 
 class Bound(Enum):
     """Records that cost their sender no budget: a flood of them must not rotate others away.
 
-    Each sender has a limited number of individual records per minute; the rest is summarized.
+    Each sender has some individual records per minute; the rest is summarized.
     """
 
     UNAUTHENTICATED = "unauthenticated"
@@ -49,9 +46,9 @@ class Recorder(Protocol):
     ) -> float | None:
         """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
 
-        ``reserved`` means that a place was reserved. With ``bound`` (a record that cost no budget),
-        the record can be in a summary only; then the result is the seconds until its sender has
-        individual records again.
+        ``reserved`` means that a place was reserved. A record with ``bound``, which cost no budget,
+        can be in a summary only; then the seconds until its sender has individual records again are
+        returned.
         """
         ...
 
@@ -59,8 +56,7 @@ class Recorder(Protocol):
 def caller_fields(caller: Caller) -> dict[str, object]:
     """Return the fields of a record that identify the caller and the origin.
 
-    Identifiers are complete: truncated ones of two tenants could be equal, and records are searched
-    by them.
+    Identifiers are complete, because records are searched by them, and truncated ones can collide.
     """
     fields: dict[str, object] = {
         "tenant_id": caller.tenant_id,

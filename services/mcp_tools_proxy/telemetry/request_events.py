@@ -177,8 +177,7 @@ def login_fields(owner: LoginOwner) -> Mapping[str, object]:
 class LoginChanges:
     """Records new and ended logins, regardless of their author.
 
-    Changes over HTTP also have a record with the author; changes by the command line are only
-    noticed by their effect.
+    Changes over HTTP also have a record with the author; others are only noticed by their effect.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -208,8 +207,7 @@ KEYS_RECORDED = 20
 class DocumentChanges:
     """Records changes after ``begin``; documents that exist at the start are not changes.
 
-    An operator's change over HTTP also has a record with the author; changes by the command line or
-    another program are only noticed by their effect.
+    Changes over HTTP also have a record with the operator; others are only noticed by their effect.
     """
 
     def __init__(self, recorder: Recorder) -> None:

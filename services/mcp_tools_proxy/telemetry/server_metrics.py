@@ -9,8 +9,8 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 class ServerMetrics:
     """Sets and counts the metrics of one server, under its ``server`` label.
 
-    The metrics exist from the start, with 0. After ``close``, the status is unchanged: a replaced
-    session must not overwrite its successor's status.
+    The metrics exist from the start, with 0. ``close`` freezes the status: a replaced session must
+    not overwrite its successor's.
     """
 
     def __init__(self, metrics: Metrics, server_id: str) -> None:

@@ -1,9 +1,9 @@
 """The current span of a call, its attributes, and functions to start child spans.
 
-The handler of a request starts its span with the ``Tracer``. Code below finds the span in the
-context of its task, so it is not passed as an argument; outside of a recorded request, it gets
-``NO_SPAN``. OpenTelemetry is not imported here: without traces, no span object is created.
-Attributes never have content: no argument, text, query, secret, or undeclared name.
+The handler of a request starts its span with the ``Tracer``. Code below finds it in the context of
+its task; outside of a recorded request, it gets ``NO_SPAN``. OpenTelemetry is not imported here:
+without traces, no span object is created. Attributes never have content: no argument, text, query,
+secret, or undeclared name.
 """
 
 from collections.abc import Mapping
@@ -82,8 +82,6 @@ class ActiveSpan(Span, Protocol):
 
 
 class _NoSpan:
-    """Does nothing."""
-
     is_recording = False
 
     def __enter__(self) -> Self:
@@ -275,7 +273,6 @@ def server_span(method: str, config: ServerConfig, spec: ComponentSpec, name: st
 
 
 def _component_attributes(spec: ComponentSpec, name: str) -> dict[str, str | int]:
-    """Return the attributes that name a component, for a caller or for its server."""
     attributes: dict[str, str | int] = {_NAME_KEYS[spec.kind]: name[:QUOTE_CHARS]}
     if spec.kind is Kind.TOOL:
         attributes["gen_ai.operation.name"] = _CALL_NAMES[Kind.TOOL]

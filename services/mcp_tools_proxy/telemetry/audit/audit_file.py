@@ -1,9 +1,8 @@
 """Writes audit records to a file: one thread, a bounded queue, rotation, and a chain of signatures.
 
 A queued record is written within a tenth of a second; ``kill -9`` loses the queue. While the file
-cannot be written (a full disk), records wait in the queue; records that do not fit are lost and
-counted. With ``required``, calls reserve a place before admission, so that their records are never
-lost.
+is not writable (a full disk), records wait; those that do not fit are lost and counted. With
+``required``, calls reserve a place before admission, and their records are never lost.
 """
 
 import fcntl
@@ -44,8 +43,6 @@ GATHER_S = 0.05
 """Seconds that the thread waits for more records after the first, like the log's writer."""
 
 RETRY_S = 1.0
-"""Seconds between write attempts after a failure."""
-
 HEAD_S = 300.0
 """Seconds between two log lines with the head of the chain."""
 
@@ -73,10 +70,10 @@ class AuditFileUnusable(ValueError):
 class AuditFile:
     """Writes records to ``path`` from ``open`` to ``close``.
 
-    Records are lines of JSON (see ``hash_chain``). A file of ``max_bytes`` or more is renamed, and
-    the newest ``keep_files`` of these are kept; removals are recorded first. ``key`` signs the
-    records. ``companion`` names the audit file of unauthenticated requests, for the first record of
-    each file.
+    Records are lines of JSON (see ``hash_chain``). A file of ``max_bytes`` or more is renamed; the
+    newest ``keep_files`` of these are kept, and removals are recorded first. ``key`` signs the
+    records. ``companion`` names the audit of unauthenticated requests, for the first record of each
+    file.
     """
 
     def __init__(
@@ -93,7 +90,6 @@ class AuditFile:
         self._companion = companion
         self.required = required
         self.lost = 0
-        """Records lost because the queue was full."""
         self._key = key
         self._max_bytes = max_bytes
         self._keep_files = keep_files
@@ -280,8 +276,7 @@ class AuditFile:
     def _begin_file(self) -> None:
         """Write the first record of a file, and remove excess files. Raises OSError.
 
-        Removals are recorded on disk first: otherwise a file removed by rotation looks like one
-        removed by an attacker.
+        Removals are recorded first: otherwise they would look like an attacker's.
         """
         rotated = rotated_files(self.path)
         removed = rotated[: -self._keep_files]
@@ -385,7 +380,6 @@ class AuditFile:
             self._descriptor = -1
 
     def _release(self) -> None:
-        """Close the file and unlock the audit."""
         self._close_file()
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)

@@ -1,9 +1,8 @@
 """The files of one audit: the current file, and the rotated ones.
 
-Requests refused without a valid token have a separate audit beside it. Only regular files are
-opened, never through a link: a program with write access to the folder could otherwise place a link
-there and redirect records into another file of the gateway. A FIFO would block the writer, and a
-device would drop the records.
+Requests without a valid token have a separate audit beside it. Only regular files are opened, never
+links: a program with write access to the folder could otherwise redirect records into another file
+of the gateway. A FIFO would block the writer, and a device would drop the records.
 """
 
 import errno
@@ -56,9 +55,8 @@ _ATTEMPTS = 10
 def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
     """Open all files of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
 
-    Links and special files are never opened. If a rotation happens at the same time, all files are
-    opened again: otherwise the removed file would be missing, without the new file that records its
-    removal.
+    Links and special files are never opened. After a concurrent rotation, all are opened again:
+    otherwise the removed file and the record of its removal would both be missing.
     """
     with ExitStack() as stack:
         files, newest = _open_files(path, stack)
@@ -126,8 +124,7 @@ def open_to_read(path: Path) -> int:
 def open_to_write(path: Path, flags: int, mode: int) -> int:
     """Open or create a file; return its descriptor. Raises OSError.
 
-    A file with a second hard link is refused, because the other name can belong to another file of
-    the gateway.
+    A file with a second hard link is refused: it can be another file of the gateway.
     """
     descriptor = _descriptor_of(path, os.O_RDWR | os.O_CREAT | flags, mode)
     if os.fstat(descriptor).st_nlink > 1:

@@ -1,7 +1,7 @@
 """Central path of audit records: to the log, and to the audit file or memory.
 
-Records that cost their sender no budget are limited to the first ones per minute; the others are
-counted in summaries. A slow reader of live records never blocks the trail.
+Records that cost their sender no budget are limited per minute, and then summarized. A slow reader
+of live records never blocks the trail.
 """
 
 import asyncio
@@ -64,15 +64,14 @@ class LostRecords(NamedTuple):
 class RecordFeed:
     """The matching records in order; for use in the recording event loop.
 
-    If the queue is full, records are lost until the reader has emptied it, so that the loss has a
-    single position among the records.
+    Once the queue is full, records are lost until the reader has emptied it, so that the loss has
+    one position.
     """
 
     def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
         """Create a feed; ``reader_tenant`` is the reader's tenant, None for an operator of all."""
         self.reader_tenant = reader_tenant
         self.lost = 0
-        """Total number of lost records."""
         self._wanted = wanted
         self._waiting: deque[str] = deque()
         self._lost_here = 0
@@ -104,12 +103,11 @@ class RecordFeed:
 class AuditTrail:
     """Records all attempts in the log, and in ``file`` if set.
 
-    Records that cost their sender no budget are limited, and summarized beyond the limit: one valid
-    token rotated the history away with 700 malformed requests a second.
+    Records that cost their sender no budget are limited, then summarized: one valid token rotated
+    the history away with 700 malformed requests a second.
 
-    Without a file, the newest MAX_RECENT records of this process are kept in memory. Records of
-    unauthenticated requests are kept separately, in ``unauthenticated_file`` or in memory: a flood
-    without a token rotated ten files away in six minutes.
+    Without a file, the newest MAX_RECENT records are kept in memory. Records of unauthenticated
+    requests are kept separately: a flood without a token rotated ten files away in six minutes.
     """
 
     def __init__(
@@ -178,8 +176,8 @@ class AuditTrail:
     ) -> float | None:
         """Record one attempt; ``level`` is a logger's method, ``reserved`` comes from ``reserve``.
 
-        Returns None for an individual record. For a record that is only counted in a summary,
-        returns the seconds until its sender has individual records again.
+        Returns None or, for a record that is only counted in a summary, the seconds until its
+        sender has individual records again.
         """
         if bound is not None:
             wait_s = self._count(bound, event, payload)
@@ -289,7 +287,6 @@ class _RecentRecords:
 
 
 def _summary(bound: Bound, summary: RecordSummary) -> tuple[str, str, None, Fields]:
-    """Return level, event, trace id and payload of a summary's record."""
     fields = {
         "requests": summary.requests,
         "first": summary.first,
@@ -341,8 +338,8 @@ class _Sender:
 class RecordCounts:
     """The records of the current window, in bounded memory; ``clock`` is monotonic, in seconds.
 
-    ``most_recorded`` is the number of individual records of one sender; all senders of a tenant
-    have TENANT_SENDERS times as many.
+    One sender has at most ``most_recorded`` individual records, and all senders of a tenant
+    TENANT_SENDERS times as many.
     """
 
     def __init__(self, most_recorded: int, clock: Callable[[], float] = time.monotonic) -> None:

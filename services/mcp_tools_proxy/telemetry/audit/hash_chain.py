@@ -11,17 +11,17 @@ from typing import NamedTuple
 OPENED = "audit.opened"
 """The event of the first record of each file, and of each start of the writer.
 
-Its payload has ``begins`` (NEW_FILE or CONTINUED), the name of the ``file``, the ``host``, the
-number of ``older_files``, and ``kept_from``, the number of the oldest kept record. With a key it
-has ``previous``, the signature of the previous record, so that a file can be checked without its
-predecessor. ``unauthenticated_file`` names the separate audit, if set.
+Its payload has ``begins`` (NEW_FILE or CONTINUED), ``file``, ``host``, the number of
+``older_files``, and ``kept_from``, the number of the oldest kept record. With a key, ``previous``
+is the previous signature, so that a file can be checked without its predecessor.
+``unauthenticated_file`` names the separate audit, if set.
 """
 
 REMOVED = "audit.file_removed"
 """The event for a file that rotation is about to remove.
 
-Its payload has the name of the ``file``, the numbers ``first_seq`` and ``last_seq`` of its first
-and last record, and ``last_mac``, the last signature (empty without a key).
+Its payload has the ``file``, the numbers ``first_seq`` and ``last_seq`` of its records, and
+``last_mac``, the last signature (empty without a key).
 """
 
 NEW_FILE = "file"
@@ -43,7 +43,6 @@ class Head(NamedTuple):
 
 
 NO_HEAD = Head(0, "")
-"""The head before the first record."""
 
 
 def finish_record(body: bytes, head: Head, key: bytes | None) -> tuple[bytes, Head]:

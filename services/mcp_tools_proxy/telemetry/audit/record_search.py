@@ -17,11 +17,7 @@ MAX_SCANNED_BYTES = 64 * 1024 * 1024
 """Maximum bytes read by one search; its page states the continuation."""
 
 BLOCK_BYTES = 1024 * 1024
-"""Bytes read from a file at a time."""
-
 _NO_RECORD = 10**18
-"""Greater than any record's number."""
-
 Record = Mapping[str, object]
 
 NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
@@ -125,8 +121,7 @@ def search_files(
 ) -> RecordPage:
     """Return a page of the records in the files of the audit at ``path``. Blocks.
 
-    Reads at most ``max_bytes``: a page can be short or empty and still have a ``next_cursor``.
-    Raises OSError.
+    Reads at most ``max_bytes``: even an empty page can have a ``next_cursor``. Raises OSError.
     """
     found: list[Record] = []
     texts, scanned, last_seq = list(wanted.texts()), 0, None
@@ -162,7 +157,7 @@ def _lines_backwards(path: Path, cursor: int | None) -> Iterator[bytes]:
 def _lines_before(descriptor: int, end: int) -> Iterator[bytes]:
     """Yield the lines of a file that end at ``end`` or before, the last first.
 
-    Does not use mmap, because truncation of a mapped file would kill the process by a signal.
+    Does not use mmap: truncation of a mapped file would kill the process by a signal.
     """
     rest = b""
     while end > 0:

@@ -20,8 +20,6 @@ from mcp_tools_proxy.telemetry.audit.hash_chain import (
 )
 
 MAX_PROBLEMS = 100
-"""Problems that are listed individually."""
-
 _BEGIN = b'{"timestamp":"'
 
 
@@ -50,9 +48,9 @@ def verify(
 ) -> Verification:
     """Check the files of the audit at ``path``, and that they contain each of ``heads``. Blocks.
 
-    ``heads`` come from the normal log. Without ``key``, only the numbers can be checked. With it,
-    all records must be signed, except those up to ``unsigned_until``, from before the key was set.
-    Raises OSError; FileNotFoundError if no file exists.
+    ``heads`` come from the normal log. Without ``key``, only numbers are checked. With it, all
+    records after ``unsigned_until`` must be signed. Raises OSError; FileNotFoundError without
+    files.
     """
     verifier = _Verifier(key, heads, unsigned_until)
     with opened_files(path) as files:
@@ -64,8 +62,6 @@ def verify(
 
 
 class _Verifier:
-    """Follows the chain from line to line."""
-
     def __init__(self, key: bytes | None, heads: Sequence[Head], unsigned_until: int) -> None:
         self.found = Verification()
         self._key = key
@@ -211,7 +207,7 @@ class _Verifier:
 
 
 class _KeptFiles:
-    """Tracks from record to record which files rotation removed.
+    """Tracks which files rotation removed.
 
     Older versions did not record removals: missing files can be judged only after the first record
     that lists the existing ones.
@@ -271,12 +267,10 @@ def _without_removal(first: int, end: int) -> str:
 
 
 def _time_of(line: bytes) -> str:
-    """Return the time of a record, its first field."""
     return line[len(_BEGIN) : len(_BEGIN) + 27].decode("ascii", "replace")
 
 
 def _payload_of(record: SignedLine, event: str) -> Mapping[str, object] | None:
-    """Return the payload of a record of an event; None for another event."""
     if event.encode() not in record.numbered:
         return None
     try:
