@@ -1,6 +1,6 @@
 """Names of downstream tools: qualified names, aliases for model APIs, and the rules for both.
 
-Model APIs refuse the colon of ``server_id:tool``, so each tool has an alias without one.
+Model APIs refuse the colon of ``server_id:tool``, so each tool has an alias.
 """
 
 import hashlib
@@ -31,10 +31,10 @@ def qualified_name(server_id: str, tool: str) -> str:
 def alias_of(server_id: str, tool: str, max_chars: int = ALIAS_CHARS) -> str:
     """Return the pair's alias, which matches ``^[a-zA-Z0-9_-]{1,64}$`` (contract §6).
 
-    The alias is ``server__tool`` if only the colon has to change, otherwise a readable, shortened
-    form with a hash of the pair. The first form always contains ``__`` and splits at the first one
-    into its pair; the second form never contains it. So two pairs share an alias only if their
-    hashes collide. ``max_chars`` is for clients that add their own prefix.
+    It is ``server__tool`` if only the colon has to change, otherwise a shortened form with a hash
+    of the pair. The first form splits at its first ``__`` into the pair; the second never contains
+    ``__``. So two pairs share an alias only if their hashes collide. ``max_chars`` is for clients
+    that add a prefix.
     """
     if has_plain_alias(server_id, tool, max_chars):
         return f"{server_id}__{tool}"
@@ -73,8 +73,8 @@ def impersonates_server(
 
     Otherwise a rogue server could receive another's calls while that one is down. ``servers`` are
     the ids of all servers. A tool's name with a colon always counts (contract §6). Prompt names and
-    URIs can contain colons, so they count only with another server's id as prefix; a URI only if
-    another URI follows, because a scheme can equal a server's id.
+    URIs count only with another server's id as prefix; a URI only if another URI follows, because a
+    scheme can equal a server's id.
     """
     if kind is Kind.TOOL:
         first, separator, _ = name.partition("__")

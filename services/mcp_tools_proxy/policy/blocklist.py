@@ -48,17 +48,14 @@ class Blocklist:
     """Finds keywords as whole words, after NFKC and case folding; off without keywords.
 
     Hidden characters in and around a word are ignored. In a word of mixed scripts, lookalike
-    letters are equal; a word of one script matches only itself.
-
-    The keywords are compiled to one pattern with shared prefixes: 1,000 of them, tried one by one
-    at each word, took 0.5 s for 60 kB.
+    letters are equal. The keywords form one pattern with shared prefixes: 1,000 of them, tried one
+    by one, took 0.5 s for 60 kB.
     """
 
     def __init__(self, keywords: Iterable[str]) -> None:
         words = {_fold(HIDDEN_IN_WORDS.sub("", word)) for word in keywords} - {""}
         tree = _tree_of(sorted(words, key=len, reverse=True))
         self._words = tuple(_words_of(tree))
-        """In the order of their groups in the patterns."""
         self._most_chars = 2 * max(map(len, self._words), default=0)  # with a gap at each position
         self._pattern = _pattern_of(tree, re.escape)
         self._lookalikes = _pattern_of(tree, _class_of)
@@ -80,8 +77,8 @@ class Blocklist:
     ) -> Blocked | None:
         """Return the first keyword found in any string of ``arguments``, at any depth.
 
-        Values at the paths ``filled_in`` are not searched: they are an operator's or identifiers,
-        and a keyword from them would appear in the log.
+        Values at the paths ``filled_in`` are skipped: they are an operator's or identifiers, and
+        the log would show a keyword from them.
         """
         if not self.is_on:
             return None
@@ -137,9 +134,10 @@ def _fold(text: str) -> str:
 
 
 def _with_gaps(text: str) -> str:
-    """Return ``text`` with gaps in place of hidden characters, in or between words.
+    """Return ``text`` with gaps in place of hidden characters.
 
-    A letter and its combining mark stay one character, even with hidden characters between them.
+    Hidden characters between a letter and its combining mark are removed, so that both stay one
+    character.
     """
     text = HIDDEN_IN_WORDS.sub(_GAP, text)
     return _GAP_BEFORE.sub(lambda it: it[0].lstrip(_GAP) if combining(it[1]) else it[0], text)
@@ -149,7 +147,6 @@ class _Tree(dict[str, "_Tree"]):
     """The keywords with a common prefix, by their next letter."""
 
     word: str | None = None
-    """The keyword that ends here."""
 
 
 def _tree_of(words: Iterable[str]) -> _Tree:
@@ -219,8 +216,7 @@ def _strings(value: object, path: Path, left_out: Collection[Path]) -> Iterator[
 def declared_path(path: Path, schema: Mapping[str, object]) -> str:
     """Return the part of ``path`` that a tool's input schema declares: ``filter.names[2]``.
 
-    Undeclared keys are the caller's data, which must not be logged. The result is empty if the
-    schema does not declare the first key.
+    Undeclared keys are the caller's data, which must not be logged. The result can be empty.
     """
     spelt = ""
     for part in path:

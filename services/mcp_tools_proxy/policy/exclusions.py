@@ -17,8 +17,8 @@ _URI_ENDS = "#?;"
 class Exclusions:
     """The names that an operator excluded, compiled for matching; equal for equal names.
 
-    Entries are looked up and never parsed, so that server ids and names cannot be confused (A-19):
-    an entry matches the components that have it among their ``name_variants``.
+    Entries are looked up and never parsed, so that ids and names cannot be confused (A-19): an
+    entry matches the components with it among their ``name_variants``.
     """
 
     __slots__ = ("_entries", "_places", "_uri_places", "_uris")
@@ -72,9 +72,9 @@ class Exclusions:
     def matches_uri(self, server_id: str | None, uri: str) -> bool:
         """Return whether a URI that matches a template is excluded (A-20).
 
-        The gateway cannot know which URIs mean the same resource to the server. So a URI that
-        differs from an excluded one only in encoding, case, repeated slashes, or an added query,
-        fragment or parameters, is excluded too.
+        A URI that differs from an excluded one only in encoding, case, repeated slashes, or an
+        added query, fragment or parameters is excluded too, because the server can treat both as
+        the same resource.
         """
         if not self._entries:
             return False
@@ -95,8 +95,8 @@ NO_EXCLUSIONS = Exclusions()
 def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
     """Yield all names of a component that an entry can exclude (A-18).
 
-    These are ``name`` and ``server_id:name``, each with an optional prefix ``tool:``, ``prompt:``
-    or ``resource:``. A local component has only the first.
+    These are ``name`` and, unless local, ``server_id:name``, each with an optional prefix
+    ``tool:``, ``prompt:`` or ``resource:``.
     """
     yield name
     yield f"{kind.value}:{name}"

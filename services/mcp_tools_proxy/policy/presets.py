@@ -1,7 +1,6 @@
 """Items that a preset allows among the servers' offers (P-03 … P-14), and its overrides.
 
-Each name must identify one item, also visually. This is checked in the preset's file, before any
-server is contacted.
+Each name must identify one item, also visually, as checked before any server is contacted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +57,7 @@ def filter_capabilities(
       tools, then prompts, then resources.
     - Tools are exactly those referenced. Prompts and resources are those referenced or, without a
       list in the preset, all of the servers in scope.
-    - A resource reference includes the resource with that key and the template with that URI.
+    - A resource reference means the resource with that key and the template with that URI template.
     - If several servers have the same prompt, resource or template, the first in scope wins (P-13).
     - Referenced items that no server offers are missing, also without a snapshot (P-07).
     - Items that ``exclude`` (server id → exclusions) matches count as not offered (A-01).
@@ -188,7 +187,6 @@ def _route(
     overrides: Mapping[_Pair, Overrides],
     key_of: Callable[[str, str], str],
 ) -> _Routed:
-    """Find each requested item in its server's offers."""
     routed = _Routed()
     for server_id, name in wanted:
         descriptor = offers[server_id].get(name)

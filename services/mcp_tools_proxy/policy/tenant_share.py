@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 def tenant_share(limit: int) -> int:
     """Return the number of ``limit`` slots that one tenant may use: all except a quarter.
 
-    Of two or more slots, at least one stays free for others, so that a tenant cannot lock them out.
+    Of two or more slots, at least one stays free for others.
     """
     return max(1, limit - max(1, limit // 4))
 
@@ -21,8 +21,8 @@ def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
     """Return whether a tenant may use ``size`` more of ``limit``, without eviction.
 
     The tenant uses ``of_tenant``, all tenants together ``used``. Of three quarters, a tenant may
-    use as much as it leaves free: one alone gets three eighths of the total. The last quarter is
-    for tenants that come later: a 128th of the total each.
+    use as much as it leaves free: one alone gets three eighths of the total. The rest is for later
+    tenants: a 128th of the total each.
     """
     free, wanted = limit - used, of_tenant + size
     return wanted <= free - limit // 4 or (wanted <= limit // 128 and size <= free)
@@ -45,10 +45,9 @@ def select_session_to_evict(
 ) -> SessionT:
     """Return the session to end for one more of ``newcomer``, if ``limit`` are open.
 
-    ``tenants`` counts all open sessions, including busy ones. Only sessions of the newcomer and of
-    tenants with more sessions are candidates, so that a tenant who opens many evicts its own. The
-    longest idle session of the largest tenant comes first. Raises CapacityExceeded without a
-    candidate.
+    ``tenants`` counts all open sessions, including busy ones. Candidates are the newcomer's
+    sessions and those of tenants with more, so that a tenant who opens many evicts its own: the
+    longest idle session of the largest tenant first. Raises CapacityExceeded without a candidate.
     """
     own = tenants.get(newcomer, 0)
     found = [it for it in idle if it.tenant_id == newcomer or tenants[it.tenant_id] > own]

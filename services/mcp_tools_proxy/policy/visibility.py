@@ -1,9 +1,8 @@
 """Visibility: a single decision for all lists and calls, kinds and entry points.
 
-``decide`` returns whether a caller may use an item, or the reason why not. ``Offers`` provides the
-reason why an item is missing from the registry. Reasons are for operators only, because they reveal
-hidden items (A-09, A-11). A profile can only narrow the active preset (A-03 … A-06, A-14, contract
-§6).
+``decide`` returns whether a caller may use an item, or the reason why not; ``Offers`` provides the
+reason why the registry lacks an item. Reasons are for operators only, because they reveal hidden
+items (A-09, A-11). A profile can only narrow the active preset (A-03 … A-06, A-14, contract §6).
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -109,7 +108,6 @@ def _given_names(references: Iterable[Reference]) -> Mapping[str, _Pair]:
 
 
 NO_SCOPE = PresetScope.of(EMPTY_PRESET)
-"""Allows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +212,8 @@ def decide(
 ) -> "Denial | Reason | None":
     """Return None if ``caller`` may see and use ``item``, or the reason, for operators only.
 
-    ``hidden`` is the reason why the item is hidden from all callers (server pending, quarantine,
-    …); see ``Offers``. The agent's profile is checked before the tenant, because a tenant would not
-    help against it.
+    ``hidden`` is the reason why the item is hidden from all callers, see ``Offers``. The profile is
+    checked before the tenant, because a tenant would not help against it.
     """
     if hidden is not None:
         return hidden
@@ -323,15 +320,15 @@ def no_statuses() -> Mapping[str, ServerStatus]:
 class Offers:
     """The servers' offers, and the reasons why items are hidden from all callers.
 
-    ``scope`` is the active preset. ``servers`` are the ids of all servers of mcp.json, ``exclude``
-    their exclusions (A-01), and ``key_of`` returns a server's key there. ``snapshots`` has the
-    discovered offers; ``statuses`` returns the current status of servers by id. ``invalid_servers``
-    have an invalid entry, without an earlier valid one.
+    ``scope`` is the active preset. ``servers`` are the ids in mcp.json, ``exclude`` their
+    exclusions (A-01), and ``key_of`` returns a server's key there. ``snapshots`` has the discovered
+    offers; ``statuses`` returns the current statuses by id. ``invalid_servers`` have an invalid
+    entry, without an earlier valid one.
 
-    ``unbound`` have an argument that their server's entry cannot bind, ``quarantined`` differ from
+    ``unbound`` have an argument that the server's entry cannot bind, ``quarantined`` differ from
     the lock, and ``guarded`` are hidden by a guard's rule. ``shadowed`` has the winner for each
-    shadowed item, ``taken`` the server and name of tools dropped for a name conflict, and
-    ``need_task`` the allowed tools that can only run as a task.
+    shadowed item, ``taken`` are tools dropped for a name conflict, and ``need_task`` can only run
+    as a task.
     """
 
     scope: PresetScope = NO_SCOPE

@@ -19,8 +19,6 @@ _FIELDS: Mapping[DefinitionKind, tuple[str, ...]] = {
     DefinitionKind.RESOURCE_TEMPLATE: ("name", *_SHOWN, "uriTemplate", "mimeType"),
     DefinitionKind.INSTRUCTIONS: ("instructions",),
 }
-"""The pinned fields of a descriptor."""
-
 _ITEM_KINDS = (
     DefinitionKind.TOOL,
     DefinitionKind.PROMPT,

@@ -79,9 +79,7 @@ class Finding:
     locked_sha256: str | None = None
     uncovered: tuple[str, ...] = ()
     guards: tuple[GuardFinding, ...] = ()
-    """Findings of guards in it."""
     hidden_by: RuleSource | None = None
-    """The guard rule that hides it."""
     unstable: Variants | None = field(default=None, compare=False)
     """Set if the server has offered several unaccepted definitions of it."""
 

@@ -61,7 +61,6 @@ def _reasons(text: str) -> Iterator[FlagReason]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield all texts of a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -111,9 +110,9 @@ class KnownNames:
         """Return whether an item's name looks like one of another server or of the gateway.
 
         A lookalike is the same to the eye but different to a program. So an equal plain name does
-        not count (Elasticsearch has a ``search_documents``, too), nor one with the separator ``-``,
-        which many servers use in all names, nor one with a topic prefix: ``excel_copy_sheet`` next
-        to ``copy_sheet`` of a server ``excel``.
+        not count (Elasticsearch has a ``search_documents``, too), nor one with ``-`` as separator,
+        nor one with a topic prefix: ``excel_copy_sheet`` next to ``copy_sheet`` of a server
+        ``excel``.
         """
         if key.kind not in (DefinitionKind.TOOL, DefinitionKind.PROMPT):
             return False
@@ -145,8 +144,8 @@ _WORDS = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 def _is_topic_prefix(name: str, full_name: str) -> bool:
     """Return whether ``name`` consists of plain words, the same as in ``server_id:tool``.
 
-    Words are joined by one ``_`` or ``-``. The gateway's names have ``:`` or ``__`` between server
-    and tool, so that readers can distinguish both kinds.
+    Words are joined by one ``_`` or ``-``, unlike in the gateway's names, which have ``:`` or
+    ``__``.
     """
     if not _WORDS.fullmatch(name) or ":" not in full_name:
         return False

@@ -1,8 +1,7 @@
 """The detectors of all guards, behind one interface.
 
-Detectors take linear time: a search runs over windows of bounded length, and processing a match
-never reads beyond the next possible one. ``tests/unit/policy/test_guard_speed.py`` has adversarial
-texts.
+Detectors take linear time: a search runs over bounded windows, and processing a match never reads
+beyond the next possible one. ``tests/unit/policy/test_guard_speed.py`` has adversarial texts.
 """
 
 import re
@@ -220,8 +219,8 @@ class _HiddenElements:
     def at(self, start: int, end_of_text: int) -> TextSpan | None:
         """Return the hidden element that starts here, up to its end or the text's; None if visible.
 
-        Both readings of a tag are tried: that of browsers, and without quotes, as in Markdown. If a
-        text has too many nested tags, all of it counts as hidden.
+        A tag is read as in browsers, and without quotes, as in Markdown. A text with too many
+        nested tags counts as hidden.
         """
         if self._left < 0:
             return TextSpan(start, end_of_text, "hidden_element")
@@ -237,7 +236,6 @@ class _HiddenElements:
         return TextSpan(start, self._end_of(tag, end_of_text), "hidden_element")
 
     def _end_of(self, tag: re.Match[str], end_of_text: int) -> int:
-        """Return the end of an element, including nested ones of the same name."""
         open_elements = 1
         tags = re.compile(rf"(?i)<(/?){re.escape(tag[1])}(?=[\s/>])")
         for found in islice(tags.finditer(self._joined, tag.end(), end_of_text), MAX_NESTED):
@@ -328,8 +326,7 @@ def _link_starts(texts: Texts) -> Iterator[re.Match[str] | None]:
     """Yield the possible starts of links, and None at each pause.
 
     ``new URL("https://…")`` is code: all 18 findings of ``url(…)`` in 2,400 README files were such.
-    After a style in the same text it counts: ``list-style: new URL(…)`` names a marker and an
-    image.
+    After a style it counts: ``list-style: new URL(…)`` names a marker and an image.
     """
     end_of_styled = 0
     for match in _matches(_LINK_START, texts.joined):
@@ -439,7 +436,6 @@ def _markdown_start(
 
 
 def _end_of_link(texts: Texts, match: re.Match[str], end: int) -> int:
-    """Return the end of a link whose target ends at ``end``."""
     end_of_text = texts.end_of_text(match.start())
     if match.lastgroup == "auto":
         return min(end + 1, end_of_text)

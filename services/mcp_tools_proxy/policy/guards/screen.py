@@ -157,8 +157,8 @@ class GuardSet:
     """The guards of one registry, if any is active.
 
     ``by_server`` has those of servers' entries, ``preset`` those of the active preset (also for
-    document tools), and ``by_agent`` those of profiles' presets. ``hosts`` are the known ones of
-    each server.
+    document tools), ``by_agent`` those of profiles' presets, and ``hosts`` the known ones of each
+    server.
     """
 
     preset: GuardRules = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Known formats of secrets, found with Kingfisher's rules in linear time.
 
-Kingfisher's library is an extra of 50 to 70 MB, imported only if the guard is on. Its functions to
-validate and revoke secrets at services are never used.
+The library is an extra of 50 to 70 MB, imported only if the guard is on. Its functions to validate
+and revoke secrets at services are never used.
 """
 
 import re
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
 
 EXTRA = "secrets"
-"""The package extra with the library."""
 
 
 def is_installed() -> bool:

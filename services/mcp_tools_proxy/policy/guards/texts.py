@@ -31,9 +31,8 @@ _Place = tuple[int, str | int, bool]
 class Texts:
     """All strings of a JSON value, including keys, in one text with their places.
 
-    ``read`` collects them with pauses, so that a value of 600,000 keys does not block the event
-    loop. ``without`` are values to skip, such as image data: the ``id`` of the container, and the
-    key.
+    ``read`` collects them with pauses, so that 600,000 keys do not block the event loop.
+    ``without`` are values to skip, such as image data: the ``id`` of the container, and the key.
     """
 
     def __init__(self, value: object, without: Collection[tuple[int, str | int]] = ()) -> None:
@@ -93,8 +92,7 @@ class Texts:
     def with_replaced(self, spans: Iterable[tuple[TextSpan, str]]) -> object:
         """Return the value with each span replaced by its marker; ``spans`` are in order.
 
-        Only the containers above a change are copied. Overlapping spans are replaced by the first
-        one's marker.
+        Only the containers above a change are copied. Overlapping spans get the first one's marker.
         """
         values: dict[int, dict[str | int, str]] = {}
         keys: dict[int, dict[str | int, str]] = {}
