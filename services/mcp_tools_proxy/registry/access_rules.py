@@ -24,8 +24,8 @@ WITHOUT_AGENT_OR_TENANT = Permissions(has_tenant=False)
 class AccessRules:
     """Determines callers' permissions; by default all callers may use everything.
 
-    ``agents`` are the compiled policies by agent name, None for an unusable agents.json. With
-    ``agent_required``, a caller without an agent is refused by ``agent_rule``.
+    ``agents`` are the compiled policies by agent name, None for an invalid agents.json. With
+    ``agent_required``, ``agent_rule`` refuses a caller without an agent.
     """
 
     agents: Mapping[str, Visibility] | None = field(default_factory=dict)

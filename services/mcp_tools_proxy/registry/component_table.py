@@ -34,8 +34,8 @@ _Pair = tuple[str, str]
 class AbsentTools:
     """Tools that the active preset names but no server currently offers; their names stay reserved.
 
-    Otherwise, while one of two servers with the same bare name is away, the name would mean the
-    other's tool, and a rogue server would receive calls meant for the first (A-19).
+    Otherwise a bare name that two servers share would mean the present server's tool, and a rogue
+    server would receive calls meant for the absent one (A-19).
     """
 
     def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
@@ -81,9 +81,8 @@ NOTHING_ABSENT = AbsentTools()
 class ComponentTable(Generic[ItemT]):
     """All components of one kind, in the view's order; immutable.
 
-    Several components can share a bare name. With ``first_shadows``, a caller without an agent sees
-    only the first of them; an agent sees all that its profile allows. Lists and lookups both use
-    ``is_visible``, so they always agree.
+    Components can share a bare name. With ``first_shadows``, a caller without an agent sees only
+    the first; an agent sees all that its profile allows. Lists and lookups both use ``is_visible``.
     """
 
     def __init__(
@@ -100,10 +99,9 @@ class ComponentTable(Generic[ItemT]):
         """Build the table.
 
         ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether its bare name is
-        callable, and ``is_listed`` whether lists show it; unlisted items are still found by name.
-        ``has_aliases`` is for tools, whose aliases can be shortened. Names of ``absent`` tools are
-        reserved, and a bare name shared with one is not resolved. Raises ValueError if two items
-        share a unique name.
+        callable, ``is_listed`` whether lists show it. ``has_aliases`` is for tools, whose aliases
+        can be shortened. Names of ``absent`` tools are reserved, and a bare name shared with one is
+        not resolved. Raises ValueError if two items share a unique name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
@@ -141,9 +139,8 @@ class ComponentTable(Generic[ItemT]):
         """Return the visible items of this name: by unique name, then by bare name.
 
         Several are returned only for an ambiguous bare name (A-10), none if an absent tool makes it
-        ambiguous. An item's unique name never resolves to another item, even if the caller may not
-        use the first or it is absent: otherwise a server could receive another server's calls
-        (A-19).
+        ambiguous. A unique name never resolves to another item, even if the first is hidden or
+        absent: otherwise a server could receive another server's calls (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
@@ -197,10 +194,10 @@ class ComponentTable(Generic[ItemT]):
         return found
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
-        """Return the qualified names of all possible meanings of a bare name for the caller.
+        """Return the qualified names of all meanings of a bare name for the caller.
 
-        Absent items are included if at least one item is present; several names mean that the bare
-        name is ambiguous.
+        Several mean that it is ambiguous. Absent items are included if at least one item is
+        present.
         """
         if name in self._by_name:
             return ()
@@ -237,8 +234,8 @@ class ComponentTable(Generic[ItemT]):
     def visibility_mask(self, permissions: Permissions) -> bytes:
         """Return one byte for each of ``items``: 1 if lists show it to the caller, otherwise 0.
 
-        Masks are cached by agent and presence of a tenant. Callers with equal masks share one
-        object, so that equal lists are cached once.
+        Masks are cached by agent and presence of a tenant. Equal masks are one object, so that
+        equal lists are cached once.
         """
         key = (permissions.agent, permissions.has_tenant)
         mask = self._masks.get(key)
@@ -288,9 +285,8 @@ def drop_name_conflicts(
 ) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
     """Split ``remote`` into the tools that can be added to ``local``, and the rest.
 
-    All names share one namespace, in which local tools come first: a remote tool is dropped if one
-    of its names belongs to a local or earlier remote tool. So a server cannot replace a tool of the
-    gateway or of another server.
+    Tools share one namespace, local ones first: a remote tool is dropped if one of its names is
+    taken. So a server cannot replace a tool of the gateway or of another server.
     """
     taken = {name for tool in local for name in names_of_tool(tool)}
     accepted: list[Tool] = []
@@ -306,7 +302,6 @@ def drop_name_conflicts(
 
 
 def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:
-    """Group items by their bare names, in order."""
     groups: dict[str, list[ItemT]] = {}
     for item in items:
         groups.setdefault(item.spec.bare_name, []).append(item)

@@ -1,6 +1,6 @@
 """The instructions of servers, joined for callers that can use items of these servers.
 
-They are sent at the start of a session and in lists of tools, never in calls.
+They are sent at the start of a session and in lists of tools.
 """
 
 import re

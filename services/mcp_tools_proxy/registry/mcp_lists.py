@@ -1,8 +1,7 @@
 """MCP lists: each definition is built once, and a list selects those of its caller.
 
-A list's format follows its URL, then profile, settings and entry point (``NameStyles``). All lists
-share the definitions. The cost of an agent is its visibility mask, and its list while that is
-cached.
+A list's format follows its URL, then profile, settings and entry point (``NameStyles``). An agent
+costs its visibility mask, and its list while cached.
 """
 
 import asyncio
@@ -44,8 +43,8 @@ MAX_CACHED_LISTS = 32
 applies to each name style in use."""
 
 MAX_ENCODED_LISTS = 4
-"""Lists of one kind kept as JSON, 0.7 MB each for 1,000 tools. One list can be kept four times:
-per era, and in ASCII for event streams. For tools, the number applies to each name style."""
+"""Lists of one kind kept as JSON, 0.7 MB each for 1,000 tools; up to four times (per era, and in
+ASCII for event streams). For tools, the number applies to each name style."""
 
 MAX_SHAPES = 8
 """Shapes of tool lists that are kept, because clients choose ``name_max``."""
@@ -58,7 +57,6 @@ class ListShape(NamedTuple):
     is_plain: bool = False
     """Whether schemas are reduced to common keywords."""
     name_max: int = MAX_NAME_CHARS
-    """The maximum length of an alias."""
     shows_given: bool = False
     """Whether the preset's names are shown instead of aliases."""
 
@@ -108,7 +106,7 @@ MaskFor = Callable[[Permissions], bytes]
 class McpList:
     """One list for one caller. Its definitions are shared with other lists: never change one.
 
-    ``etag`` depends only on the definitions and their order, so that it survives a restart.
+    ``etag`` depends only on the definitions and their order, and so survives a restart.
     """
 
     definitions: EncodedList
@@ -140,8 +138,8 @@ class McpLists(Generic[ItemT]):
     ) -> None:
         """Build the lists.
 
-        ``mask_for`` replaces the visibility mask if names depend on more than that. ``specs``, in
-        the order of the table, replace the items' own.
+        ``mask_for`` replaces the visibility mask if names depend on more. ``specs``, in the table's
+        order, replace the items' own.
         """
         self._table = table
         self._specs = [item.spec for item in table.items] if specs is None else specs
@@ -190,7 +188,6 @@ class McpLists(Generic[ItemT]):
         return _CachedList(tuple(map(self._define, indexes, self.names_for(permissions))))
 
     def _define(self, index: int, name: str) -> JsonObject:
-        """Return the definition of an item under a name, built once."""
         definition = self._definitions.get((index, name))
         if definition is None:
             descriptor = self._specs[index].as_mcp

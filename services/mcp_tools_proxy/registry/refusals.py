@@ -1,8 +1,8 @@
 """Refusals of names without a match for the caller, with reason and rule for operators.
 
-Tools, prompts and resources have the same wording. A message contains only the requested name, the
-caller's agent and names that the caller may use, so that it reveals no hidden item (A-09, A-11).
-Reason and rule go only to records and explanations.
+All kinds have the same wording. A message contains only the requested name, the caller's agent and
+names that the caller may use, so that it reveals no hidden item (A-09, A-11). Reason and rule go
+only to records and explanations.
 """
 
 import json
@@ -64,7 +64,6 @@ CHOSEN_TOOLS = RuleSource(SETTINGS, "MCP_PROXY_DOCUMENT_TOOLS")
 DEFAULT_TENANT = RuleSource(SETTINGS, "MCP_PROXY_DEFAULT_TENANT_ID")
 
 Denied = tuple[Denial, ComponentSpec]
-"""The denial of an item of a registry, and the item."""
 
 
 class Refusals:
@@ -85,7 +84,7 @@ class Refusals:
         """Return the refusal of ``name``, which is not among the ``visible`` names.
 
         ``denied`` is the first item of that name that is denied to the caller. A name excluded by
-        the profile gets the same refusal, whether or not a server offers it.
+        the profile gets the same refusal, offered or not.
         """
         place = caller.visibility.excluded.place_of(kind, None, name)
         denial = None if denied is None else denied[0]
@@ -192,7 +191,6 @@ class Refusals:
                 return in_profile(caller.agent, "exclude_components", place)
 
     def _withholding_rule(self, key: DefinitionKey) -> RuleSource:
-        """Return the rule that withholds an item from all callers."""
         match self._offers.withheld_for(key):
             case Why.QUARANTINED:
                 return NOT_AS_LOCKED
@@ -287,8 +285,7 @@ def _not_allowed(
 ) -> NotAllowed:
     """Build the error for a hidden name; ``near`` is the visible name that was possibly meant.
 
-    The message is the same for all reasons, so that callers cannot find out whether a hidden item
-    exists.
+    The message is always the same, to conceal whether a hidden item exists.
     """
     if agent is None:
         listed = (
@@ -354,8 +351,8 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
 def similar_tool(name: str, visible: Iterable[str]) -> str | None:
     """Return the visible tool that a ``server_id:tool`` can be a misspelling of.
 
-    For a usable server, only its own tools are compared: with the same server prefix, any two names
-    are similar.
+    For a usable server, only its own tools are compared, because equal prefixes make any names
+    similar.
     """
     server_id, colon, tool_name = name.partition(":")
     known = tuple(visible) if colon else ()

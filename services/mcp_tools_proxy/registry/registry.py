@@ -48,8 +48,8 @@ from mcp_tools_proxy.wire.json_schema.tool_formats import ToolFormat
 class Registry:
     """All callable components, by the names that callers use; immutable, replaced as a whole.
 
-    Lists and ``resolve`` use the same tables and the same predicate, so that they always agree.
-    Names are looked up, never parsed (contract §6):
+    Lists and ``resolve`` use the same tables and predicate. Names are looked up, never parsed
+    (contract §6):
 
     - A tool is found by its name, then its alias, then its bare name if that is unique in the
       caller's view, including the preset's absent tools.
@@ -74,7 +74,6 @@ class Registry:
     instructions: Instructions
     version: RegistryVersion
     guards: GuardSet | None
-    """The guards of calls; None if all are off."""
     remembered: frozenset[str]
     """The servers with items from an earlier run: they are listed, and calls wait for discovery."""
 
@@ -97,9 +96,9 @@ class Registry:
         """Build a registry that keeps the order of the items.
 
         ``name_styles`` are the styles of tool names in lists, ``offers`` the servers' offers with
-        the active preset, ``bound_agents`` the tools of agents whose profiles fill in arguments,
-        and ``instructions`` the texts of servers and presets. Raises ValueError if two tools share
-        a name or alias, or two other items of a kind share server and name.
+        the active preset, ``bound_agents`` the tools bound by agents' profiles, and
+        ``instructions`` the texts of servers and presets. Raises ValueError if two tools share a
+        name or alias, or two other items of a kind share server and name.
         """
 
         def bare_name_allowed(item: HasSpec) -> bool:
@@ -156,8 +155,8 @@ class Registry:
     def resolve(self, call: Call) -> Component:
         """Return the component that the call names.
 
-        Raises AgentNotFound, AgentRequired, AmbiguousName, and the not-allowed and not-found errors
-        of the kind, with the rule that refused.
+        Raises AgentNotFound, AgentRequired, AmbiguousName, and the kind's not-allowed and not-found
+        errors with the refusing rule.
         """
         permissions = self.access_rules.permissions_of(call.caller)
         match call.kind:
@@ -186,7 +185,6 @@ class Registry:
         return self._only(found, name, permissions, self.prompts, self.listings.prompts)
 
     def _resource(self, uri: str, permissions: Permissions) -> Resource:
-        """Return the resource of a URI, listed or from a template."""
         listed = self.resources.find(uri, permissions)
         found = listed or self.template_resolver.find(uri, permissions)
         return self._only(found, uri, permissions, self.resources, self.listings.resources)
@@ -199,7 +197,6 @@ class Registry:
         table: ComponentTable[ItemT],
         lists: McpLists[ItemT],
     ) -> ItemT:
-        """Return the only item found for a name, or refuse the name."""
         if len(found) == 1:
             return found[0]
         if found:
@@ -244,7 +241,7 @@ class Registry:
         """List the caller's tools in a format for model APIs.
 
         ``names`` limits the list to the tools that they resolve to. ``style`` applies to names in
-        MCP's format; other formats use aliases.
+        MCP's format.
         """
         permissions = self.access_rules.permissions_of(caller)
         lists = self.shown_tools.variant_for(permissions).lists
@@ -253,8 +250,8 @@ class Registry:
     async def mcp_tools(self, caller: Caller, options: ListOptions = SERVER_NAMES) -> McpList:
         """List the MCP definitions of the caller's tools, with an entity tag.
 
-        ``options`` determine the format, then the caller's agent, then the settings; each listed
-        name resolves to its own tool.
+        ``options`` determine the format, then agent and settings; each listed name resolves to its
+        own tool.
         """
         permissions = self.access_rules.permissions_of(caller)
         shape = self.name_styles.over_mcp(options, caller.agent)

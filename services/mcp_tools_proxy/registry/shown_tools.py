@@ -26,7 +26,7 @@ from mcp_tools_proxy.wire.json_schema.bound_offers import NamedElsewhere
 
 MAX_VARIANTS = 16
 """Maximum number of kept list variants: one for callers with one document, and two for each
-agent with bound arguments. A variant costs as much as the lists themselves."""
+agent with bound arguments. Each costs as much as the lists themselves."""
 
 
 class ToolVariant:
@@ -92,10 +92,9 @@ NOTHING_BOUND = BoundAgents()
 
 
 class ShownTools:
-    """The tools of one registry, in the variants that its callers see.
+    """The tools of one registry, in the variants that its callers see, built on first request.
 
-    ``bound_agents`` has the tools of agents whose profiles fill in arguments. Variants are built on
-    first request.
+    ``bound_agents`` has the tools of agents whose profiles fill in arguments.
     """
 
     def __init__(
@@ -128,8 +127,7 @@ class ShownTools:
     def tool_for(self, tool: Tool, permissions: Permissions) -> Tool:
         """Return a tool with the arguments filled in that the caller's agent cannot choose.
 
-        A local tool uses only the documents in the agent's profile, if set, and answers with or
-        without sources as the profile says.
+        A local tool follows the profile's documents and sources, if set.
         """
         agent = permissions.agent
         if agent is None:

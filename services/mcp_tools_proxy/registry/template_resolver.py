@@ -20,8 +20,8 @@ class TemplateResolver:
     def find(self, uri: str, permissions: Permissions) -> Sequence[Resource]:
         """Return the resource of each server that has a template for ``uri``.
 
-        The first matching template of a server is used; without an agent, only the first server. If
-        no server or several match, ``server_id:uri`` is tried as well.
+        The first matching template of a server is used; without an agent, only the first server.
+        Unless exactly one server matches, ``server_id:uri`` is tried as well.
         """
         return self._find(self._templates.visible_to(permissions), uri, permissions)
 

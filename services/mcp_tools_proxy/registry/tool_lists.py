@@ -1,7 +1,7 @@
 """Lists of tools in the formats of model APIs, joined from JSON that is serialized once.
 
-A tool is serialized in a format on the first request. All lists share the JSON, so that agents only
-need memory for visibility masks and entity tags.
+A tool is serialized in a format on the first request. Agents only need memory for visibility masks
+and entity tags.
 """
 
 import asyncio
@@ -114,9 +114,9 @@ class SerializedTools:
 class ToolList:
     """Some tools in one format, in the registry's order: those of ``serialized`` in ``mask``.
 
-    ``more_warnings`` are about names without a match and about tools that can only run as tasks;
-    None for a whole list without such warnings, whose entity tag is cached. ``not_configured`` are
-    tools that the caller could call if they were configured.
+    ``more_warnings`` are about names without a match and tools that can only run as tasks; None for
+    a whole list without any, whose entity tag is cached. ``not_configured`` tools lack only their
+    settings.
     """
 
     serialized: SerializedTools
@@ -171,7 +171,6 @@ class ToolList:
         return self.serialized.bodies.get(self.mask, self._join)
 
     def _join(self) -> bytes:
-        """Join the JSON of the tools with a single copy."""
         joined_warnings = self._warnings
         warnings = b',"warnings":[%b]' % joined_warnings if joined_warnings else b""
         begin = b'{"tools":['
@@ -269,8 +268,8 @@ class ToolLists:
     ) -> ToolList:
         """List the caller's tools; ``names`` limits the list to the tools that they resolve to.
 
-        Names are those that ``execute`` accepts. A value that is not a tool's name can contain
-        several names, separated by commas. ``style`` applies to names in MCP's format.
+        Names are those that ``execute`` accepts. A value that is not a tool's name can be a
+        comma-separated list. ``style`` applies to names in MCP's format.
         """
         is_bare = tool_format is ToolFormat.MCP and style is ToolNameStyle.BARE
         serialized = self._serialized_as(tool_format, style)
@@ -403,7 +402,6 @@ def _both_ways(naming_mask: bytes) -> bytes:
 
 
 def _serialize_warnings(warnings: Iterable[ToolWarning]) -> bytes:
-    """Serialize warnings as JSON objects joined by commas."""
     return b",".join(map(to_json, warnings))
 
 
