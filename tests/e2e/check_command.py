@@ -1,4 +1,4 @@
-"""``mcp-tools-proxy check`` on configuration that a test writes."""
+"""``mcp-tools-proxy check`` with a configuration written by the test."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ ECHO = make_preset("echo", tools=[("s1", "echo")])
 def check(
     *options: str, environment: Mapping[str, str] | None = None, fresh: bool = False
 ) -> tuple[int, str, str]:
-    """Run the command in the test's own folder; give its exit code, stdout and stderr."""
+    """Run the command in the test's folder; return its exit code, stdout and stderr."""
     return run(Path.cwd(), "check", *options, fresh=fresh, **(environment or {}))
 
 

@@ -1,4 +1,4 @@
-"""A Retrieval Service on a real socket that answers only when it is told to."""
+"""A Retrieval Service on a real socket that answers only on demand."""
 
 import json
 import threading
@@ -20,10 +20,9 @@ HEAD = (
 
 
 class HangingRetrieval:
-    """Counts requests and clients that hung up; use as a context manager.
+    """Counts requests and clients that disconnected; use as a context manager.
 
-    With ``drips`` it sends its head at once and then a byte of its answer each second.
-    """
+    With ``drips`` it sends its head immediately and then one byte of its answer per second."""
 
     def __init__(self, *, drips: bool = False) -> None:
         self.drips = drips
@@ -49,21 +48,20 @@ class HangingRetrieval:
         self._server.server_close()
 
     def answer_all(self) -> None:
-        """Answer every request, those that wait and those to come."""
+        """Answer every waiting and future request."""
         self.answer.set()
 
     def wait_for_requests(self, count: int) -> None:
-        """Wait until ``count`` requests have arrived."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._requests >= count, BOUND_S)
 
     def wait_for_hang_ups(self, count: int) -> None:
-        """Wait until ``count`` clients have closed before they were answered."""
+        """Wait until ``count`` clients have disconnected before an answer."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._hang_ups >= count, BOUND_S)
 
     def note(self, *, requests: int = 0, hang_ups: int = 0) -> None:
-        """Count what a handler has seen."""
+        """Count a handler's observation."""
         with self._changed:
             self._requests += requests
             self._hang_ups += hang_ups

@@ -1,4 +1,4 @@
-"""A stand-in for the API of a model: replays recorded replies, and keeps what it was sent."""
+"""A fake model API that returns recorded replies and stores its requests."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class RecordedModel:
-    """``requests`` are the bodies that it was sent; each is answered with the next reply."""
+    """``requests`` are the received bodies; each is answered with the next reply."""
 
     def __init__(self, replies: Sequence[Json], port: int) -> None:
         self.requests: list[Json] = []

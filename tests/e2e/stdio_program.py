@@ -1,4 +1,4 @@
-"""``mcp-tools-proxy stdio`` as a process of its own, spoken to line by line."""
+"""``mcp-tools-proxy stdio`` as a process, with one message per line."""
 
 import json
 import os
@@ -27,7 +27,7 @@ MODERN = {
 
 
 class StdioProgram:
-    """A running program; what it prints is kept."""
+    """A running program; its output is stored."""
 
     def __init__(self, process: Process, log: Path) -> None:
         self.process = process
@@ -39,7 +39,6 @@ class StdioProgram:
         self._reader.start()
 
     def send(self, line: bytes) -> None:
-        """Write to its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(line)
         self.process.stdin.flush()
@@ -50,7 +49,6 @@ class StdioProgram:
         self.send(json.dumps({"jsonrpc": "2.0", "id": id_, **body}).encode() + b"\n")
 
     def call(self, id_: int, tool: str, **arguments: object) -> None:
-        """Send a call."""
         self.request(id_, "tools/call", name=tool, arguments=arguments)
 
     def answer(self, id_: int) -> Json:
@@ -64,20 +62,20 @@ class StdioProgram:
         return self._answers[id_]
 
     def close_stdin(self) -> int:
-        """End its input, and give the exit code."""
+        """Close its input; return the exit code."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
         return self.ended()
 
     def ended(self) -> int:
-        """Wait for the end, and give the exit code."""
+        """Wait for the end; return the exit code."""
         code = self.process.wait(BOUND_S)
         self._reader.join(BOUND_S)
         return code
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
-        """Send a signal and give the exit code."""
+        """Send a signal; return the exit code."""
         self.process.send_signal(sig)
         return self.ended()
 
@@ -89,7 +87,7 @@ class StdioProgram:
         os.close(null)
 
     def log(self) -> str:
-        """Return what it wrote to stderr."""
+        """Return its stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def _read(self) -> None:
@@ -109,11 +107,10 @@ def stdio_program(
     fresh: bool = False,
     module: str = PROGRAM,
 ) -> Iterator[StdioProgram]:
-    """Start the program in ``folder``; it is gone afterwards.
+    """Start the program in ``folder``; end it afterwards.
 
-    ``options`` are more of its command line. ``stderr`` is a descriptor for its stderr, instead of
-    a file for its log. ``fresh`` and ``module`` are as in ``launch``.
-    """
+    ``options`` extend its command line. ``stderr`` is a descriptor for its stderr instead of a log
+    file. ``fresh`` and ``module`` are those of ``launch``."""
     log = folder / "stdio.log"
     with log.open("wb") as err:
         streams = (stdin, subprocess.PIPE, err.fileno() if stderr is None else stderr)

@@ -1,4 +1,4 @@
-"""Servers over stdio that the started program starts."""
+"""Stdio servers started by the program."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The program on a terminal: what a person sees, and may answer."""
+"""The program on a terminal: output and input."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the terminal showed, without colours, and how the program ended."""
+    """The output on the terminal without colours, and the exit code."""
 
     text: str
     exit_code: int
@@ -33,7 +33,7 @@ def run_on_terminal(
     typed: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Seen:
-    """Run ``mcp-tools-proxy`` in ``folder`` on a terminal; ``typed`` is there from the start."""
+    """Run ``mcp-tools-proxy`` in ``folder`` on a terminal; ``typed`` is its first input."""
     ours, its = pty.openpty()
     try:
         termios.tcsetwinsize(its, (25, columns))
@@ -55,7 +55,7 @@ def _read_to_the_end(terminal: int) -> str:
     while True:
         try:
             part = os.read(terminal, 4096)
-        except OSError:  # Linux says so when the last process left the terminal
+        except OSError:  # raised by Linux after the last process closed the terminal
             break
         if not part:
             break

@@ -1,4 +1,4 @@
-"""An import ends when its client disconnects: its process, its place, and its wait for one."""
+"""An import ends when its client disconnects: its process, its slot, and its wait for one."""
 
 import socket
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ADMIN = "an-admin-token-of-16"
 CONTENT = "/internal/documents/content"
 NOTE = b"# A note\n\nText.\n"
 LONG_NOTE = NOTE * 50_000
-"""Takes seconds, so that the import is stopped before it ends."""
+"""Takes seconds, so that it can be stopped before it ends."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 def send(program: Program, tenant_id: str, content: bytes = NOTE) -> socket.socket:
-    """Send an upload whose answer nobody reads yet."""
+    """Send an upload without reading its answer."""
     client = socket.create_connection(("127.0.0.1", program.port), BOUND_S)
     head = (
         f"PUT {CONTENT}?tenant_id={tenant_id}&doc_id=d HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -41,7 +41,7 @@ def send(program: Program, tenant_id: str, content: bytes = NOTE) -> socket.sock
 
 
 def hold(program: Program, tenant_id: str) -> tuple[socket.socket, int]:
-    """Send an upload whose import never ends; return its connection and its process."""
+    """Send an upload whose import never ends; return its connection and process."""
     before = workers(program)
     client = send(program, tenant_id, LONG_NOTE)
     return client, stop_new_worker(program, before)
@@ -57,7 +57,7 @@ def put(program: Program, tenant_id: str) -> httpx.Response:
     )
 
 
-def test_the_import_of_a_client_that_has_left_gives_its_place_to_another(program: Program) -> None:
+def test_the_import_of_a_disconnected_client_frees_its_slot(program: Program) -> None:
     with ExitStack() as stack:
         held = [hold(program, tenant_id) for tenant_id in ("acme", "globex")]
         for client, _ in held:
@@ -73,7 +73,7 @@ def test_the_import_of_a_client_that_has_left_gives_its_place_to_another(program
     assert put(program, "acme").status_code == 201
 
 
-def test_a_client_that_leaves_while_it_waits_leaves_no_import(program: Program) -> None:
+def test_a_client_that_disconnects_while_waiting_leaves_no_import(program: Program) -> None:
     with ExitStack() as stack:
         held = [hold(program, tenant_id) for tenant_id in ("acme", "globex")]
         for client, _ in held:
@@ -85,7 +85,7 @@ def test_a_client_that_leaves_while_it_waits_leaves_no_import(program: Program) 
         assert workers(program) == {held[1][1]}
 
 
-def test_the_clients_that_have_left_are_recorded(program: Program) -> None:
+def test_disconnected_clients_are_recorded(program: Program) -> None:
     client, pid = hold(program, "acme")
     client.close()
     wait_until(lambda: not Path(f"/proc/{pid}").exists())

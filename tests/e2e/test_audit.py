@@ -1,4 +1,4 @@
-"""The audit file of the started program: killed, on a full disk, and twice at once."""
+"""The audit file of the program: after a kill, on a full disk, and with two programs."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def unread() -> Iterator[int]:
-    """Open a descriptor that takes any log: only the audit file is to be limited."""
+    """Open a descriptor for any amount of log: only the audit file is limited."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     yield descriptor
     os.close(descriptor)
@@ -54,7 +54,7 @@ def run_with(environment: dict[str, str], folder: Path, *arguments: str) -> tupl
 
 
 def limit_files(program: Program, max_bytes: int) -> None:
-    """Limit the size of the running program's files to what they are: to it the disk is full."""
+    """Limit the program's files to their current size, like a full disk."""
     limits = (max_bytes, resource.RLIM_INFINITY)
     resource.prlimit(program.process.pid, resource.RLIMIT_FSIZE, limits)
 
@@ -65,7 +65,7 @@ def traces(path: Path) -> list[object]:
     return [line["trace_id"] for line in lines if line["event"] == "tool.call"]
 
 
-def test_a_killed_gateway_leaves_a_chain_that_goes_on(
+def test_a_killed_gateway_leaves_a_chain_that_continues(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     path = tmp_path / "audit.jsonl"
@@ -77,7 +77,7 @@ def test_a_killed_gateway_leaves_a_chain_that_goes_on(
         program.stop(signal.SIGKILL)
         for future in futures:
             future.result()
-    with path.open("ab") as file:  # as a machine that lost its power would leave it
+    with path.open("ab") as file:  # like after a power failure
         file.write(b'{"timestamp":"2026-')
     with started(tmp_path, environment) as program:
         assert call(program, "afterwards") == 200
@@ -97,7 +97,7 @@ def _call_until_end(program: Program) -> None:
         return
 
 
-def test_on_a_full_disk_no_call_is_made_whose_record_is_required(
+def test_on_a_full_disk_calls_with_required_records_are_refused(
     tmp_path: Path, environment: dict[str, str], unread: int
 ) -> None:
     path = tmp_path / "audit.jsonl"
@@ -131,7 +131,7 @@ def test_a_second_gateway_with_the_same_file_does_not_start(
     )
 
 
-def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
+def test_the_commands_find_follow_and_verify_the_audit_file(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     with started(tmp_path, environment) as program:
@@ -162,7 +162,7 @@ def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
     assert "changed: record 3 does not match its signature" in report
 
 
-def test_verify_checks_the_audit_of_unauthenticated_requests_too(
+def test_verify_includes_the_audit_of_unauthenticated_requests(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     settings = {
@@ -184,7 +184,7 @@ def test_verify_checks_the_audit_of_unauthenticated_requests_too(
     command = ("audit", "find", companion.name, "--event", "request.refused_summary")
     _, found, _ = run_with(settings, tmp_path, *command)
     summed_up = [json.loads(line)["payload"]["requests"] for line in found.splitlines()]
-    assert 2_900 < sum(summed_up) <= 2_980  # 20 of each minute have records of their own
+    assert 2_900 < sum(summed_up) <= 2_980  # 20 of each minute have individual records
     written = companion.read_bytes()
     before = f'"requests":{summed_up[0]},'.encode()
     companion.write_bytes(written.replace(before, f'"requests":{summed_up[0] + 1},'.encode()))
@@ -195,7 +195,7 @@ def test_verify_checks_the_audit_of_unauthenticated_requests_too(
     assert (code, "is missing" in report) == (1, True)
 
 
-def test_a_bad_token_is_answered_before_its_body_is_sent(
+def test_an_invalid_token_is_refused_before_its_body_is_sent(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     settings = {**environment, "MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "none"}
@@ -230,7 +230,7 @@ def test_a_bad_token_is_answered_before_its_body_is_sent(
         ),
     ],
 )
-def test_an_audit_that_cannot_be_kept_stops_the_start_in_one_line(
+def test_an_unusable_audit_file_stops_the_start_with_one_line(
     tmp_path: Path, settings: dict[str, str], problem: str
 ) -> None:
     os.mkfifo(tmp_path / "pipe")

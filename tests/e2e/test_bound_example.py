@@ -1,4 +1,4 @@
-"""The example of bound arguments gives what its page prints."""
+"""The page on bound arguments prints the example's output."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.printed_examples import ROOT, calls_of, check_answer, served_
 pytestmark = [pytest.mark.e2e]
 
 
-def test_the_example_prints_what_is_shown(tmp_path: Path) -> None:
+def test_the_example_prints_the_documented_output(tmp_path: Path) -> None:
     calls = list(calls_of(ROOT / "docs/how-to/bind-arguments.md"))
     assert len(calls) == 2
     with served_example(tmp_path, "bound") as client:

@@ -1,4 +1,4 @@
-"""The commands ``call`` and ``explain``, as a person at a shell meets them."""
+"""The commands ``call`` and ``explain`` on the command line."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def test_call_prints_the_result(run: Run) -> None:
     assert json.loads(found.stdout)["doc_id"] == "doc_1"
 
 
-def test_an_argument_is_text_or_json_as_the_schema_says(run: Run) -> None:
+def test_an_argument_is_text_or_json_depending_on_the_schema(run: Run) -> None:
     given = ("--arg", "doc_id=1", "--arg", "page_start=2", "--arg", "page_end=2")
     found = run("call", "read_doc_pages", *given, *TENANT, "--json")
     error = json.loads(found.stdout)["error"]
@@ -55,31 +55,31 @@ def test_an_error_is_one_line_on_stderr(run: Run) -> None:
     assert found.stderr.count("\n") == 1
 
 
-def test_explain_begins_with_the_verdict_of_a_call_that_would_be_made(run: Run) -> None:
+def test_explain_begins_with_the_verdict_of_an_allowed_call(run: Run) -> None:
     found = run("explain", "read_doc_metadata", "--arg", "doc_id=doc_1", *TENANT)
     assert (found.exit_code, found.stdout.partition("\n")[0]) == (0, "the call would be made")
 
 
-def test_explain_begins_with_the_check_that_would_refuse(run: Run) -> None:
+def test_explain_begins_with_the_refusing_check(run: Run) -> None:
     found = run("explain", "read_doc_metadata", "--arg", "doc_id=doc_9", *TENANT)
     first = found.stdout.partition("\n")[0]
     assert found.exit_code == 1
     assert first.startswith("the call would be refused (DOCUMENT_NOT_FOUND) by the check document:")
 
 
-def test_explain_as_json_is_the_answer(run: Run) -> None:
+def test_explain_as_json_returns_the_answer(run: Run) -> None:
     found = run("explain", "read_doc_metadata", "--arg", "doc_id=doc_1", *TENANT, "--json")
     assert json.loads(found.stdout)["decision"] == "pass"
 
 
 @pytest.mark.parametrize("text", ["doc_id", "=x"])
-def test_what_is_no_argument_is_refused(run: Run, text: str) -> None:
+def test_an_invalid_argument_is_refused(run: Run, text: str) -> None:
     found = run("call", "read_doc_metadata", "--arg", text, *TENANT)
     assert found.exit_code == 2
     assert "is not NAME=VALUE" in found.stderr
 
 
-def test_where_no_gateway_answers_the_exit_code_is_2(run: Run) -> None:
+def test_without_a_gateway_the_exit_code_is_2(run: Run) -> None:
     found = run("call", "read_doc_metadata", *TENANT, "--url", "http://127.0.0.1:1")
     assert found.exit_code == 2
     assert "no gateway answers at http://127.0.0.1:1" in found.stderr

@@ -1,4 +1,4 @@
-"""The example server verifies who calls, as the page on it says."""
+"""The example server verifies its callers as documented."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def tickets_server(port: int, program: Program) -> Iterator[None]:
             server.wait(BOUND_S)
 
 
-def test_the_example_serves_each_caller_its_own(tmp_path: Path) -> None:
+def test_the_example_serves_each_caller_separately(tmp_path: Path) -> None:
     link_root(tmp_path)
     write_key(tmp_path / "signing.pem")
     port = free_port()
@@ -59,7 +59,7 @@ def test_the_example_serves_each_caller_its_own(tmp_path: Path) -> None:
         }
 
 
-def test_the_page_prints_the_lines_of_the_example() -> None:
+def test_the_page_shows_the_lines_of_the_example() -> None:
     program = (ROOT / "examples/caller/tickets_server.py").read_text(encoding="utf-8")
     (printed,) = (text for kind, text in blocks_of(PAGE) if kind == "python")
     assert printed.strip() in program

@@ -1,4 +1,4 @@
-"""``mcp-tools-proxy check``: what it prints, and how it ends (contract §8)."""
+"""``mcp-tools-proxy check``: output and exit codes (contract §8)."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.support.program_launch import launch
 pytestmark = pytest.mark.e2e
 
 
-def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
+def test_a_valid_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo", "meta"]))
     code, out, err = check(fresh=True)
     servers, presets = out.split("Presets")
@@ -30,18 +30,18 @@ def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
     assert "*  echo" in presets
 
 
-def test_the_folder_may_be_named(tmp_path: Path) -> None:
+def test_the_folder_can_be_given(tmp_path: Path) -> None:
     write(tmp_path / "other", ECHO, s1=raw_entry(only=["echo"]))
     code, out, _ = check("--config-dir", "other")
     assert (code, "ready" in out) == (0, True)
 
 
-def test_no_configuration_is_a_warning(tmp_path: Path) -> None:
+def test_a_missing_configuration_is_a_warning(tmp_path: Path) -> None:
     code, out, _ = check()
     assert (code, "mcp.json: $: is missing" in out) == (0, True)
 
 
-def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:
+def test_a_setting_with_a_surprising_value_is_a_warning(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
     settings = {"MCP_PROXY_LOG_LEVEL": "critical", "MCP_PROXY_MAX_PAGES_PER_CALL": "0"}
     code, out, _ = check(environment=settings)
@@ -57,9 +57,7 @@ def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:
     ],
     ids=["not there", "a line that is wrong"],
 )
-def test_a_tokens_file_that_is_of_no_use_exits_1(
-    tmp_path: Path, line: str | None, words: str
-) -> None:
+def test_an_unusable_tokens_file_exits_1(tmp_path: Path, line: str | None, words: str) -> None:
     if line is not None:
         (tmp_path / "tokens.jsonl").write_text(line)
     tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
@@ -83,13 +81,13 @@ def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
     assert (code, "$.mystery" in out) == (0, True)
 
 
-def test_a_server_that_does_not_connect_exits_1_and_says_why(tmp_path: Path) -> None:
+def test_a_server_that_does_not_connect_exits_1_with_the_reason(tmp_path: Path) -> None:
     write(tmp_path / "config", dead=DEAD)
     code, out, _ = check()
     assert (code, "/mcp: connection refused" in out) == (1, True)
 
 
-def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path) -> None:
+def test_an_invalid_entry_exits_1_and_the_others_are_shown(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]), bad={"comand": "npx"})
     code, out, _ = check()
     assert code == 1
@@ -99,7 +97,7 @@ def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path)
     assert out.endswith("Failed: 1 server, 2 problems.\n")
 
 
-def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
+def test_the_verdict_counts_the_problems(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("dead", "a"), ("dead", "b")])
     write(tmp_path / "config", preset, dead=DEAD)
     _, out, _ = check()
@@ -107,7 +105,7 @@ def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "reported"), [([], False), (["--verbose"], True)])
-def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
+def test_the_stderr_of_a_server_is_shown_on_request(
     tmp_path: Path, options: list[str], reported: bool
 ) -> None:
     script = "echo its last words >&2; exit 3"
@@ -126,7 +124,7 @@ def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
     ],
     ids=["env", "variable"],
 )
-def test_a_secret_that_a_server_writes_to_its_stderr_is_not_shown(
+def test_a_secret_in_the_stderr_of_a_server_is_hidden(
     tmp_path: Path, entry: dict[str, object], secret: str
 ) -> None:
     args = ["-c", "echo with $TOKEN >&2; exit 3"]
@@ -135,14 +133,14 @@ def test_a_secret_that_a_server_writes_to_its_stderr_is_not_shown(
     assert ("stderr: with ***" in out, secret in out) == (True, False)
 
 
-def test_a_disabled_server_is_well(tmp_path: Path) -> None:
+def test_a_disabled_server_is_ok(tmp_path: Path) -> None:
     write(tmp_path / "config", dead={**DEAD, "enabled": False})
     code, out, _ = check()
     assert (code, "disabled" in out) == (0, True)
 
 
 @pytest.mark.parametrize(("options", "named"), [([], False), (["--offers"], True)])
-def test_all_that_a_server_offers_is_named_when_asked_for(
+def test_all_offers_of_a_server_are_listed_on_request(
     tmp_path: Path, options: list[str], named: bool
 ) -> None:
     write(tmp_path / "config", s1=raw_entry(only=["echo", "meta"]))
@@ -165,7 +163,7 @@ def test_a_dropped_tool_exits_1_with_the_reason(tmp_path: Path) -> None:
     assert (code, "s1      tool  broken" in out) == (1, True)
 
 
-def test_what_a_server_excludes_is_missing_for_that_reason(tmp_path: Path) -> None:
+def test_an_excluded_item_is_missing_for_that_reason(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1={**raw_entry(only=["echo"]), "exclude": ["echo"]})
     code, out, _ = check()
     assert (code, "echo    tool  s1      echo  mcp.json excludes it" in out) == (1, True)
@@ -180,14 +178,14 @@ def test_a_name_that_model_apis_refuse_is_shown_with_its_alias(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["mcp.json", "preset_bad.json"])
-def test_a_broken_file_exits_1_and_is_named(tmp_path: Path, name: str) -> None:
+def test_an_invalid_file_exits_1_and_is_named(tmp_path: Path, name: str) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
     (tmp_path / "config" / name).write_text("{")
     code, out, _ = check()
     assert (code, f"{name}: $: is not valid JSON" in out) == (1, True)
 
 
-def test_a_default_preset_that_is_not_there_exits_1(tmp_path: Path) -> None:
+def test_a_missing_default_preset_exits_1(tmp_path: Path) -> None:
     Config(more={"defaultPresetId": "nowhere"}).write(tmp_path / "config")
     code, out, _ = check()
     assert (code, "preset_nowhere.json" in out) == (1, True)
@@ -200,7 +198,7 @@ def test_a_pinned_preset_is_the_active_one(tmp_path: Path) -> None:
     assert (code, "*  other" in out) == (0, True)
 
 
-def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
+def test_no_secret_or_control_character_is_printed(tmp_path: Path) -> None:
     entry = {**DEAD, "headers": {"Authorization": "Bearer ${HUSH}"}}
     preset = {**make_preset("work"), "name": "\x1b[31mred\u202e"}
     write(tmp_path / "config", preset, dead=entry)
@@ -219,7 +217,7 @@ def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
         ([], {"MCP_PROXY_RETRIEVAL_TOKEN": "not ASCII: ключ"}),
     ],
 )
-def test_bad_usage_and_bad_settings_exit_2_in_one_line(
+def test_invalid_usage_and_invalid_settings_exit_2_with_one_line(
     options: list[str], environment: dict[str, str]
 ) -> None:
     code, out, err = check(*options, environment=environment)
@@ -227,7 +225,7 @@ def test_bad_usage_and_bad_settings_exit_2_in_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_command_and_its_servers(tmp_path: Path, number: signal.Signals) -> None:
     pid_file = tmp_path / "pid"
     script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
@@ -256,7 +254,7 @@ def test_a_login_without_a_key_is_one_invalid_server_and_exits_1(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("action", "state"), [("refuse", "hidden by a guard"), ("flag", "")])
-async def test_what_guards_find_in_definitions_is_shown(
+async def test_guard_findings_in_definitions_are_shown(
     tmp_path: Path, action: str, state: str
 ) -> None:
     dirty = {"name": "dirty", "description": "Finds\u200b notes", "inputSchema": {"type": "object"}}

@@ -1,4 +1,4 @@
-"""What ``mcp-tools-proxy check`` says of agents, with a real server."""
+"""Agents in ``mcp-tools-proxy check``, with a real server."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ WORK = make_preset("work", tools=[("s1", "echo"), ("s1", "meta")])
 
 
 def write(folder: Path, *agents: Json, exclude: list[str] | None = None, **more: Json) -> None:
-    """Write a folder with a server ``s1``: two tools and a prompt, resource or template each."""
+    """Write a folder with a server ``s1``: two tools, and a prompt, resource or template each."""
     s1 = {**raw_entry(only=["echo", "meta"]), "exclude": exclude or []}
     Config(
         servers={"s1": s1, **more},
@@ -27,14 +27,13 @@ def write(folder: Path, *agents: Json, exclude: list[str] | None = None, **more:
 
 
 def rows(out: str, title: str) -> list[list[str]]:
-    """Return the words of each row of a table."""
     _, _, after = out.partition(title)
     _, _, *lines = after.partition("\n\n")[0].splitlines()
     return [line.split() for line in lines]
 
 
 @pytest.mark.requirement("A-03", "A-04", "A-05")
-def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
+def test_the_table_counts_the_visible_items_of_each_agent(tmp_path: Path) -> None:
     write(
         tmp_path,
         make_agent("all"),
@@ -43,7 +42,7 @@ def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
         make_agent("less", preset="less"),
     )
     code, out, _ = check()
-    counted = [row[:-1] for row in rows(out, "Agents")]  # the last are tokens
+    counted = [row[:-1] for row in rows(out, "Agents")]  # the last column is tokens
     assert (code, counted) == (
         0,
         [
@@ -64,7 +63,7 @@ def test_the_tokens_of_an_agent_are_those_of_its_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-15")
-def test_entries_that_match_nothing_are_warnings(tmp_path: Path) -> None:
+def test_entries_without_a_match_are_warnings(tmp_path: Path) -> None:
     write(tmp_path, make_agent("reader", exclude=["ecco"]), exclude=["gret", "read_doc_pages"])
     code, out, _ = check()
     offered = 'nothing offered by the servers that were discovered: "s1"'
@@ -79,14 +78,14 @@ def test_entries_that_match_nothing_are_warnings(tmp_path: Path) -> None:
     )
 
 
-def test_what_may_be_of_a_server_that_is_down_is_no_warning(tmp_path: Path) -> None:
+def test_entries_that_may_match_a_server_that_is_down_are_not_warnings(tmp_path: Path) -> None:
     write(tmp_path, make_agent("reader", exclude=["gone", "s1:gone"]), dead=DEAD)
     _, out, _ = check()
     assert ('"gone"' in out, '"s1:gone" matches nothing' in out) == (False, True)
 
 
 @pytest.mark.requirement("A-01", "A-03", "A-05")
-def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
+def test_one_agent_can_be_inspected(tmp_path: Path) -> None:
     profile = make_agent("reader", exclude=["meta", "plain"], preset="less")
     write(tmp_path, make_agent("other"), profile, exclude=["greet"])
     code, out, _ = check("--agent", "reader")
@@ -110,7 +109,7 @@ def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
         ("nobody", 'no agent profile is named "nobody"'),
     ],
 )
-def test_an_unknown_agent_exits_2_in_one_line(tmp_path: Path, name: str, reported: str) -> None:
+def test_an_unknown_agent_exits_2_with_one_line(tmp_path: Path, name: str, reported: str) -> None:
     write(tmp_path, make_agent("reader"))
     assert check("--agent", name) == (
         2,
@@ -119,7 +118,7 @@ def test_an_unknown_agent_exits_2_in_one_line(tmp_path: Path, name: str, reporte
     )
 
 
-def test_no_agent_is_known_while_agents_json_is_broken(tmp_path: Path) -> None:
+def test_all_agents_are_unknown_while_agents_json_is_invalid(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "config" / "agents.json").write_text("{")
     code, _, err = check("--agent", "reader")
@@ -127,7 +126,7 @@ def test_no_agent_is_known_while_agents_json_is_broken(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-07")
-def test_a_broken_agents_json_exits_1_and_calls_without_an_agent_are_refused(
+def test_an_invalid_agents_json_exits_1_and_refuses_calls_without_an_agent(
     tmp_path: Path,
 ) -> None:
     write(tmp_path)
@@ -145,7 +144,7 @@ def test_a_broken_agents_json_exits_1_and_calls_without_an_agent_are_refused(
         ({"MCP_PROXY_REQUIRE_AGENT": "true"}, "refused: MCP_PROXY_REQUIRE_AGENT is true."),
     ],
 )
-def test_it_says_whether_calls_without_an_agent_are_taken_and_why(
+def test_the_report_says_whether_and_why_calls_without_an_agent_are_accepted(
     tmp_path: Path, setting: dict[str, str], reported: str
 ) -> None:
     write(tmp_path, make_agent("reader"))
@@ -153,7 +152,7 @@ def test_it_says_whether_calls_without_an_agent_are_taken_and_why(
     assert f"Calls that name no agent are {reported}" in out
 
 
-def test_nothing_is_said_of_agents_where_there_are_none(tmp_path: Path) -> None:
+def test_without_agents_the_report_omits_them(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "config" / "agents.json").unlink()
     _, out, _ = check()

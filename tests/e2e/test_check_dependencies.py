@@ -1,4 +1,4 @@
-"""``check`` tries each dependency of the settings, and readiness tells why one fails (defect 8)."""
+"""``check`` tests each configured dependency, and readiness has failure reasons (defect 8)."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ EMBEDDINGS = "embeddings service (MCP_PROXY_EMBEDDINGS_URL)"
 LIMITS = "Redis of limits (MCP_PROXY_RATE_LIMIT_STORAGE_URL)"
 
 
-def test_each_dependency_that_cannot_be_reached_has_a_line_and_is_a_fault() -> None:
+def test_each_unreachable_dependency_has_a_line_and_is_a_fault() -> None:
     port = free_port()
     code, out, _ = check(
         environment={
@@ -42,7 +42,7 @@ def test_each_dependency_that_cannot_be_reached_has_a_line_and_is_a_fault() -> N
     assert "6 dependencies" in out
 
 
-def test_a_password_that_redis_needs_is_told_in_check(tmp_path: Path) -> None:
+def test_check_reports_a_password_required_by_redis(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
         url = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": server.url}
         code, out, _ = check(environment=url)
@@ -52,7 +52,7 @@ def test_a_password_that_redis_needs_is_told_in_check(tmp_path: Path) -> None:
         assert (code, f"{LIMITS}: authentication failed" in out) == (1, True), out
 
 
-async def test_a_password_that_redis_needs_is_told_in_readiness(tmp_path: Path) -> None:
+async def test_readiness_reports_a_password_required_by_redis(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
         Redis.from_url(server.url).config_set("requirepass", "hidden-1")
         async with running(
@@ -64,7 +64,7 @@ async def test_a_password_that_redis_needs_is_told_in_readiness(tmp_path: Path) 
         assert "authentication failed" in checks[name]["problem"]
 
 
-def test_postgresql_is_tried(databases: Databases) -> None:
+def test_postgresql_is_tested(databases: Databases) -> None:
     postgres = asyncio.run(databases.new())
     patient = {"MCP_PROXY_DOCUMENTS_TIMEOUT": str(BOUND_S)}
     environment = {"MCP_PROXY_DOCUMENTS_URL": postgres.url, **patient}
@@ -73,7 +73,7 @@ def test_postgresql_is_tried(databases: Databases) -> None:
     assert found == {"name": "PostgreSQL", "setting": "MCP_PROXY_DOCUMENTS_URL", "problem": None}
 
 
-def test_offline_tries_none() -> None:
+def test_offline_tests_no_dependency() -> None:
     url = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": f"redis://127.0.0.1:{free_port()}/0"}
     code, out, _ = check("--json", "--offline", environment=url)
     assert (code, json.loads(out)["dependencies"]) == (0, None)

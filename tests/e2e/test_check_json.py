@@ -1,4 +1,4 @@
-"""``check --json``: the whole report as one object, with the keys that the reference lists."""
+"""``check --json``: the report as one object with the documented keys."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TOKENS = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl
 
 
 def report(*options: str, **environment: str) -> tuple[int, dict[str, Any], str]:
-    """Return exit code, the object, and the text of stdout, which is that object only."""
+    """Return the exit code, the object, and the stdout, which contains only that object."""
     code, out, err = check("--json", *options, environment=environment)
     assert (err, out.count("\n")) == ("", 1)
     return code, json.loads(out), out
@@ -37,7 +37,7 @@ def write_good(folder: Path) -> None:
     (folder / "tokens.jsonl").write_text(json.dumps(TOKEN))
 
 
-def test_a_good_configuration_is_one_object(tmp_path: Path) -> None:
+def test_a_valid_configuration_is_one_object(tmp_path: Path) -> None:
     write_good(tmp_path)
     code, found, out = report(**TOKENS)
     counts = {"tools": 2, "prompts": 2, "resources": 1, "resource_templates": 1}
@@ -56,7 +56,7 @@ def test_a_good_configuration_is_one_object(tmp_path: Path) -> None:
     assert ("5" * 16 in out, out.rstrip("\n").isprintable()) == (False, True)
 
 
-def test_what_is_wrong_is_in_it_and_the_exit_code_is_1(tmp_path: Path) -> None:
+def test_the_object_has_the_problems_and_the_exit_code_is_1(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("dead", "a"), ("s1", "gone")])
     servers = {"dead": DEAD, "s1": raw_entry(only=["echo"]), "bad": {"comand": "npx"}}
     Config(servers=servers, presets=[preset]).write(tmp_path / "config")
@@ -73,29 +73,29 @@ def test_what_is_wrong_is_in_it_and_the_exit_code_is_1(tmp_path: Path) -> None:
     assert {it["file"] for it in found["problems"]} == {"mcp.json"}
 
 
-def test_one_agent_has_what_is_hidden_from_it(tmp_path: Path) -> None:
+def test_one_agent_has_the_items_hidden_from_it(tmp_path: Path) -> None:
     write_good(tmp_path)
     _, found, _ = report("--agent", "reader", **TOKENS)
     hidden = {(it["server_id"], it["name"]): it["hidden_by"] for it in found["agents"][0]["hidden"]}
     assert hidden["s1", "meta"] == "exclude_components"
 
 
-def test_notes_on_an_upgrade_need_no_option() -> None:
+def test_upgrade_notes_need_no_option() -> None:
     assert report()[1]["upgrade_notes"] == []
 
 
-def test_the_keys_are_those_of_the_reference_with_and_without_servers() -> None:
+def test_the_keys_match_the_reference_with_and_without_servers() -> None:
     _, _, section = PAGE.partition("### The report as JSON")
     listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
     assert [[*report(*options)[1]] for options in ([], ["--offline"])] == [listed, listed]
 
 
-def test_a_bad_setting_leaves_stdout_empty() -> None:
+def test_an_invalid_setting_leaves_stdout_empty() -> None:
     code, out, err = check("--json", environment={"MCP_PROXY_TOOL_TIMEOUT_S": "never"})
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_tools_that_common_clients_reject_are_in_it_and_no_fault(tmp_path: Path) -> None:
+def test_tools_that_common_clients_reject_are_listed_without_a_fault(tmp_path: Path) -> None:
     write_good(tmp_path)
     code, found, _ = report(**TOKENS, MCP_PROXY_TOOL_NAME_STYLE="server")
     problems = {it["tool"]: it for it in found["client_problems"]}

@@ -1,4 +1,4 @@
-"""``check --offline``: files only, for a pipeline that has no server to connect to."""
+"""``check --offline``: files only, for pipelines without servers."""
 
 import json
 from pathlib import Path
@@ -14,10 +14,10 @@ ELSEWHERE = {
     "MCP_PROXY_DOCUMENTS_URL": "postgresql://gateway:secret@127.0.0.1:9/documents",
     "MCP_PROXY_RATE_LIMIT_STORAGE_URL": "redis://127.0.0.1:9/0",
 }
-"""A database and a Redis that are not there."""
+"""A database and a Redis that do not exist."""
 
 
-def test_nothing_is_started_and_what_is_not_known_is_named(tmp_path: Path) -> None:
+def test_nothing_is_started_and_unknown_facts_are_named(tmp_path: Path) -> None:
     started = tmp_path / "started"
     servers = {"a": {"command": "/bin/sh", "args": ["-c", f"touch {started}"]}, "b": DEAD}
     preset = make_preset("work", tools=[("a", "search"), ("b", "find")])
@@ -31,7 +31,7 @@ def test_nothing_is_started_and_what_is_not_known_is_named(tmp_path: Path) -> No
     assert out.endswith("OK\n")
 
 
-def test_counts_that_only_servers_know_are_null_in_json(tmp_path: Path) -> None:
+def test_counts_that_need_servers_are_null_in_json(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("b", "find")])
     Config(servers={"b": DEAD}, presets=[preset], agents=[make_agent("reader")]).write(
         tmp_path / "config"
@@ -80,7 +80,7 @@ def test_a_preset_that_no_server_can_satisfy_exits_1(
     assert (code, reason in out, "1 missing item." in out) == (1, True, True)
 
 
-def test_a_line_of_the_tokens_file_that_is_wrong_exits_1(tmp_path: Path) -> None:
+def test_an_invalid_line_of_the_tokens_file_exits_1(tmp_path: Path) -> None:
     (tmp_path / "tokens.jsonl").write_text("{}")
     tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
     code, out, _ = check("--offline", environment=tokens)
@@ -88,6 +88,6 @@ def test_a_line_of_the_tokens_file_that_is_wrong_exits_1(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("options", [["--offers"], ["--agent", "reader"]])
-def test_what_needs_servers_is_bad_usage(options: list[str]) -> None:
+def test_options_that_need_servers_are_invalid_usage(options: list[str]) -> None:
     code, out, err = check("--offline", *options)
     assert (code, out, "leave out --offline" in err) == (2, "", True)

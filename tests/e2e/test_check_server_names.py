@@ -1,4 +1,4 @@
-"""``check`` shows the name of a server in the file, and the id that is derived from it."""
+"""``check`` shows a server's name in the file and its derived id."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ NAME = "My Server"
 ID = server_id_of(NAME)
 
 
-def test_a_check_shows_both_names_of_a_server() -> None:
+def test_check_shows_both_names_of_a_server() -> None:
     write(Path.cwd() / "config", make_preset(tools=[(NAME, "search")]), **{NAME: DEAD})
     code, out, _ = check()
     assert code == 1

@@ -1,4 +1,4 @@
-"""``check`` warns of a program that callers of several tenants share, whatever names tenants."""
+"""``check`` warns of a process shared by callers of several tenants."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ def with_tokens(*tenants: str | None) -> Mapping[str, object]:
     return {"auth_mode": "token", "tokens_file": TOKENS_FILE}
 
 
-def test_jwts_may_be_of_several_tenants() -> None:
+def test_jwts_can_be_of_several_tenants() -> None:
     assert is_warned(**jwt_settings())
 
 
@@ -46,7 +46,7 @@ def test_jwts_may_be_of_several_tenants() -> None:
     ("tenants", "several"),
     [(("a", "b"), True), (("a", "a"), False), (("a", None), False), ((None,), False)],
 )
-def test_tokens_of_the_file_may_be_of_several_tenants(
+def test_tokens_of_the_file_can_be_of_several_tenants(
     tenants: tuple[str | None, ...], *, several: bool
 ) -> None:
     assert is_warned(**with_tokens(*tenants)) is several
@@ -61,7 +61,7 @@ def test_tokens_of_the_file_may_be_of_several_tenants(
         ({"host": EVERYWHERE, "allowed_hosts": "localhost"}, False),
     ],
 )
-def test_without_tokens_others_may_name_any_tenant(
+def test_without_tokens_callers_can_name_any_tenant(
     settings: Mapping[str, object], *, several: bool
 ) -> None:
     assert is_warned(**settings) is several

@@ -1,4 +1,4 @@
-"""``check`` starts a server twice if a definition differs from the lock: it may differ always."""
+"""``check`` starts a server twice if a definition differs from the lock, to find unstable ones."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def prepare(changing: str) -> None:
 
 
 def check(*options: str, mode: str = "pin") -> tuple[int, Json, int]:
-    """Return the exit code, the report, and how often the server has been started by this."""
+    """Return the exit code, the report, and the number of times that the server was started."""
     before = starts()
     environment = {"PATH": PATH_WITH_PYTHON, "MCP_PROXY_DEFINITIONS": mode}
     code, output, _ = check_command.check(*options, "--json", environment=environment)
@@ -74,7 +74,7 @@ def starts() -> int:
         ("pin", "instructions", "instructions", "", "instructions"),
     ],
 )
-def test_what_differs_at_each_start_is_named_with_the_difference(
+def test_unstable_definitions_are_named_with_the_difference(
     mode: str, changing: str, kind: str, name: str, field: str
 ) -> None:
     prepare(changing)
@@ -95,7 +95,7 @@ def test_what_differs_at_each_start_is_named_with_the_difference(
     assert [it["message"] for it in report["warnings"] if "unstable" in it["message"]]
 
 
-def test_a_change_that_stays_is_none() -> None:
+def test_a_lasting_change_is_not_unstable() -> None:
     prepare("nothing")
     check("--lock")
     assert check()[2] == 1

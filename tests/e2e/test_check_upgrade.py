@@ -1,4 +1,4 @@
-"""``check --upgrade``: changes since the previous version that concern the configuration."""
+"""``check --upgrade``: changes since the previous version that affect the configuration."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The programs' commands that serve nothing: which settings they need, help, version, tables."""
+"""Commands that serve nothing: required settings, help, version, tables."""
 
 import json
 import re
@@ -31,7 +31,7 @@ SETTINGS_OF_SERVING = {
     "MCP_PROXY_RATE_LIMIT_CALLS": "-1",
     "MCP_PROXY_REMOTE_URL": "nowhere",
 }
-"""Values that stop ``serve``, each by itself."""
+"""Values that stop ``serve``, each alone."""
 
 PROGRAMS = {"mcp-tools-proxy": PROGRAM, "retrieval-service": RETRIEVAL_SERVICE}
 
@@ -39,8 +39,6 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Ended(NamedTuple):
-    """A program that has ended."""
-
     returncode: int
     stdout: str
     stderr: str
@@ -61,7 +59,7 @@ def document(tenant_id: str, doc_id: str) -> Document:
 
 
 @pytest.mark.e2e
-def test_a_token_is_revoked_whatever_is_wrong_with_the_settings_of_serving(tmp_path: Path) -> None:
+def test_a_token_is_revoked_despite_invalid_serve_settings(tmp_path: Path) -> None:
     settings = {**SETTINGS_OF_SERVING, "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
     assert gateway(tmp_path, "serve", **settings).returncode == 2
     made = gateway(tmp_path, "tokens", "create", "--tenant", "acme", **settings)
@@ -73,7 +71,7 @@ def test_a_token_is_revoked_whatever_is_wrong_with_the_settings_of_serving(tmp_p
 
 
 @pytest.mark.e2e
-def test_a_document_is_imported_whatever_is_wrong_with_the_settings_of_serving(
+def test_a_document_is_imported_despite_invalid_serve_settings(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "note.md").write_text("# A note\n")
@@ -85,7 +83,7 @@ def test_a_document_is_imported_whatever_is_wrong_with_the_settings_of_serving(
 
 
 @pytest.mark.e2e
-def test_nothing_but_json_is_on_stdout_while_a_database_is_away(tmp_path: Path) -> None:
+def test_only_json_is_on_stdout_while_a_database_is_unreachable(tmp_path: Path) -> None:
     write_document(tmp_path / "documents", document("acme", "book"), replace=False)
     url = "postgresql://gateway:secret@127.0.0.1:1/documents"
     copied = gateway(
@@ -107,7 +105,7 @@ def test_nothing_but_json_is_on_stdout_while_a_database_is_away(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("command", "variable"), [("tokens", "TOKENS_FILE"), ("documents", "DOCUMENTS_PATH")]
 )
-def test_a_setting_of_the_command_itself_is_read_from_the_env_file(
+def test_a_setting_of_the_command_is_read_from_the_env_file(
     tmp_path: Path, command: str, variable: str
 ) -> None:
     (tmp_path / ".env").write_text(f"MCP_PROXY_PORT=http\nMCP_PROXY_{variable}=./here\n")
@@ -130,21 +128,21 @@ def test_help_and_version_serve_nothing_and_read_no_setting(tmp_path: Path, prog
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("option", ["--port=http", "--port=70000", "--nonsense"])
-def test_bad_usage_of_the_retrieval_service_is_one_line(tmp_path: Path, option: str) -> None:
+def test_invalid_usage_of_the_retrieval_service_is_one_line(tmp_path: Path, option: str) -> None:
     result = run(tmp_path, RETRIEVAL_SERVICE, option)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.startswith("retrieval-service: ")
 
 
 @pytest.mark.e2e
-def test_a_bad_setting_of_the_retrieval_service_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_setting_of_the_retrieval_service_is_one_line(tmp_path: Path) -> None:
     result = run(tmp_path, RETRIEVAL_SERVICE, RETRIEVAL_MAX_WINDOW="0")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith("retrieval-service: RETRIEVAL_MAX_WINDOW: ")
 
 
 @pytest.mark.e2e
-def test_a_list_of_tokens_has_whole_ids_and_dates_on_a_terminal_of_80_columns(
+def test_a_list_of_tokens_has_complete_ids_and_dates_on_a_terminal_of_80_columns(
     tmp_path: Path,
 ) -> None:
     settings = {"MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
@@ -165,7 +163,7 @@ def test_a_list_of_tokens_has_whole_ids_and_dates_on_a_terminal_of_80_columns(
 
 
 @pytest.mark.e2e
-def test_a_terminal_names_what_a_token_has_and_nothing_else(tmp_path: Path) -> None:
+def test_a_terminal_shows_only_the_properties_that_a_token_has(tmp_path: Path) -> None:
     settings = {"MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
     gateway(tmp_path, "tokens", "create", "--tenant", "acme", **settings)
     options = ["--tenant", "acme", "--user", "jo", "--role", "editor", "--may", "audit,tokens"]
@@ -180,7 +178,7 @@ def test_a_terminal_names_what_a_token_has_and_nothing_else(tmp_path: Path) -> N
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("size", [20, 60])
-def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
+def test_a_list_of_documents_has_complete_ids_on_a_terminal_of_80_columns(
     tmp_path: Path, size: int
 ) -> None:
     names = [letter * size for letter in "ab"]
@@ -192,7 +190,7 @@ def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
 
 @contextmanager
 def retrieval_service(tmp_path: Path, *options: str, **settings: str) -> Iterator[int]:
-    """Run the Retrieval Service, and yield its port once it answers."""
+    """Run the Retrieval Service; yield its port after it answers."""
     port = free_port()
     process = launch(
         ["--port", str(port), *options],
@@ -210,7 +208,7 @@ def retrieval_service(tmp_path: Path, *options: str, **settings: str) -> Iterato
 
 
 @pytest.mark.e2e
-def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> None:
+def test_the_retrieval_service_listens_at_the_address_in_its_options(tmp_path: Path) -> None:
     with retrieval_service(tmp_path):
         pass
 
@@ -242,7 +240,9 @@ def test_the_retrieval_service_starts_beyond_loopback_with_a_token(tmp_path: Pat
         b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 300 + b"\r\n",
     ],
 )
-def test_the_retrieval_service_bounds_heads_of_requests(tmp_path: Path, head: bytes) -> None:
+def test_the_retrieval_service_limits_the_size_of_request_headers(
+    tmp_path: Path, head: bytes
+) -> None:
     with retrieval_service(tmp_path) as port:
         with socket.create_connection(("127.0.0.1", port), BOUND_S) as connection:
             with suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""What shells complete: commands, options, and values that are read from files."""
+"""Shell completion of commands, options, and values read from files."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ COMPLETE = "_MCP_TOOLS_PROXY_COMPLETE"
 
 
 def completed(folder: Path, line: str, **environment: str) -> list[str]:
-    """Return what bash offers for the last word of a command line; that may be empty."""
+    """Return bash's completions of the last word of a command line, which can be empty."""
     words = f"mcp-tools-proxy {line}"
     variables = {
         COMPLETE: "complete_bash",
@@ -41,7 +41,7 @@ def test_commands_and_options_are_completed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "stdio", "tokens create"])
-def test_agents_are_those_of_the_folder_whose_names_need_no_quotes(
+def test_agents_of_the_folder_are_completed_if_they_need_no_quotes(
     tmp_path: Path, command: str
 ) -> None:
     write_agents(tmp_path / "config")
@@ -49,7 +49,7 @@ def test_agents_are_those_of_the_folder_whose_names_need_no_quotes(
     assert completed(tmp_path, f"{command} --agent w") == ["writer"]
 
 
-def test_the_folder_is_the_one_that_the_command_names(tmp_path: Path) -> None:
+def test_the_folder_in_the_command_is_used(tmp_path: Path) -> None:
     write_agents(tmp_path / "other")
     assert completed(tmp_path, "check --config-dir other --agent r") == ["reader"]
     assert completed(tmp_path, "check --agent r", MCP_PROXY_CONFIG_DIR="other") == ["reader"]
@@ -67,7 +67,7 @@ def test_rights_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "tokens create --may ") == [*OperatorRight]
 
 
-def test_files_are_folders_and_those_of_a_kind_that_can_be_imported(tmp_path: Path) -> None:
+def test_files_are_completed_to_folders_and_importable_files(tmp_path: Path) -> None:
     (tmp_path / "in/folder").mkdir(parents=True)
     for name in ("a.md", "b.PDF", "c.docx", "d.txt", "e.odt", "two words.md"):
         (tmp_path / "in" / name).touch()
@@ -77,7 +77,7 @@ def test_files_are_folders_and_those_of_a_kind_that_can_be_imported(tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"agents": 1}'])
-def test_files_that_are_of_no_use_complete_nothing_and_say_nothing(
+def test_unusable_files_complete_nothing_without_a_message(
     tmp_path: Path, text: str | None
 ) -> None:
     (tmp_path / "config").mkdir()
@@ -88,7 +88,7 @@ def test_files_that_are_of_no_use_complete_nothing_and_say_nothing(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_script_for_each_shell(tmp_path: Path, shell: str) -> None:
+def test_each_shell_has_a_script(tmp_path: Path, shell: str) -> None:
     code, out, err = run(tmp_path, fresh=False, **{COMPLETE: f"source_{shell}"})
     assert (code, err, f"{COMPLETE}=complete_{shell}" in out) == (0, "", True)
 

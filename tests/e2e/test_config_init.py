@@ -1,4 +1,4 @@
-"""``config init``: a folder to start from, which the program and editors accept as it is."""
+"""``config init``: a folder that the program and editors accept unchanged."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def files_in(folder: Path) -> dict[str, str]:
     }
 
 
-def test_it_names_what_it_wrote_and_the_command_to_run_next(tmp_path: Path) -> None:
+def test_the_output_names_the_written_files_and_the_next_command(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "config", "init")
     *wrote, following = out.splitlines()
     assert (code, err) == (0, "")
@@ -44,14 +44,14 @@ def test_it_names_what_it_wrote_and_the_command_to_run_next(tmp_path: Path) -> N
     assert run(tmp_path, *command)[0] == 0
 
 
-def test_it_has_neither_a_problem_nor_a_warning(tmp_path: Path) -> None:
+def test_the_folder_has_no_problems_or_warnings(tmp_path: Path) -> None:
     run(tmp_path, "config", "init", "a folder")
     code, out, _ = run(tmp_path, "check", "--offline", "--json", "--config-dir", "a folder")
     found = json.loads(out)
     assert (code, found["problems"], found["warnings"]) == (0, [], [])
 
 
-def test_each_file_follows_the_schema_that_it_names(tmp_path: Path) -> None:
+def test_each_file_follows_its_schema(tmp_path: Path) -> None:
     run(tmp_path, "config", "init")
     folder = tmp_path / "config"
     for name in ("mcp.json", "preset_work.json", "agents.json"):
@@ -63,7 +63,7 @@ def test_each_file_follows_the_schema_that_it_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken", ["mcp.json", "schemas/preset.schema.json"])
-def test_nothing_that_is_there_is_overwritten_and_nothing_is_written_beside(
+def test_existing_files_are_not_overwritten_and_no_others_are_written(
     tmp_path: Path, taken: str
 ) -> None:
     file = tmp_path / "config" / taken
@@ -74,26 +74,26 @@ def test_nothing_that_is_there_is_overwritten_and_nothing_is_written_beside(
     assert files_in(tmp_path / "config") == {taken: "mine"}
 
 
-def test_other_files_of_the_folder_may_be_there(tmp_path: Path) -> None:
+def test_other_files_of_the_folder_are_allowed(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config/preset_mine.json").write_text('{"id": "mine", "name": "Mine"}')
     assert run(tmp_path, "config", "init")[0] == 0
     assert run(tmp_path, "check", "--offline")[0] == 0
 
 
-def test_the_folder_is_that_of_the_settings_whatever_else_is_wrong(tmp_path: Path) -> None:
+def test_the_folder_comes_from_the_settings_despite_other_errors(tmp_path: Path) -> None:
     settings = {"MCP_PROXY_CONFIG_DIR": "mine", "MCP_PROXY_PORT": "none"}
     assert run(tmp_path, "config", "init", fresh=False, **settings)[0] == 0
     assert sorted(files_in(tmp_path / "mine")) == WRITTEN
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, out, err = run(tmp_path, "config", "init", "file/config")
     assert (code, out, err.count("\n")) == (1, "", 1)
 
 
-def test_a_gateway_serves_it(tmp_path: Path) -> None:
+def test_a_gateway_can_serve_the_folder(tmp_path: Path) -> None:
     run(tmp_path, "config", "init")
     with started(tmp_path) as program:
         (server,) = program.http.get(SERVERS).json()["servers"]

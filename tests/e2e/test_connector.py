@@ -1,4 +1,4 @@
-"""The started program dials out; SIGTERM while the backend uses it ends all in order."""
+"""The program dials out; SIGTERM while the backend uses it ends everything in order."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ GOING_AWAY = 1001
 
 
 class Ended(NamedTuple):
-    """What the backend and the log saw of a program that was told to stop."""
+    """Observations of the backend and the log while a program stops."""
 
     call: Json
     listened: list[Json]
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 
 
 async def stop_under(program: Program, backend: Backend, folder: Path) -> Ended:
-    """Listen in one session, have a call of another on its way, and send SIGTERM."""
+    """Listen in one session, start a call in another, and send SIGTERM."""
     link = await backend.connected()
     listening, calling = backend.session(), backend.session()
     params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
@@ -117,24 +117,24 @@ def test_a_stream_of_changes_ends_with_its_result(ended: Ended) -> None:
     assert (last["id"], "result" in last) == (LISTEN_ID, True)
 
 
-def test_the_link_is_closed_as_by_one_that_goes_away(ended: Ended) -> None:
+def test_the_connection_closes_with_going_away(ended: Ended) -> None:
     assert ended.close_code == GOING_AWAY
 
 
-def test_it_does_not_dial_again_while_it_stops(ended: Ended) -> None:
+def test_the_program_does_not_reconnect_while_stopping(ended: Ended) -> None:
     assert ended.handshakes == 1
 
 
-def test_it_is_gone_as_soon_as_the_call_is_answered(ended: Ended) -> None:
+def test_the_program_ends_immediately_after_the_call_is_answered(ended: Ended) -> None:
     assert (ended.exit_code == -signal.SIGTERM, ended.seconds < GRACE_S) == (True, True)
 
 
-def test_the_program_tells_how_its_link_is(ended: Ended) -> None:
+def test_the_program_reports_the_state_of_its_connection(ended: Ended) -> None:
     assert (ended.status["state"], ended.status["links"]) == ("online", 1)
     assert ended.status["server_identifier"].startswith("mcp-tools-proxy-")
 
 
-def test_the_log_tells_that_it_is_online_and_of_each_frame_in_lines_of_json(ended: Ended) -> None:
+def test_the_log_has_the_connection_and_each_frame_as_lines_of_json(ended: Ended) -> None:
     events = [line["event"] for line in ended.log]
     assert events.count("remote.online") == 1
     frames = [line["payload"] for line in ended.log if line["event"] == "remote.frame"]
@@ -142,11 +142,13 @@ def test_the_log_tells_that_it_is_online_and_of_each_frame_in_lines_of_json(ende
     assert "params{target=s1:sleep, args=seconds, meta=" in request
 
 
-def test_the_log_shows_no_token(ended: Ended) -> None:
+def test_the_log_contains_no_token(ended: Ended) -> None:
     assert TOKEN not in json.dumps(ended.log)
 
 
-async def test_a_call_that_outlives_the_grace_is_told_so_and_cut_off(tmp_path: Path) -> None:
+async def test_a_call_that_outlives_the_grace_period_gets_an_error_and_is_cancelled(
+    tmp_path: Path,
+) -> None:
     async with serving_backend(tmp_path, "hang", grace_s=1.0) as (program, backend):
         link = await backend.connected()
         async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""A console that no token can sign in to: what the terminal shows, and the command."""
+"""A console that no token can sign in to: terminal output, and the command."""
 
 import os
 import pty
@@ -19,13 +19,13 @@ SENTENCE = "Sign in to the console, within ten minutes: "
 
 
 def sign_in(address: str) -> httpx.Response:
-    """Open an address, and press the button of its page."""
+    """Open an address and press the button of its page."""
     assert httpx.get(address).status_code == 200
     return press(address)
 
 
 def press(address: str) -> httpx.Response:
-    """Send the form of the page of an address."""
+    """Send the form on the page of an address."""
     url = httpx.URL(address)
     origin = f"http://{url.host}:{url.port}"
     return httpx.post(address, data={"code": url.params["code"]}, headers={"Origin": origin})
@@ -38,7 +38,7 @@ def read_line_with(terminal: int, text: str) -> str:
     return shown.partition(text)[2].strip()
 
 
-def test_a_terminal_shows_an_address_that_signs_in_once_and_no_log_has_it(tmp_path: Path) -> None:
+def test_a_terminal_shows_a_one_time_address_and_no_log_contains_it(tmp_path: Path) -> None:
     ours, its = pty.openpty()
     port = free_port()
     log = tmp_path / "log"
@@ -59,7 +59,7 @@ def test_a_terminal_shows_an_address_that_signs_in_once_and_no_log_has_it(tmp_pa
     assert address.partition("code=")[2] not in log.read_text(encoding="utf-8")
 
 
-def test_the_command_prints_another_address_of_the_gateway_that_runs(tmp_path: Path) -> None:
+def test_the_command_prints_another_address_of_the_running_gateway(tmp_path: Path) -> None:
     with started(tmp_path, CONSOLE) as program:
         code, printed, complained = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
         assert (code, complained) == (0, "")
@@ -70,14 +70,14 @@ def test_the_command_prints_another_address_of_the_gateway_that_runs(tmp_path: P
     assert (code, "no gateway with a console, started by this user" in complained) == (1, True)
 
 
-def test_the_command_names_the_page_where_a_token_signs_in(tmp_path: Path) -> None:
+def test_the_command_names_the_page_for_signing_in_with_a_token(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**CONSOLE, "MCP_PROXY_ADMIN_TOKEN": "correct-horse-battery"}
     assert run(tmp_path, "console", **settings)[:2] == (0, "http://127.0.0.1:8082/console\n")
     public: dict[str, Any] = {**settings, "MCP_PROXY_PUBLIC_URL": "https://gateway.example/tools/"}
     assert run(tmp_path, "console", **public)[1] == "https://gateway.example/tools/console\n"
 
 
-def test_where_a_jwt_gives_rights_it_signs_in_and_no_address_is_needed(tmp_path: Path) -> None:
+def test_if_a_jwt_grants_rights_it_signs_in_and_no_address_is_needed(tmp_path: Path) -> None:
     jwt: dict[str, Any] = {
         **CONSOLE,
         "MCP_PROXY_AUTH_MODE": "jwt",
@@ -96,12 +96,12 @@ def test_where_a_jwt_gives_rights_it_signs_in_and_no_address_is_needed(tmp_path:
     )
 
 
-def test_the_command_says_that_there_is_no_console(tmp_path: Path) -> None:
+def test_the_command_reports_that_the_console_is_off(tmp_path: Path) -> None:
     code, _, complained = run(tmp_path, "console")
     assert (code, "set MCP_PROXY_CONSOLE=true" in complained) == (1, True)
 
 
-def test_a_console_that_nobody_could_sign_in_to_does_not_start(tmp_path: Path) -> None:
+def test_a_console_without_any_sign_in_does_not_start(tmp_path: Path) -> None:
     code, _, complained = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", **CONSOLE)  # noqa: S104
     assert code == 2
     assert complained.startswith("mcp-tools-proxy: MCP_PROXY_ADMIN_TOKEN: is required")

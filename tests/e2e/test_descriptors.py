@@ -1,4 +1,4 @@
-"""Whoever opens all the connections there can be keeps the program from nothing else."""
+"""Opening all available connections does not affect other functions."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Return whether the other side has not closed; nothing is asked, so nothing is answered."""
+    """Return whether the other side has kept the connection open, without sending anything."""
     connection.setblocking(False)
     try:
         return connection.recv(1) != b""
@@ -52,10 +52,10 @@ def status_of(program: Program) -> str:
     return status
 
 
-def test_connections_without_end_leave_descriptors_to_files(
+def test_many_connections_leave_file_descriptors_for_files(
     tmp_path: Path, program: Program
 ) -> None:
-    assert status_of(program) == "error"  # on a connection that stays
+    assert status_of(program) == "error"  # on a connection that stays open
     with contextlib.ExitStack() as opened:
         callers = []
         for _ in range(DESCRIPTORS + 40):
@@ -81,7 +81,7 @@ def test_connections_without_end_leave_descriptors_to_files(
 
 @pytest.mark.parametrize("module", [PROGRAM, RETRIEVAL_SERVICE])
 @pytest.mark.parametrize(("soft", "hard"), [(200, 700), (256, 256)])
-def test_the_soft_limit_is_raised_to_the_hard_one(
+def test_the_soft_limit_is_raised_to_the_hard_limit(
     tmp_path: Path, module: str, soft: int, hard: int
 ) -> None:
     (tmp_path / "documents").mkdir()

@@ -51,7 +51,7 @@ def run_sql(run_with: Callable[..., Run], database: PostgresDatabase) -> Run:
     return run_with(documents_url=database.url, documents_owner_url=database.owner_url)
 
 
-def test_a_folder_is_copied_to_another_and_only_what_is_new_the_next_time(
+def test_a_folder_is_copied_to_another_and_later_only_new_documents_are(
     run: Run, root: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "target folder"
@@ -84,12 +84,12 @@ def test_a_folder_is_copied_to_postgresql_and_back(
         assert (back / path.relative_to(root)).read_bytes() == path.read_bytes()
 
 
-def test_only_some_tenants_are_copied(run: Run, root: Path, tmp_path: Path) -> None:
+def test_only_the_given_tenants_are_copied(run: Run, root: Path, tmp_path: Path) -> None:
     run("copy", "--from", root, "--to", tmp_path / "target", "--tenant", "globex")
     assert [path.parent.name for path in (tmp_path / "target").rglob("*.json")] == ["globex"]
 
 
-def test_another_version_at_the_target_is_replaced_only_when_that_is_said(
+def test_another_version_at_the_target_is_replaced_only_with_the_option(
     run: Run, root: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"
@@ -104,9 +104,7 @@ def test_another_version_at_the_target_is_replaced_only_when_that_is_said(
     assert read_document(document_path(target, "acme", "book")).pages == BOOK.pages
 
 
-def test_other_readers_at_the_target_are_brought_up_to_date(
-    run: Run, root: Path, tmp_path: Path
-) -> None:
+def test_different_readers_at_the_target_are_updated(run: Run, root: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     run("copy", "--from", root, "--to", target)
     run("rights", "book", "--tenant", "acme", "--nobody")
@@ -126,7 +124,7 @@ def test_files_that_cannot_be_copied_are_failures(run: Run, root: Path, tmp_path
     assert others.exit_code == 0
 
 
-def test_a_source_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_missing_source_is_refused(run: Run, tmp_path: Path) -> None:
     refused = run("copy", "--from", tmp_path / "misspelt", "--to", tmp_path / "target")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     assert "misspelt is not a folder" in refused.stderr
@@ -140,7 +138,7 @@ def test_a_url_of_another_kind_is_refused(run: Run, root: Path, url: str) -> Non
     assert "postgresql://" in refused.stderr
 
 
-def test_all_tenants_of_postgresql_are_for_the_owner(
+def test_only_the_owner_can_copy_all_tenants_of_postgresql(
     run_with: Callable[..., Run], database: PostgresDatabase, tmp_path: Path
 ) -> None:
     run = run_with(documents_url=database.url)
@@ -195,7 +193,7 @@ def test_migrate_needs_the_owner(run: Run) -> None:
     assert (refused.exit_code, "MCP_PROXY_DOCUMENTS_OWNER_URL" in refused.stderr) == (2, True)
 
 
-def test_a_database_that_is_away_is_one_line(run_with: Callable[..., Run]) -> None:
+def test_an_unreachable_database_is_one_line(run_with: Callable[..., Run]) -> None:
     url = "postgresql://gateway:secret@127.0.0.1:1/documents"
     run = run_with(documents_url=url, documents_owner_url=url)
     for command in (("list", "--tenant", "acme"), ("migrate",)):

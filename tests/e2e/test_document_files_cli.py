@@ -1,4 +1,4 @@
-"""``documents show`` and ``documents remove``, as a person at a shell meets them (contract §8)."""
+"""``documents show`` and ``documents remove`` on the command line (contract §8)."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def another(doc_id: str, tenant_id: str = "acme") -> Document:
     return Document(tenant_id=tenant_id, doc_id=doc_id, title="Another", pages=("text",))
 
 
-def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
+def test_show_prints_everything_except_the_text(run: Run, root: Path) -> None:
     path = document_path(root, "acme", "book")
     assert run("show", "book", "--tenant", "acme").stdout.splitlines() == [
         "doc_id    book",
@@ -66,7 +66,7 @@ def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
     ]
 
 
-def test_show_can_give_json(run: Run, root: Path) -> None:
+def test_show_can_print_json(run: Run, root: Path) -> None:
     path = document_path(root, "acme", "book")
     assert json.loads(run("show", "book", "--tenant", "acme", "--json").stdout) == {
         "doc_id": "book",
@@ -89,7 +89,7 @@ def test_show_can_give_json(run: Run, root: Path) -> None:
     }
 
 
-def test_show_names_the_versions_that_are_kept(run: Run, tmp_path: Path) -> None:
+def test_show_lists_the_stored_versions(run: Run, tmp_path: Path) -> None:
     shown = []
     for text in ("one", "two"):
         (tmp_path / "note.md").write_text(text)
@@ -102,7 +102,7 @@ def test_show_names_the_versions_that_are_kept(run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("command", ["show", "remove"])
 @pytest.mark.parametrize(("doc_id", "tenant"), [("none", "acme"), ("book", "other"), ("", "acme")])
-def test_what_is_not_there_is_one_line_and_exit_code_1(
+def test_a_missing_document_is_one_line_and_exit_code_1(
     run: Run, root: Path, command: str, doc_id: str, tenant: str
 ) -> None:
     result = run(command, doc_id, "--tenant", tenant)
@@ -112,17 +112,17 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(
 
 
 @pytest.mark.parametrize("command", ["show", "remove"])
-def test_a_tenant_has_to_be_named(run: Run, command: str) -> None:
+def test_a_tenant_is_required(run: Run, command: str) -> None:
     assert run(command, "book").exit_code == 2
 
 
-def test_show_says_what_is_wrong_with_a_broken_file(run: Run, root: Path) -> None:
+def test_show_explains_an_invalid_file(run: Run, root: Path) -> None:
     document_path(root, "acme", "book").write_text("{")
     result = run("show", "book", "--tenant", "acme")
     assert (result.exit_code, "is not strict JSON" in result.stderr) == (1, True)
 
 
-def test_remove_takes_several_and_names_what_is_not_there(run: Run, root: Path) -> None:
+def test_remove_accepts_several_documents_and_names_missing_ones(run: Run, root: Path) -> None:
     for document in (another("x"), another("y"), another("x", "other")):
         write_document(root, document, replace=False)
     result = run("remove", "x", "none", "book", "x", "--tenant", "acme")
@@ -135,7 +135,7 @@ def test_remove_takes_several_and_names_what_is_not_there(run: Run, root: Path) 
     assert run("list", "--tenant", "acme").stdout == acme
 
 
-def test_a_removed_document_has_no_copy_that_takes_its_place(run: Run, root: Path) -> None:
+def test_removing_a_document_removes_all_its_copies(run: Run, root: Path) -> None:
     (root / "acme" / "copy.json").write_bytes(dump_document(BOOK))
     (root / "copy.json").write_bytes(dump_document(BOOK))
     assert run("remove", "book", "--tenant", "acme").exit_code == 0
@@ -143,15 +143,13 @@ def test_a_removed_document_has_no_copy_that_takes_its_place(run: Run, root: Pat
 
 
 @pytest.mark.parametrize("content", [b"{", dump_document(another("book", "other"))])
-def test_a_file_that_cannot_be_used_is_removed_by_its_place(
-    run: Run, root: Path, content: bytes
-) -> None:
+def test_an_unusable_file_is_removed_by_its_path(run: Run, root: Path, content: bytes) -> None:
     document_path(root, "acme", "book").write_bytes(content)
     assert run("remove", "book", "--tenant", "acme").exit_code == 0
     assert not document_path(root, "acme", "book").exists()
 
 
-def test_a_file_in_the_folder_of_another_tenant_is_not_that_tenants_document(
+def test_a_file_in_the_folder_of_another_tenant_does_not_belong_to_that_tenant(
     run: Run, root: Path
 ) -> None:
     smuggled = root / "acme" / "smuggled.json"
@@ -170,7 +168,7 @@ def test_a_file_in_the_folder_of_another_tenant_is_not_that_tenants_document(
     ("options", "typed", "removed"),
     [((), "n\n", False), ((), "\n", False), ((), "y\n", True), (("--yes",), "", True)],
 )
-def test_on_a_terminal_it_asks_before(
+def test_on_a_terminal_it_asks_for_confirmation(
     tmp_path: Path, root: Path, options: tuple[str, ...], typed: str, removed: bool
 ) -> None:
     seen = run_on_terminal(

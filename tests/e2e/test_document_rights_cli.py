@@ -1,4 +1,4 @@
-"""``documents rights``: who may read a document, as a person at a shell sets it."""
+"""``documents rights``: readers of a document on the command line."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def readers(root: Path) -> Readers | None:
         (("--everybody",), None, "all users of the tenant"),
     ],
 )
-def test_it_sets_all_readers_anew(
+def test_the_command_replaces_all_readers(
     run: Run, root: Path, options: tuple[str, ...], expected: Readers | None, shown: str
 ) -> None:
     run("rights", "book", "--tenant", "acme", "--user", "before")
@@ -53,14 +53,16 @@ def test_it_sets_all_readers_anew(
 @pytest.mark.parametrize(
     "options", [(), ("--everybody", "--nobody"), ("--everybody", "--user", "ann")], ids=str
 )
-def test_it_wants_one_answer(run: Run, root: Path, options: tuple[str, ...]) -> None:
+def test_the_command_needs_exactly_one_option(
+    run: Run, root: Path, options: tuple[str, ...]
+) -> None:
     run("rights", "book", "--tenant", "acme", "--user", "ann")
     assert run("rights", "book", "--tenant", "acme", *options).exit_code == 2
     assert readers(root) == Readers(users=frozenset({"ann"}))
 
 
-def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Path) -> None:
-    """A document that was closed, then had lines taken out, still has them in its older version."""
+def test_older_versions_that_become_readable_are_named(run: Run, tmp_path: Path) -> None:
+    """A document that was closed before lines were deleted has them in its older version."""
     file = tmp_path / "book.txt"
     file.write_text("A new version.")
     before = run("rights", "book", "--tenant", "acme", "--nobody")
@@ -74,7 +76,7 @@ def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Pa
     assert json.loads(after.stdout)["readers"] is None
 
 
-def test_a_document_that_is_not_there_is_named(run: Run) -> None:
+def test_a_missing_document_is_named(run: Run) -> None:
     result = run("rights", "other", "--tenant", "acme", "--everybody")
     assert (
         result.exit_code,
@@ -86,7 +88,7 @@ def test_a_document_that_is_not_there_is_named(run: Run) -> None:
 
 
 def test_a_new_version_keeps_its_readers(run: Run, root: Path, tmp_path: Path) -> None:
-    """An import that replaces a document must not open it to all of the tenant."""
+    """An import that replaces a document must not open it to the whole tenant."""
     run("rights", "book", "--tenant", "acme", "--role", "it")
     file = tmp_path / "book.txt"
     file.write_text("A new version.")
@@ -96,10 +98,10 @@ def test_a_new_version_keeps_its_readers(run: Run, root: Path, tmp_path: Path) -
     assert shown["readers"] == {"users": [], "roles": ["it"]}
 
 
-def test_a_new_version_of_a_file_that_cannot_be_read_is_refused(
+def test_a_new_version_of_an_unreadable_file_is_refused(
     run: Run, root: Path, tmp_path: Path
 ) -> None:
-    """It is not known for whom the old one was."""
+    """The readers of the old version are unknown."""
     path = document_path(root, "acme", "book")
     content = json.loads(path.read_text()) | {"reader": {"users": ["ann"]}}
     path.write_text(json.dumps(content))

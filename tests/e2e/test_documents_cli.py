@@ -1,4 +1,4 @@
-"""The ``documents`` commands, as a person at a shell meets them (contract §5, §8)."""
+"""The ``documents`` commands on the command line (contract §5, §8)."""
 
 import os
 import signal
@@ -57,16 +57,14 @@ def book(tmp_path: Path) -> Path:
     return path
 
 
-def test_import_makes_one_document_of_each_file(
-    run: Run, root: Path, note: Path, book: Path
-) -> None:
+def test_import_creates_one_document_per_file(run: Run, root: Path, note: Path, book: Path) -> None:
     result = run("import", note, book, "--tenant", "t", "--tag", "a", "--tag", "b")
     assert result.exit_code == 0
     assert read_document(root / "t" / "note.json").tags == ("a", "b")
     assert len(read_document(root / "t" / "book.json").sections) == 3
 
 
-def test_pages_of_a_pdf_without_text_are_named_with_the_way_to_get_it(
+def test_pages_of_a_pdf_without_text_are_named_with_advice(
     run: Run, root: Path, tmp_path: Path
 ) -> None:
     scan = tmp_path / "a scan.pdf"
@@ -80,7 +78,7 @@ def test_pages_of_a_pdf_without_text_are_named_with_the_way_to_get_it(
     assert "mcp-tools-proxy[ocr]" in result.stderr
 
 
-def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
+def test_a_pdf_without_any_text_is_refused_with_advice(
     run: Run, root: Path, tmp_path: Path
 ) -> None:
     scan = tmp_path / "scan.pdf"
@@ -90,33 +88,31 @@ def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
     assert "only scanned pages. For OCR, import it with --ocr-languages eng" in result.stderr
 
 
-def test_a_text_file_with_an_empty_page_is_imported_without_a_word(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_text_file_with_an_empty_page_is_imported_silently(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "note.txt"
     path.write_text("one\f\fthree")
     result = run("import", path, "--tenant", "t")
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_import_prints_one_line_for_each_document(run: Run, root: Path, note: Path) -> None:
+def test_import_prints_one_line_per_document(run: Run, root: Path, note: Path) -> None:
     result = run("import", note, "--tenant", "t")
     assert result.stdout == f"note  A note  1 page  1 section  -> {root / 't' / 'note.json'}\n"
     assert result.stderr == ""
 
 
-def test_the_options_name_the_document(run: Run, root: Path, note: Path) -> None:
+def test_the_options_set_the_documents_fields(run: Run, root: Path, note: Path) -> None:
     run("import", note, "--tenant", "t", "--doc-id", "x/y", "--title", "Mine")
     document = read_document(root / "t" / "x%2Fy.json")
     assert (document.doc_id, document.title) == ("x/y", "Mine")
 
 
-def test_another_folder_can_be_named(run: Run, tmp_path: Path, note: Path) -> None:
+def test_another_folder_can_be_given(run: Run, tmp_path: Path, note: Path) -> None:
     run("import", note, "--tenant", "t", "--documents-path", tmp_path / "other")
     assert (tmp_path / "other" / "t" / "note.json").exists()
 
 
-def test_one_bad_file_is_named_and_the_others_are_imported(
+def test_one_invalid_file_is_named_and_the_others_are_imported(
     run: Run, root: Path, tmp_path: Path, note: Path
 ) -> None:
     result = run("import", tmp_path / "*.pdf", note, "--tenant", "t")
@@ -126,13 +122,13 @@ def test_one_bad_file_is_named_and_the_others_are_imported(
     assert (root / "t" / "note.json").exists()
 
 
-def test_a_file_that_is_not_there_is_said(run: Run, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(run: Run, tmp_path: Path) -> None:
     result = run("import", tmp_path / "none.md", "--tenant", "t")
     assert result.exit_code == 1
     assert result.stderr == f"{tmp_path / 'none.md'}: cannot be read: No such file or directory\n"
 
 
-def test_a_document_that_exists_is_kept_without_replace(run: Run, root: Path, note: Path) -> None:
+def test_an_existing_document_is_kept_without_replace(run: Run, root: Path, note: Path) -> None:
     run("import", note, "--tenant", "t")
     result = run("import", note, "--tenant", "t", "--title", "new")
     assert result.exit_code == 1
@@ -147,7 +143,7 @@ def test_replace_overwrites_the_document(run: Run, root: Path, note: Path) -> No
     assert read_document(root / "t" / "note.json").title == "new"
 
 
-def test_two_files_of_one_name_do_not_overwrite_each_other(
+def test_files_of_the_same_name_do_not_overwrite_each_other(
     run: Run, root: Path, tmp_path: Path, note: Path
 ) -> None:
     twin = tmp_path / "note.txt"
@@ -168,33 +164,33 @@ def test_a_name_for_several_files_is_a_usage_error(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--tenant", ""], ["--tenant", "t", "--doc-id", "a\n"]])
-def test_a_bad_or_missing_name_is_a_usage_error(run: Run, note: Path, arguments: list[str]) -> None:
+def test_an_invalid_or_missing_name_is_a_usage_error(
+    run: Run, note: Path, arguments: list[str]
+) -> None:
     assert run("import", note, *arguments).exit_code == 2
 
 
-def test_a_folder_that_cannot_be_written_is_named(run: Run, root: Path, note: Path) -> None:
+def test_an_unwritable_folder_is_named(run: Run, root: Path, note: Path) -> None:
     root.write_text("a file in the way", encoding="utf-8")
     result = run("import", note, "--tenant", "t")
     assert result.exit_code == 1
     assert str(root) in result.stderr
 
 
-def test_list_shows_a_line_of_five_columns_for_each_document(
-    run: Run, note: Path, book: Path
-) -> None:
+def test_list_has_a_line_of_five_columns_per_document(run: Run, note: Path, book: Path) -> None:
     run("import", note, "--tenant", "t")
     run("import", book, "--tenant", "a")
     result = run("list")
     assert result.stdout == "a\tbook\tbook\t3\t3\nt\tnote\tA note\t1\t1\n"
 
 
-def test_list_can_show_one_tenant_only(run: Run, note: Path, book: Path) -> None:
+def test_list_can_show_only_one_tenant(run: Run, note: Path, book: Path) -> None:
     run("import", note, "--tenant", "t")
     run("import", book, "--tenant", "a")
     assert run("list", "--tenant", "t").stdout == "t\tnote\tA note\t1\t1\n"
 
 
-def test_list_names_broken_files_apart_from_the_documents(run: Run, root: Path) -> None:
+def test_list_names_invalid_files_separately(run: Run, root: Path) -> None:
     (root / "t").mkdir(parents=True)
     (root / "t" / "bad.json").write_text("{", encoding="utf-8")
     result = run("list")
@@ -203,7 +199,7 @@ def test_list_names_broken_files_apart_from_the_documents(run: Run, root: Path) 
     assert result.stderr.startswith("t/bad.json: ")
 
 
-def test_list_of_a_folder_that_is_not_there_is_empty(run: Run) -> None:
+def test_list_of_a_missing_folder_is_empty(run: Run) -> None:
     result = run("list")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
@@ -216,7 +212,7 @@ def renamed(run: Run, root: Path, note: Path) -> Path:
     return imported.rename(imported.with_name("renamed.json"))
 
 
-def test_a_document_that_lies_under_another_name_is_not_overwritten(
+def test_a_document_under_another_file_name_is_not_overwritten(
     run: Run, root: Path, note: Path, renamed: Path
 ) -> None:
     result = run("import", note, "--tenant", "t")
@@ -228,7 +224,7 @@ def test_a_document_that_lies_under_another_name_is_not_overwritten(
     assert (renamed.exists(), document_path(root, "t", "note").exists()) == (True, False)
 
 
-def test_replace_removes_the_other_files_of_the_document_and_names_them(
+def test_replace_removes_and_names_the_other_files_of_the_document(
     run: Run, root: Path, note: Path, renamed: Path
 ) -> None:
     copy = root / "note.json"
@@ -252,7 +248,7 @@ def test_replace_removes_no_other_document(run: Run, root: Path, note: Path, boo
     assert run("list").stdout.count("\n") == 3
 
 
-def test_replace_keeps_the_file_that_the_documents_path_links_to(
+def test_replace_overwrites_the_target_of_a_link_at_the_documents_path(
     run: Run, root: Path, note: Path, renamed: Path
 ) -> None:
     document_path(root, "t", "note").symlink_to(renamed)
@@ -260,7 +256,7 @@ def test_replace_keeps_the_file_that_the_documents_path_links_to(
     assert (result.exit_code, read_document(renamed).title) == (0, "new")
 
 
-def test_an_import_that_fails_removes_nothing(run: Run, note: Path, renamed: Path) -> None:
+def test_a_failed_import_removes_nothing(run: Run, note: Path, renamed: Path) -> None:
     note.write_text("")
     result = run("import", note, "--tenant", "t", "--replace")
     assert (result.exit_code, renamed.exists()) == (1, True)
@@ -284,7 +280,9 @@ def test_files_of_several_formats_are_imported_together(
     assert titles == ["Leave", "Rail rules", "prices"]
 
 
-def test_a_bomb_is_one_line_and_the_other_files_go_on(run: Run, tmp_path: Path, note: Path) -> None:
+def test_a_decompression_bomb_is_one_line_and_other_files_are_imported(
+    run: Run, tmp_path: Path, note: Path
+) -> None:
     bomb = tmp_path / "bomb.docx"
     laughs = '<!DOCTYPE w [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
     bomb.write_bytes(docx_of("x", parts={DOCUMENT: document_xml(text_xml("&b;"), prolog=laughs)}))
@@ -296,7 +294,7 @@ def test_a_bomb_is_one_line_and_the_other_files_go_on(run: Run, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("value", ["../eng", "eng deu", "e", "/etc/x"])
-def test_languages_are_names_and_nothing_else(run: Run, note: Path, value: str) -> None:
+def test_languages_accept_only_names(run: Run, note: Path, value: str) -> None:
     result = run("import", note, "--tenant", "t", "--ocr-languages", value)
     assert (result.exit_code, "names such as eng, deu" in result.stderr) == (2, True)
 
@@ -305,7 +303,7 @@ def originals_in(root: Path) -> list[Path]:
     return sorted((root / ".originals").rglob("*.pdf"))
 
 
-def test_an_import_keeps_the_pdf_where_that_is_set(root: Path, note: Path, book: Path) -> None:
+def test_an_import_stores_the_pdf_if_configured(root: Path, note: Path, book: Path) -> None:
     run = documents_commands(root, documents_keep_originals=True)
     assert run("import", note, book, "--tenant", "t").exit_code == 0
     assert [path.read_bytes() for path in originals_in(root)] == [book.read_bytes()]
@@ -313,19 +311,19 @@ def test_an_import_keeps_the_pdf_where_that_is_set(root: Path, note: Path, book:
     assert originals_in(root) == []
 
 
-def test_an_import_keeps_no_pdf_unless_that_is_set(run: Run, root: Path, book: Path) -> None:
+def test_an_import_stores_no_pdf_by_default(run: Run, root: Path, book: Path) -> None:
     assert run("import", book, "--tenant", "t").exit_code == 0
     assert originals_in(root) == []
 
 
-def test_a_pdf_over_the_limit_is_imported_and_not_kept(root: Path, book: Path) -> None:
+def test_a_pdf_over_the_limit_is_imported_but_not_stored(root: Path, book: Path) -> None:
     run = documents_commands(root, documents_keep_originals=True, max_document_bytes=100)
     result = run("import", book, "--tenant", "t")
     assert (result.exit_code, originals_in(root)) == (0, [])
     assert "book.pdf: is over 100 bytes, so the PDF is not kept" in result.stderr
 
 
-def test_a_pipe_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_pipe_is_refused_with_one_line(run: Run, tmp_path: Path) -> None:
     pipe = tmp_path / "note.md"
     os.mkfifo(pipe)
     descriptor = os.open(pipe, os.O_RDWR)

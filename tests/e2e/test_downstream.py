@@ -1,4 +1,4 @@
-"""The started program with a downstream server over stdio: it serves, and leaves nothing behind."""
+"""The program with a stdio server: it works and leaves no process behind."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ def write_config(folder: Path) -> Path:
     return pid_file
 
 
-def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
+def test_a_tool_of_a_stdio_server_can_be_called(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
         program.wait_for_server()
@@ -43,7 +43,7 @@ def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) 
 
 
 @pytest.mark.requirement("F-20", "F-23")
-def test_a_call_leaves_one_line_without_its_values(tmp_path: Path) -> None:
+def test_a_call_logs_one_line_without_its_values(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
         program.wait_for_server()

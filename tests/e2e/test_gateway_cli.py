@@ -1,4 +1,4 @@
-"""The commands that show a running gateway, and ``settings``, as a person at a shell meets them."""
+"""The commands that show a running gateway, and ``settings``."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 @pytest.fixture
 def run(program: Program, tmp_path: Path) -> Run:
-    """Run a command against the gateway, which it finds by MCP_PROXY_PORT."""
+    """Run a command with the gateway in MCP_PROXY_PORT."""
 
     def run_command(*words: str, **environment: str) -> tuple[int, str, str]:
         settings = {"MCP_PROXY_PORT": str(program.port), "MCP_PROXY_CLIENT_TOKEN": ADMIN}
@@ -62,7 +62,7 @@ def rows_of(output: str) -> list[list[str]]:
     return [line.split("\t") for line in output.splitlines()]
 
 
-def test_tools_list_has_what_the_caller_may_run(run: Run) -> None:
+def test_tools_list_shows_the_callers_tools(run: Run) -> None:
     code, output, errors = run("tools", "list", *TENANT)
     names = [row[0] for row in rows_of(output)]
     assert (code, errors) == (0, "")
@@ -71,7 +71,7 @@ def test_tools_list_has_what_the_caller_may_run(run: Run) -> None:
     assert all(row[1] for row in rows_of(output))
 
 
-def test_servers_shows_their_states(run: Run) -> None:
+def test_servers_shows_the_states(run: Run) -> None:
     code, output, _ = run("servers")
     rows = {row[0]: row[1:] for row in rows_of(output)}
     state, transport, offers, attempts, error = rows["notes"]
@@ -83,9 +83,10 @@ def test_servers_shows_their_states(run: Run) -> None:
     assert "no-such-program" in error
 
 
-def test_presets_are_listed_and_switched(run: Run) -> None:
+def test_presets_can_be_listed_and_switched(run: Run) -> None:
     listed = run("presets", "list")[1].splitlines()
-    assert sorted(listed) == ["\tless\tPreset less", "*\twork\tPreset work"]  # by time of the file
+    # the order is that of the files' modification times
+    assert sorted(listed) == ["\tless\tPreset less", "*\twork\tPreset work"]
     code, output, errors = run("presets", "use", "less", "--no-persist")
     assert (code, output, errors) == (0, "preset less is active\n", "")
     code, output, errors = run("presets", "use", "work", "--no-persist")
@@ -93,13 +94,13 @@ def test_presets_are_listed_and_switched(run: Run) -> None:
     assert errors == "missing: tool notes:gone\n"
 
 
-def test_a_preset_that_is_not_there_is_one_line(run: Run) -> None:
+def test_a_missing_preset_is_one_line(run: Run) -> None:
     code, output, errors = run("presets", "use", "nowhere")
     assert (code, output, errors.count("\n")) == (1, "", 1)
     assert errors.startswith("mcp-tools-proxy: PRESET_NOT_FOUND: ")
 
 
-def test_limits_shows_what_is_left(run: Run) -> None:
+def test_limits_shows_the_remaining_budgets(run: Run) -> None:
     of_document = ("--tool", "read_doc_metadata", "--document", "doc_1")
     code, output, _ = run("limits", *TENANT, *of_document)
     assert (code, [row[1] for row in rows_of(output)]) == (0, ["9 of 9 calls"])
@@ -114,7 +115,9 @@ def test_limits_shows_what_is_left(run: Run) -> None:
         (("limits", *TENANT), "limits"),
     ],
 )
-def test_each_has_its_answer_as_json(run: Run, words: tuple[str, ...], key: str) -> None:
+def test_each_command_can_print_its_answer_as_json(
+    run: Run, words: tuple[str, ...], key: str
+) -> None:
     code, output, _ = run(*words, "--json")
     assert (code, key in json.loads(output), output.count("\n")) == (0, True, 1)
 
@@ -131,14 +134,14 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_where_no_gateway_answers_the_system_says_why(run: Run, words: tuple[str, ...]) -> None:
+def test_without_a_gateway_the_systems_reason_is_shown(run: Run, words: tuple[str, ...]) -> None:
     code, output, errors = run(*words, MCP_PROXY_PORT="1")
     assert (code, output, errors.count("\n"), "Errno" in errors) == (2, "", 1, False)
     assert "no gateway answers at http://127.0.0.1:1: connection refused" in errors
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_an_unknown_host_is_told_as_such(run: Run, words: tuple[str, ...]) -> None:
+def test_an_unknown_host_is_reported_as_such(run: Run, words: tuple[str, ...]) -> None:
     code, _, errors = run(*words, "--url", "http://nowhere.invalid")
     assert (code, errors.count("\n"), "Errno" in errors) == (2, 1, False)
 
@@ -162,7 +165,7 @@ def test_a_misspelt_tool_of_a_server_gets_a_suggestion(run: Run, misspelt: str, 
 
 
 @pytest.mark.parametrize("name", ["notes:metb", "notes:meta", "notes:other"])
-def test_a_tool_that_the_caller_may_not_see_is_never_suggested(run: Run, name: str) -> None:
+def test_a_hidden_tool_is_never_suggested(run: Run, name: str) -> None:
     _, _, errors = run("call", name, *TENANT)
     assert errors.startswith("mcp-tools-proxy: TOOL_NOT_ALLOWED: ")
     assert "did you mean" not in errors
@@ -187,7 +190,7 @@ PLANTED = "x\x1b]0;title\x07\x9b31m\u202eevil\u200b\r\x7f\u2028\x85y"
     ],
     ids=range(10),
 )
-def test_nothing_that_a_terminal_would_interpret_is_printed(
+def test_no_terminal_control_sequence_is_printed(
     program: Program, run: Run, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     user = {"tenant_id": "tenant_1", "user_id": "u\u202eu"}
@@ -204,7 +207,7 @@ def test_nothing_that_a_terminal_would_interpret_is_printed(
     assert HIDDEN.search(output + errors) is None
 
 
-def test_a_result_that_is_escaped_is_the_same_json(run: Run) -> None:
+def test_an_escaped_result_is_the_same_json(run: Run) -> None:
     _, output, _ = run("call", "notes:echo", *TENANT, "--arg", f"text={PLANTED}")
     assert json.loads(output)["structured_content"] == {"text": PLANTED}
     assert output.count("\n") > 5
@@ -240,7 +243,7 @@ def test_settings_shows_no_secret(run: Run, options: tuple[str, ...]) -> None:
     assert all(name in output for name in SECRETS)
 
 
-def test_a_bad_setting_is_one_line(run: Run) -> None:
+def test_an_invalid_setting_is_one_line(run: Run) -> None:
     code, output, errors = run("settings", MCP_PROXY_MAX_TEXT_BYTES="many")
     assert (code, output, errors.count("\n")) == (2, "", 1)
     assert errors.startswith("mcp-tools-proxy: MCP_PROXY_MAX_TEXT_BYTES: ")

@@ -1,4 +1,4 @@
-"""The page on generating a client: its command makes a client, and its program runs."""
+"""The page on generating a client: its command and its program work."""
 
 import re
 import shlex
@@ -20,14 +20,14 @@ PRINTED = "http://127.0.0.1:8082"
 
 
 def block(language: str, words: str) -> str:
-    """Return the block of code that has these words."""
+    """Return the code block with this text."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (found,) = [text for text in blocks if words in text]
     return str(found)
 
 
 @pytest.mark.e2e
-def test_the_printed_program_runs_with_the_client_that_the_printed_command_makes(
+def test_the_printed_program_works_with_the_client_of_the_printed_command(
     tmp_path: Path,
 ) -> None:
     (command,) = [

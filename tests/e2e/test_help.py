@@ -1,4 +1,4 @@
-"""The help of all commands: one style of values, examples that work, -h and version."""
+"""The help of all commands: consistent value names, valid examples, -h and version."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ STYLE = re.compile(r"[A-Z][A-Z_]*(?:[=:][A-Z]+)?")
 
 
 def commands(command: object, path: str = "") -> Iterator[str]:
-    """Yield the paths of a command and of those below it."""
+    """Yield the paths of a command and its subcommands."""
     yield path
     if isinstance(command, TyperGroup):
         for name, below in command.commands.items():
@@ -34,7 +34,7 @@ PATHS = [*commands(ROOT)]
 
 
 def help_of(path: str) -> str:
-    """Return the help of a command, as ``--help`` prints it."""
+    """Return the output of ``--help`` of a command."""
     command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
     for name in path.split():
         assert isinstance(command, TyperGroup)
@@ -43,7 +43,7 @@ def help_of(path: str) -> str:
     return command.get_help(context)
 
 
-def test_values_have_names_of_one_style() -> None:
+def test_value_names_have_one_style() -> None:
     for path in PATHS:
         with named_row(path):
             text = help_of(path)
@@ -54,7 +54,7 @@ def test_values_have_names_of_one_style() -> None:
             assert re.findall(r"<\w+", text) == []
 
 
-def test_each_help_has_examples_that_can_be_parsed() -> None:
+def test_each_help_has_valid_examples() -> None:
     for path in PATHS:
         with named_row(path):
             examples = help_of(path).partition("Examples:\n")[2].split("\n")
@@ -69,23 +69,23 @@ def test_each_help_has_examples_that_can_be_parsed() -> None:
                 while isinstance(command, TyperGroup):
                     command, words = command.commands[words[0]], words[1:]
                 if words and any("--config-dir" in word for word in words):
-                    continue  # the folder has to be there
+                    continue  # the folder has to exist
                 command.make_context(command.name, words, parent=context)
 
 
-def test_no_example_is_of_an_unknown_command() -> None:
+def test_every_example_uses_a_known_command() -> None:
     assert EXAMPLES.keys() == set(PATHS)
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("words", ["-h", "tokens -h", "tokens create -h", "serve -h"])
-def test_h_is_help(tmp_path: Path, words: str) -> None:
+def test_h_is_an_alias_of_help(tmp_path: Path, words: str) -> None:
     code, output, errors = run(tmp_path, *words.split(), MCP_PROXY_PORT="http")
     assert (code, output.startswith("Usage: "), errors) == (0, True, "")
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("word", ["version", "--version"])
-def test_the_version_reads_no_setting(tmp_path: Path, word: str) -> None:
+def test_version_reads_no_setting(tmp_path: Path, word: str) -> None:
     code, output, _ = run(tmp_path, word, MCP_PROXY_PORT="http")
     assert (code, output) == (0, f"{PROGRAM} {version('mcp-tools-proxy')}\n")

@@ -1,4 +1,4 @@
-"""Raw sockets at the started program: what one connection can take from the others."""
+"""Raw sockets to the program: effects of one connection on others."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 def rss_bytes(program: Program) -> int:
-    """Return the memory that the program has resident."""
+    """Return the program's resident memory."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
@@ -38,7 +38,7 @@ def connect(program: Program) -> socket.socket:
 
 
 def send_all_that_is_taken(connection: socket.socket, data: bytes) -> None:
-    """Send until it is all sent or the other side has had enough."""
+    """Send everything, or until the other side stops reading."""
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):
         connection.sendall(data)
 
@@ -53,7 +53,7 @@ def answered(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("connections", [1, 10])
-def test_requests_sent_ahead_without_end_cost_no_memory(program: Program, connections: int) -> None:
+def test_endless_pipelined_requests_use_no_memory(program: Program, connections: int) -> None:
     before = rss_bytes(program)
     opened = [connect(program) for _ in range(connections)]
     for connection in opened:
@@ -68,7 +68,7 @@ def test_requests_sent_ahead_without_end_cost_no_memory(program: Program, connec
 
 
 def trailers_to(method: str, path: str, body: object) -> bytes:
-    """Build a request that names a tenant after its body only."""
+    """Build a request that names a tenant only in its trailers."""
     content = json.dumps(body).encode()
     head = CHUNKED.format(method=method, path=path).encode()
     trailers = b"X-Tenant-Id: tenant_1\r\nX-User-Id: u\r\n\r\n"
@@ -85,7 +85,9 @@ def trailers_to(method: str, path: str, body: object) -> bytes:
         ("POST", "/mcp/sse?sessionId=x", PINGED),
     ],
 )
-def test_trailers_name_no_tenant(program: Program, method: str, path: str, body: object) -> None:
+def test_trailers_cannot_name_a_tenant(
+    program: Program, method: str, path: str, body: object
+) -> None:
     with connect(program) as connection:
         connection.sendall(trailers_to(method, path, body) + HEALTH.replace(
             b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
@@ -97,7 +99,7 @@ def test_trailers_name_no_tenant(program: Program, method: str, path: str, body:
         assert first.startswith(b"HTTP/1.1 422 ")
 
 
-def test_trailers_without_end_end_the_connection_and_cost_no_memory(program: Program) -> None:
+def test_endless_trailers_close_the_connection_and_use_no_memory(program: Program) -> None:
     before = rss_bytes(program)
     head = CHUNKED.format(method="POST", path=EXECUTE).encode()
     with connect(program) as connection:
@@ -108,7 +110,7 @@ def test_trailers_without_end_end_the_connection_and_cost_no_memory(program: Pro
     assert rss_bytes(program) - before < 20_000_000
 
 
-def test_the_body_of_a_request_that_asks_for_http2_is_read_and_is_no_request(
+def test_the_body_of_an_http2_upgrade_request_is_not_parsed_as_a_request(
     program: Program,
 ) -> None:
     body = json.dumps({**SECTION, "trace_id": "asked"}).encode()
@@ -124,7 +126,7 @@ def test_the_body_of_a_request_that_asks_for_http2_is_read_and_is_no_request(
     assert b"x-trace-id: asked" in answers
 
 
-def test_an_idle_connection_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
+def test_an_idle_connection_is_closed_after_its_timeout(tmp_path: Path) -> None:
     with (
         started(tmp_path, {"MCP_PROXY_KEEP_ALIVE_S": "0.2"}) as program,
         connect(program) as connection,
@@ -150,7 +152,7 @@ PRESETS = b"/internal/mcp/presets"
         (b"GET /internal/mcp/presets?next=http://%b/ HTTP/1.1" % EVIL, GOOD, b"200"),
     ],
 )
-def test_the_host_of_an_absolute_target_is_the_one_that_is_judged(
+def test_the_host_of_an_absolute_target_is_checked(
     program: Program, line: bytes, host: bytes, status: bytes
 ) -> None:
     with connect(program) as connection:

@@ -1,4 +1,4 @@
-"""Writes by impatient callers, at replicas that are killed: none is made twice."""
+"""Writes by impatient callers to replicas that are killed: none runs twice."""
 
 import asyncio
 import random
@@ -20,15 +20,15 @@ CALLERS = 24
 KILLS = 6
 
 SLOW = {1.5: 40, 6.0: 300}
-"""Of how many writes one takes so many seconds: longer than its caller waits, or the gateway."""
+"""Seconds of a slow write, to 1 in N writes: over the timeout of the caller or the gateway."""
 
 PATIENCE_S = 1.0
 FINAL = {"OUTCOME_UNKNOWN", "TOOL_TIMEOUT"}
-"""The codes after which a caller gives up; a write with one may have been made or not."""
+"""Final codes for a caller; the write may or may not have run."""
 
 
 class Replicas:
-    """Two gateways over one Redis; one that is killed is replaced."""
+    """Two gateways over one Redis; a killed one is replaced."""
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         self.kills = 0
@@ -50,7 +50,7 @@ class Replicas:
         return f"http://127.0.0.1:{random.choice(self._running).port}"  # noqa: S311 - no secret
 
     async def replace_one(self) -> None:
-        """Kill a replica as it is, and start another one."""
+        """Kill a replica and start another one."""
         killed = self._running[0]
         killed.process.kill()
         self.kills += 1
@@ -68,13 +68,13 @@ class Replicas:
 
 
 class Callers:
-    """Callers that hang up early, and send each write until they know how it ended."""
+    """Callers that disconnect early, and repeat each write until its outcome is known."""
 
     def __init__(self, replicas: Replicas, http: aiohttp.ClientSession, writes: int) -> None:
         self.ends: dict[str, str] = {}
-        """By entry, how its write ended: ``ok`` or a code."""
+        """The outcome of each entry's write: ``ok`` or a code."""
         self.seen: Counter[str] = Counter()
-        """What callers met: ``replayed``, ``hung up``, ``no connection``, or a code."""
+        """Responses of callers: ``replayed``, ``hung up``, ``no connection``, or a code."""
         self._replicas = replicas
         self._http = http
         self._entries = iter(range(writes))
@@ -91,7 +91,7 @@ class Callers:
                     self.ends[entry] = end
 
     async def _try(self, entry: str, arguments: dict[str, object]) -> str | None:
-        """Send a write once; return how it ended, None if it has to be sent again."""
+        """Send a write once; return its outcome, or None if it has to be repeated."""
         body = {
             "tool_name": "s1:write",
             "arguments": arguments,
@@ -125,7 +125,7 @@ class Callers:
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("writes", [600, pytest.param(2_000, marks=pytest.mark.full)])
-async def test_no_write_is_made_twice(tmp_path: Path, writes: int) -> None:
+async def test_no_write_runs_twice(tmp_path: Path, writes: int) -> None:
     async with running_raw() as server:
         with running_redis(tmp_path) as redis:
             settings = settings_of(server, redis.url, tmp_path)
@@ -143,7 +143,7 @@ async def test_no_write_is_made_twice(tmp_path: Path, writes: int) -> None:
     assert [entry for entry, times in written.items() if times > 1] == []
     assert [entry for entry, end in ends.items() if end == "ok" and not written[entry]] == []
     assert set(ends.values()) <= {"ok", *FINAL}
-    # what it is about has happened
+    # the tested situations have occurred
     assert replicas.kills >= KILLS - 1
     assert min(callers.seen[it] for it in ("hung up", "no connection", "replayed")) > 0
 

@@ -1,4 +1,4 @@
-"""Large uploads to the started program: how much memory they take together."""
+"""Large uploads to the program: their combined memory."""
 
 import json
 import re
@@ -22,7 +22,7 @@ UPLOADS = 4
 
 
 def peak_bytes(program: Program) -> int:
-    """Return the most memory that the program had resident."""
+    """Return the program's peak memory."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
@@ -42,7 +42,7 @@ def put(program: Program, doc_id: str) -> tuple[int, int]:
     return len(content), answer.status_code
 
 
-def test_large_uploads_take_the_memory_of_one(tmp_path: Path) -> None:
+def test_parallel_large_uploads_use_the_memory_of_one(tmp_path: Path) -> None:
     environment = {"MCP_PROXY_ADMIN_TOKEN": ADMIN, "TMPDIR": str(tmp_path)}
     with started(tmp_path, environment) as program, ThreadPoolExecutor(UPLOADS) as threads:
         before = peak_bytes(program)
@@ -54,8 +54,8 @@ def test_large_uploads_take_the_memory_of_one(tmp_path: Path) -> None:
     assert grown < 4 * size  # four at once took 28 times as much
 
 
-def test_an_upload_that_a_stopping_replica_cannot_finish_is_told_so(tmp_path: Path) -> None:
-    """It was cut after a second with status 500."""
+def test_an_upload_that_a_stopping_replica_cannot_finish_gets_an_error(tmp_path: Path) -> None:
+    """It was cut off after a second with status 500."""
     environment = {"MCP_PROXY_ADMIN_TOKEN": ADMIN, "MCP_PROXY_SHUTDOWN_GRACE_S": "0.5"}
     head = (
         "PUT /internal/documents/content?tenant_id=acme&doc_id=d HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -1,4 +1,4 @@
-"""The level of the log, changed in the running program."""
+"""The log level, changed at runtime."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +29,11 @@ def change(program: Program, level: str) -> None:
 
 
 def levels(program: Program, trace_id: str) -> Sequence[str]:
-    """Return the level of each line of a call, once the program has ended and written all."""
+    """Return the level of each log line of a call after the program has ended."""
     return [line["level"] for line in program.log_lines() if line["trace_id"] == trace_id]
 
 
-def test_every_line_follows_the_level_and_a_restart_forgets_it(tmp_path: Path) -> None:
+def test_every_line_follows_the_level_and_a_restart_resets_it(tmp_path: Path) -> None:
     Config(
         servers={"s1": raw_entry(only=["echo"])},
         presets=[make_preset("work", tools=[("s1", "echo")])],

@@ -1,4 +1,4 @@
-"""The commands login, logins and logout, as processes, and the gateway that uses the login."""
+"""The commands login, logins and logout, and the gateway that uses the login."""
 
 import asyncio
 import json
@@ -40,15 +40,15 @@ for address in (back + "?state=x&code=y", back + "/elsewhere"):
 open("intruder", "w").write(" ".join(found))
 urllib.request.urlopen(sys.argv[1]).read()
 """
-"""A browser in which another page sends answers first."""
+"""A browser where another page sends answers first."""
 
 WAITING = "import sys; open('opened', 'w').write(sys.argv[1])"
-"""A browser whose user does nothing yet."""
+"""A browser without user action."""
 
 
 @dataclass
 class Place:
-    """A folder with a configuration, and the server and the issuer that it names."""
+    """A folder with a configuration, its server and its issuer."""
 
     folder: Path
     server: RawServer
@@ -56,7 +56,7 @@ class Place:
     environment: dict[str, str]
 
     def run(self, *words: str) -> tuple[int, str, str]:
-        """Run a command in a thread beside the issuer; return its exit code and what it printed."""
+        """Run a command in a thread besides the issuer; return its exit code and output."""
         return run(self.folder, *words, **self.environment)  # type: ignore[arg-type]  # texts
 
     def use_browser(self, browser: str) -> None:
@@ -89,7 +89,7 @@ def state_of(program: Program) -> str:
     return str(program.http.get(SERVERS).json()["servers"][0]["state"])
 
 
-async def test_a_gateway_uses_a_login_that_is_made_while_it_runs(tmp_path: Path) -> None:
+async def test_a_gateway_uses_a_login_created_at_runtime(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         await asyncio.to_thread(sign_in_and_out, there)
     assert len(there.issuer.revoked) == 2
@@ -124,7 +124,7 @@ def sign_in_and_out(there: Place) -> None:
     )
 
 
-async def test_a_login_whose_key_is_lost_can_only_be_forgotten(tmp_path: Path) -> None:
+async def test_a_login_with_a_lost_key_can_only_be_forgotten(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         assert (await asyncio.to_thread(there.run, "login", "s"))[0] == 0
         there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
@@ -138,7 +138,7 @@ async def test_a_login_whose_key_is_lost_can_only_be_forgotten(tmp_path: Path) -
 
 
 def secrets_of(issuer: Issuer) -> set[str]:
-    """Return what only the gateway and the issuer know."""
+    """Return the secrets of the gateway and the issuer."""
     names = ("code", "code_verifier", "device_code", "client_secret", "refresh_token", "token")
     forms = [form for _, form in issuer.requests]
     found = {form[name] for form in forms for name in names if name in form}
@@ -146,7 +146,7 @@ def secrets_of(issuer: Issuer) -> set[str]:
     return {KEY, *found, *tokens, *issuer.refreshes, *issuer.secrets.values()}
 
 
-async def test_a_sign_in_on_another_device_needs_no_sign_in_in_a_browser(tmp_path: Path) -> None:
+async def test_a_sign_in_on_another_device_needs_no_browser(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         there.issuer.metadata = {
             "authorization_endpoint": None,
@@ -162,7 +162,7 @@ async def test_a_sign_in_on_another_device_needs_no_sign_in_in_a_browser(tmp_pat
     assert registered["grant_types"] == [DEVICE_CODE, "refresh_token"]
 
 
-async def test_a_sign_in_that_is_killed_leaves_nothing_and_the_next_one_works(
+async def test_a_killed_sign_in_leaves_nothing_and_the_next_one_works(
     tmp_path: Path,
 ) -> None:
     async with place(tmp_path, browser=WAITING) as there:
@@ -181,7 +181,7 @@ async def test_a_sign_in_that_is_killed_leaves_nothing_and_the_next_one_works(
 
 
 async def kill_login(there: Place, has_come: Callable[[], bool]) -> None:
-    """Kill the command once it has come to where it waits."""
+    """Kill the command when it waits."""
 
     async def is_there() -> bool:
         return has_come()
@@ -204,7 +204,7 @@ async def kill_login(there: Place, has_come: Callable[[], bool]) -> None:
         (("login", "s", "--user", "ann"), "leave out --user"),
     ],
 )
-async def test_what_cannot_be_signed_in_to_is_one_line(
+async def test_an_invalid_sign_in_is_one_line(
     tmp_path: Path, words: tuple[str, ...], problem: str
 ) -> None:
     async with place(tmp_path) as there:
@@ -214,7 +214,7 @@ async def test_what_cannot_be_signed_in_to_is_one_line(
 
 
 @pytest.mark.parametrize("words", [("login", "s"), ("logins",)])
-async def test_without_a_key_for_logins_there_is_no_command_for_them(
+async def test_without_a_credentials_key_the_commands_are_refused(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     async with place(tmp_path) as there:
@@ -225,7 +225,7 @@ async def test_without_a_key_for_logins_there_is_no_command_for_them(
 
 
 async def test_a_wrong_answer_does_not_end_the_wait(tmp_path: Path) -> None:
-    """Another page on this machine may send whatever it likes to the address."""
+    """Another page on this machine can send anything to the address."""
     async with place(tmp_path, browser=INTRUDED) as there:
         code, out, err = await asyncio.to_thread(there.run, "login", "s")
     assert (code, err, out.splitlines()[-1]) == (0, "", "signed in to s")

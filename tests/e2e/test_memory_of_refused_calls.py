@@ -1,4 +1,4 @@
-"""The started program keeps nothing of refused calls: their arguments and results are freed."""
+"""The program stores nothing of refused calls: arguments and results are freed."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ INVALID = request_of("s1:sleep", {"text": "x" * MEGABYTE})
 
 
 class Refused(NamedTuple):
-    """How a refused call is sent, what its answer holds, and how often it is sent."""
+    """A kind of refused call, its expected answer, and the number of calls."""
 
     send: Callable[[Program, int], str]
     answer: str
@@ -34,7 +34,7 @@ class Refused(NamedTuple):
 
 
 def rss_bytes(program: Program) -> int:
-    """Return the memory that the program has resident."""
+    """Return the program's resident memory."""
     pages = Path(f"/proc/{program.process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -44,7 +44,7 @@ def over_http(body: Json) -> Callable[[Program, int], str]:
 
 
 def with_key(body: Json) -> Callable[[Program, int], str]:
-    """Send a call with an idempotency key of its own."""
+    """Send a call with a new idempotency key."""
     return lambda program, number: (
         program.http.post(EXECUTE, json={**body, "idempotency_key": f"key-{number}"}).text
     )
@@ -65,7 +65,7 @@ def over_mcp(body: Json) -> Callable[[Program, int], str]:
 
 
 def with_roles(count: int, chars: int) -> Callable[[Program, int], str]:
-    """Send a call with roles in a header, other ones each time."""
+    """Send a call with different roles in the header each time."""
 
     def send(program: Program, number: int) -> str:
         roles = ",".join(f"{number}-{role}".ljust(chars, "r") for role in range(count))
@@ -108,7 +108,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Start the program in front of the servers ``s1``, over HTTP, and ``s2``, over stdio."""
+    """Start the program with the servers ``s1``, over HTTP, and ``s2``, over stdio."""
     folder = tmp_path_factory.mktemp("refused")
     command = [sys.executable, "-m", "tests.support.mcp_servers.raw", "--transport", "http"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - ours

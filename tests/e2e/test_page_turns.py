@@ -1,4 +1,4 @@
-"""Slow pages of two tenants do not keep a third tenant from its images."""
+"""Slow pages of two tenants do not delay the images of a third."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +19,7 @@ SLOW = ("acme", "globex")
 
 
 def pdf_of(lines: int) -> bytes:
-    """Return a PDF of one page with so many lines across it."""
+    """Return a PDF of one page with this number of lines."""
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     pdf.add_page()
@@ -48,7 +48,7 @@ def view(program: Program, tenant_id: str) -> dict[str, Any]:
     return envelope
 
 
-def test_slow_pages_of_two_tenants_do_not_keep_out_a_third(tmp_path: Path) -> None:
+def test_slow_pages_of_two_tenants_do_not_block_a_third(tmp_path: Path) -> None:
     environment = {"MCP_PROXY_ADMIN_TOKEN": ADMIN, "MCP_PROXY_DOCUMENTS_KEEP_ORIGINALS": "true"}
     with started(tmp_path, environment) as program, ThreadPoolExecutor() as threads:
         for tenant_id in SLOW:

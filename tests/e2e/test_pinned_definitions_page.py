@@ -1,4 +1,4 @@
-"""The how-to page of pinned definitions: its files and commands do what it says."""
+"""The how-to page on pinned definitions: its files and commands work."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ LOCK = Path("config/definitions.lock.json")
 
 
 def printed(command: str) -> list[str]:
-    """Return the lines that the page prints below a command."""
+    """Return the printed lines below a command."""
     text = next(text for kind, text in BLOCKS if kind == "console" and command in text)
     return text.splitlines()[1:]
 
 
 def check(*options: str, **settings: str) -> tuple[int, list[str]]:
-    """Run ``check`` as a process of its own: it sets up the log of its process."""
+    """Run ``check`` as a process, because it configures its process's log."""
     code, output, _ = check_command.check(
         *options, environment={"PATH": PATH_WITH_PYTHON, **settings}
     )
@@ -31,7 +31,7 @@ def check(*options: str, **settings: str) -> tuple[int, list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the page's files, and be in their folder."""
+    """Write the page's files and change to their folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").mkdir()
     mcp_json, preset, _ = JSON_BLOCKS
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_lock_change_see_and_accept(folder: Path) -> None:
+def test_the_documented_lock_change_show_and_accept_work(folder: Path) -> None:
     pinned = {"MCP_PROXY_DEFINITIONS": "pin"}
     code, lines = check("--lock", **pinned)
     assert code == 0
@@ -68,7 +68,7 @@ def test_lock_change_see_and_accept(folder: Path) -> None:
     assert LOCK.read_bytes() != before
 
 
-def test_overrides_are_printed_and_leave_the_lock_alone(folder: Path) -> None:
+def test_overrides_are_printed_and_leave_the_lock_unchanged(folder: Path) -> None:
     assert check("--lock")[0] == 0
     before = LOCK.read_bytes()
     (folder / "config/preset_work.json").write_text(JSON_BLOCKS[2], encoding="utf-8")
@@ -80,7 +80,7 @@ def test_overrides_are_printed_and_leave_the_lock_alone(folder: Path) -> None:
     assert LOCK.read_bytes() == before
 
 
-def test_a_server_that_was_not_read_is_named_beside_the_lock(folder: Path) -> None:
+def test_an_unread_server_is_reported_with_the_lock(folder: Path) -> None:
     (folder / "notes.py").unlink()
     code, lines = check("--lock")
     assert code == 1

@@ -47,7 +47,6 @@ def execute(database: PostgresDatabase, statement: str) -> None:
 
 
 def code(program: Program, tool: str = "read_doc_pages", **arguments: object) -> object:
-    """Return the code of a call's error, "ok" if it has none."""
     call = {
         "tool_name": tool,
         "arguments": {"doc_id": "book", **arguments},
@@ -61,7 +60,7 @@ def is_denied(program: Program) -> bool:
     return code(program, page_start=1, page_end=2) == "ACCESS_DENIED"
 
 
-def test_two_replicas_serve_what_is_in_the_database_and_change_together(
+def test_two_replicas_serve_the_database_and_see_changes_together(
     tmp_path: Path, database: PostgresDatabase
 ) -> None:
     settings = {**PATIENT, "MCP_PROXY_DOCUMENTS_URL": database.url}
@@ -80,7 +79,7 @@ def test_two_replicas_serve_what_is_in_the_database_and_change_together(
             wait_until(partial(is_denied, program))
 
 
-def test_a_role_that_owns_the_documents_ends_the_start(
+def test_a_role_that_owns_the_documents_stops_the_start(
     tmp_path: Path, database: PostgresDatabase
 ) -> None:
     ended = run(tmp_path, "serve", MCP_PROXY_DOCUMENTS_URL=database.owner_url)
@@ -90,7 +89,7 @@ def test_a_role_that_owns_the_documents_ends_the_start(
     assert "documents migrate creates it" in ended[2]
 
 
-def test_a_service_that_has_the_owner_migrates_at_its_start(
+def test_a_service_with_the_owner_migrates_at_its_start(
     tmp_path: Path, databases: Databases
 ) -> None:
     database = asyncio.run(databases.new(is_migrated=False))
@@ -100,7 +99,7 @@ def test_a_service_that_has_the_owner_migrates_at_its_start(
         assert code(program, page_start=1, page_end=2) == "DOCUMENT_NOT_FOUND"
 
 
-def test_a_database_that_is_away_does_not_keep_the_service_from_starting(tmp_path: Path) -> None:
+def test_an_unreachable_database_does_not_stop_the_start(tmp_path: Path) -> None:
     url = "postgresql://gateway:secret@127.0.0.1:1/documents"
     with started(tmp_path, {**UNLIMITED, "MCP_PROXY_DOCUMENTS_URL": url}) as program:
         assert code(program, page_start=1, page_end=2) == "DOCUMENTS_UNAVAILABLE"

@@ -1,4 +1,4 @@
-"""The page on isolation: its example runs, and its calls have the answers that are printed."""
+"""The page on isolation: its example works, and its calls return the printed answers."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.support.printed_examples import ROOT, calls_of, check_answer, served_
 PAGE = ROOT / "docs/how-to/isolation.md"
 
 
-def test_the_example_keeps_tenants_apart(tmp_path: Path) -> None:
+def test_the_example_isolates_tenants(tmp_path: Path) -> None:
     with served_example(tmp_path, "isolation") as client:
         for call in calls_of(PAGE):
             check_answer(client, call)

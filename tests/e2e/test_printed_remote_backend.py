@@ -1,4 +1,4 @@
-"""The tutorial on a remote backend prints what its commands print."""
+"""The tutorial on a remote backend prints the actual output."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ START = next(text for kind, text in BLOCKS if "Listening" in text)
 
 
 def lines_until(stderr: IO[str], wanted: str) -> str:
-    """Read lines up to the first that has these words."""
+    """Read lines up to the first with this text."""
     lines = []
     for line in stderr:
         lines.append(line)
@@ -31,7 +31,7 @@ def lines_until(stderr: IO[str], wanted: str) -> str:
 
 
 def run_session(program: Program, port: int) -> tuple[str, str, str]:
-    """Return the lines of the start, the answer on the connection, and the answers to commands."""
+    """Return the startup lines, the connection's answer, and the answers to commands."""
     command = [sys.executable, "-m", "tests.support.remote_backend", "--port", str(port)]
     pipe = subprocess.PIPE
     with subprocess.Popen(  # noqa: S603 - our own program
@@ -53,7 +53,7 @@ def run_session(program: Program, port: int) -> tuple[str, str, str]:
     return start, remote, answers
 
 
-def test_the_session_prints_what_is_shown(tmp_path: Path) -> None:
+def test_the_session_prints_the_documented_output(tmp_path: Path) -> None:
     link_root(tmp_path)
     port = free_port()
     environment = {

@@ -1,4 +1,4 @@
-"""What the README and the tutorials print is what runs: their commands, and the answers below."""
+"""Printed commands of the README and tutorials return the printed output."""
 
 import ast
 import json
@@ -43,7 +43,7 @@ PAGES = [
 
 
 def output_of(command: str, folder: Path) -> str:
-    """Run a printed command of ours; return what it prints."""
+    """Run a printed command of the project; return its output."""
     code, output, problem = run(folder, *shlex.split(command)[1:], PATH=PATH_WITH_PYTHON)
     assert code == 0, problem
     return output
@@ -51,14 +51,14 @@ def output_of(command: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that is to the commands what the project's root is to a reader."""
+    """Return a folder that has the same role as a reader's project root."""
     folder = tmp_path_factory.mktemp("root")
     link_root(folder)
     return folder
 
 
 def printed(page: Path, command: str) -> tuple[str, str]:
-    """Return the printed command that has these words, and what is printed below it."""
+    """Return the printed command with this text and its output."""
     text = next(text for kind, text in blocks_of(page) if kind == "console" and command in text)
     lines = text.splitlines()
     at = next(number for number, line in enumerate(lines) if command in line)
@@ -73,24 +73,24 @@ def imported(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("page", SESSIONS[:2], ids=lambda page: page.stem)
-def test_the_import_prints_what_is_shown(imported: str, page: Path) -> None:
+def test_the_import_prints_the_documented_output(imported: str, page: Path) -> None:
     assert imported.strip() == printed(page, "documents import")[1]
 
 
 def lines_of(table: str) -> list[str]:
-    """Return the lines with N for the milliseconds at the end of a line."""
+    """Return the lines with N for milliseconds at their ends."""
     return [re.sub(r"^( notes .*?) +\d+$", r"\1 N", line.rstrip()) for line in table.splitlines()]
 
 
 @pytest.mark.parametrize("page", [SESSIONS[0], SESSIONS[2]], ids=lambda page: page.stem)
-def test_check_prints_what_is_shown_but_for_the_time(folder: Path, page: Path) -> None:
+def test_check_prints_the_documented_output_except_for_times(folder: Path, page: Path) -> None:
     command, shown = printed(page, "mcp-tools-proxy check")
     found = output_of(f"{command} --config-dir examples/config", folder)
     assert lines_of(found.strip()) == lines_of(shown)
 
 
-def test_check_of_agents_prints_what_the_reference_shows(folder: Path) -> None:
-    """Between the lines with ``…``, whatever the columns."""
+def test_check_of_agents_prints_the_output_in_the_reference(folder: Path) -> None:
+    """Between the lines with ``…``, in any column widths."""
     page = DOCS / "reference/cli.md"
     block = next(text for _, text in blocks_of(page) if "\n librarian " in text)
     sessions = [it.partition("\n") for it in block.removeprefix("$ ").split("\n$ ")]
@@ -105,7 +105,7 @@ SETTINGS: dict[int, dict[str, Any]] = {
     8082: {"retrieval_window_url": "local"},
     8092: {"config_dir": Path("examples/config")},
 }
-"""What the sessions set for the services on these ports."""
+"""Settings of the sessions for the services on these ports."""
 
 
 def test_each_session_prints_calls() -> None:
@@ -113,10 +113,10 @@ def test_each_session_prints_calls() -> None:
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
-def test_the_calls_of_a_session_have_the_printed_answers(
+def test_the_calls_of_a_session_return_the_printed_answers(
     folder: Path, imported: str, page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In their order, as each answer says what is left of a budget."""
+    """In order, because each answer shows a remaining budget."""
     assert imported
     monkeypatch.chdir(folder)
     with ExitStack() as stack:
@@ -129,7 +129,7 @@ def test_the_calls_of_a_session_have_the_printed_answers(
 
 
 def texts(kind: str) -> list[tuple[str, str]]:
-    """Return the blocks of a kind on all pages, each with its place."""
+    """Return the blocks of a language on all pages, each with its position."""
     found = [
         (f"{page.relative_to(ROOT)} {number}", text)
         for page in PAGES
@@ -144,7 +144,7 @@ SCHEMA_OF = {"mcpServers": "mcp", "tools": "preset", "agents": "agents"}
 """The schema of a configuration file, by a key at its root."""
 
 
-def test_printed_json_is_json_and_fits_the_schema_of_its_file() -> None:
+def test_printed_json_is_valid_and_fits_the_schema_of_its_file() -> None:
     schemas = {
         key: json.loads((ROOT / f"schemas/{name}.schema.json").read_text(encoding="utf-8"))
         for key, name in SCHEMA_OF.items()
@@ -157,13 +157,13 @@ def test_printed_json_is_json_and_fits_the_schema_of_its_file() -> None:
                     jsonschema_rs.validate(schema, value)
 
 
-def test_printed_python_is_python() -> None:
+def test_printed_python_is_valid() -> None:
     for place, text in texts("python"):
         with named_row(place):
             assert ast.parse(text).body
 
 
-def test_printed_yaml_is_yaml() -> None:
+def test_printed_yaml_is_valid() -> None:
     for place, text in texts("yaml"):
         with named_row(place):
             documents = list(yaml.safe_load_all(text))
@@ -171,7 +171,7 @@ def test_printed_yaml_is_yaml() -> None:
             assert all(documents)
 
 
-def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trial_of_jwts_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = blocks_of(DOCS / "how-to/jwt.md")
     program = tmp_path / "issuer.py"
     program.write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
@@ -203,15 +203,15 @@ _COMMAND = re.compile(r"mcp-tools-proxy ([^|#;&`)]*)")
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
-    """Yield the words behind our program's name in each printed command of a page."""
+    """Yield the arguments of the program in each printed command of a page."""
     for kind, text in blocks_of(page):
         for line in text.replace("\\\n", " ").splitlines() if kind == "console" else ():
-            # a release of Helm has our program's name as well
+            # a Helm release also has the program's name
             for words in () if "helm " in line else _COMMAND.findall(line):
                 yield words.replace("[", " ").replace("]", " ").split()
 
 
-def test_printed_commands_and_options_are_there() -> None:
+def test_printed_commands_and_options_exist() -> None:
     unknown: list[str] = []
     printed_commands = [(page, words) for page in PAGES for words in commands_of(page)]
     assert len(printed_commands) > 20

@@ -1,4 +1,4 @@
-"""The backend of the tests as a program, run by hand."""
+"""The test backend as a program, run by hand."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 
 
 class Typed:
-    """The program; ``url`` is where gateways dial it."""
+    """The program; gateways dial ``url``."""
 
     def __init__(self, process: Process, stdout: Path) -> None:
         self.process = process
@@ -28,7 +28,7 @@ class Typed:
         self._stdout = stdout
 
     async def listens(self) -> None:
-        """Wait until it prints where it listens."""
+        """Wait until it prints its address."""
         async with bounded("it listens"):
             self.url = await asyncio.to_thread(self._read_url)
 
@@ -38,7 +38,7 @@ class Typed:
             return await asyncio.to_thread(self._type_to_the_end, typed)
 
     def close(self) -> None:
-        """End it, if it has not ended."""
+        """End it if it is still running."""
         self.process.kill()
         self.process.wait(BOUND_S)
         for pipe in (self.process.stdin, self.process.stderr):
@@ -103,14 +103,14 @@ async def test_it_runs_commands_and_ends() -> None:
         ("sessions many", "Usage: sessions N"),
     ],
 )
-async def test_it_fails_when_a_command_gets_no_result(command: str, words: str) -> None:
+async def test_it_fails_when_a_command_has_no_result(command: str, words: str) -> None:
     async with started("--run", command) as program, standing_in(program.url, token="demo"):
         code, lines, stderr = await program.ended()
     assert (code, lines) == (1, [])
     assert words in stderr
 
 
-async def test_it_runs_what_is_typed_until_the_input_ends() -> None:
+async def test_it_runs_typed_commands_until_the_input_ends() -> None:
     raw = {"jsonrpc": "2.0", "id": "own", "method": "ping", "params": {}}
     typed = f"read test://resource/ws\nraw {json.dumps(raw)}\nprompts\nquit\ntools\n"
     async with started() as program, standing_in(program.url, token="demo"):
@@ -121,14 +121,14 @@ async def test_it_runs_what_is_typed_until_the_input_ends() -> None:
     assert "connected: gateway" in stderr
 
 
-async def test_a_command_that_there_is_not_waits_for_no_gateway() -> None:
+async def test_an_unknown_command_does_not_wait_for_a_gateway() -> None:
     async with started("--run", "bogus") as program:
         code, _, stderr = await program.ended()
     assert code == 1
     assert "There is no command 'bogus'. Type help for the list." in stderr
 
 
-async def test_without_a_gateway_it_says_so() -> None:
+async def test_without_a_gateway_it_reports_that() -> None:
     async with started("--run", "tools", "--wait", "0.01") as program:
         code, _, stderr = await program.ended()
     assert code == 1

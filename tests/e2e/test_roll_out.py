@@ -1,4 +1,4 @@
-"""Two replicas over one Redis are replaced one after the other while callers use both."""
+"""Two replicas over one Redis are replaced one after the other under load."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.support.redis_server import running_redis
 
 CALLERS = 30
 PER_STEP = 100
-"""Calls that have to be done between two steps, so that each is taken under load."""
+"""Calls that have to complete between two steps, so that each happens under load."""
 
 WORK = (
     Work("s1:echo", {"text": "hello"}, "hello"),
@@ -26,7 +26,7 @@ WORK = (
 
 
 class Replicas:
-    """Starts gateways, each with a folder of its own."""
+    """Starts gateways in separate folders."""
 
     def __init__(self, folder: Path, settings: dict[str, str], stack: AsyncExitStack) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Replicas:
         entering = self._stack.enter_context
         program = await asyncio.to_thread(entering, started(folder, self._settings))
         await asyncio.to_thread(program.wait_for_server)
-        program.http.close()  # its connection would be waited for
+        program.http.close()  # otherwise its connection would delay the test
         return program
 
 
@@ -56,7 +56,7 @@ async def two_replicas(folder: Path) -> AsyncIterator[tuple[Replicas, list[Progr
 
 @pytest.mark.slow
 @pytest.mark.e2e
-async def test_every_request_has_its_result_or_was_not_taken(tmp_path: Path) -> None:
+async def test_every_request_has_its_result_or_was_not_accepted(tmp_path: Path) -> None:
     callers = Callers(WORK, "tenant_1")
     async with two_replicas(tmp_path) as (replicas, running):
         callers.replicas = [url_of(it) for it in running]
@@ -75,13 +75,13 @@ async def test_every_request_has_its_result_or_was_not_taken(tmp_path: Path) -> 
 
 
 async def under_load(callers: Callers) -> None:
-    """Wait until so many more calls are done."""
+    """Wait until this number of additional calls has completed."""
     done = callers.calls
     await until(lambda: callers.calls >= done + PER_STEP)
 
 
 async def one_refused(callers: Callers) -> None:
-    """Wait until a caller tried the replica that is no longer there."""
+    """Wait until a caller tried the removed replica."""
     refused = callers.ends[REFUSED]
     await until(lambda: callers.ends[REFUSED] > refused)
 

@@ -1,4 +1,4 @@
-"""Search by meaning from the import on: the command line makes vectors, a service uses them."""
+"""Search by meaning after an import: the command creates vectors and the service uses them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def found(tmp_path: Path, settings: dict[str, Any]) -> int:
     return int(result["count"])
 
 
-async def test_what_was_imported_is_found_by_meaning_at_the_first_search(
+async def test_imported_documents_are_found_by_meaning_in_the_first_search(
     tmp_path: Path, settings: dict[str, Any], embeddings: EmbeddingsService
 ) -> None:
     settings |= {"embeddings_url": embeddings.url, "embeddings_model": "bag"}

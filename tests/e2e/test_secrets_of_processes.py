@@ -1,4 +1,4 @@
-"""The started program keeps its environment and memory from the processes that it starts."""
+"""Processes started by the program cannot read its environment and memory."""
 
 import json
 import os
@@ -42,7 +42,7 @@ WITHOUT_LANDLOCK = "tests.support.kernel_without_landlock"
 ON_OLD_KERNEL = {"PYTHONPATH": f"{CLEAN['PYTHONPATH']}:{ROOT}"}
 
 
-def test_a_server_cannot_read_the_environment_or_the_memory_of_the_gateway(tmp_path: Path) -> None:
+def test_a_server_cannot_read_the_environment_or_memory_of_the_gateway(tmp_path: Path) -> None:
     found = tmp_path / "found"
     paths = f"{ROOT}:{CLEAN['PYTHONPATH']}"
     entry = {
@@ -57,7 +57,7 @@ def test_a_server_cannot_read_the_environment_or_the_memory_of_the_gateway(tmp_p
         wait_until(found.exists)
         gateway, read = json.loads(found.read_text())
         assert gateway == program.process.pid
-    # whoever watches the gateway reads its memory in pages
+    # monitoring reads the size of the gateway's memory
     assert read.pop("statm") == 1
     assert read == dict.fromkeys(
         ("environ", "mem", "maps", "auxv", "fd/0", "cwd"), "PermissionError"
@@ -83,14 +83,14 @@ def test_a_start_as_root_in_a_container_warns(tmp_path: Path) -> None:
         (10001, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, False),
     ],
 )
-def test_the_warning_is_for_root(
+def test_the_warning_is_only_for_root(
     monkeypatch: pytest.MonkeyPatch, user: int, environment: Mapping[str, str], warned: bool
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
     assert (AS_ROOT in process_warnings(environment)) is warned
 
 
-def test_a_kernel_without_landlock_is_warned_of_in_check(tmp_path: Path) -> None:
+def test_check_warns_of_a_kernel_without_landlock(tmp_path: Path) -> None:
     report = checked(tmp_path, module=WITHOUT_LANDLOCK)
     (warning,) = [it for it in report["warnings"] if "Landlock" in it["message"]]
     assert "not fully confined" in warning["message"]

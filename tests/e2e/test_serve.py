@@ -1,4 +1,4 @@
-"""The started program: one command, signals, logs, callers who go away."""
+"""The program: one command, signals, logs, disconnected callers."""
 
 import asyncio
 import json
@@ -59,10 +59,10 @@ def test_a_signal_stops_it(tmp_path: Path, sig: int, exit_code: int) -> None:
         assert program.stop(sig) == exit_code
 
 
-def test_stdio_servers_that_ignore_sigterm_are_stopped_at_once_and_killed_after_a_patience(
+def test_stdio_servers_that_ignore_sigterm_are_all_signalled_immediately_and_then_killed(
     tmp_path: Path,
 ) -> None:
-    """All have SIGTERM before the first is killed, so the end takes 7 s however many they are."""
+    """All receive SIGTERM before the first is killed, so the end takes 7 s for any number."""
     signals = [tmp_path / f"signals-{number}" for number in range(5)]
     script = 'trap "date +%s >> $0" TERM; echo up > $0; while :; do sleep 0.1; done'
     servers = {
@@ -106,7 +106,7 @@ def test_a_new_call_after_sigterm_is_refused(tmp_path: Path, retrieval: HangingR
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SHUTTING_DOWN")
 
 
-def test_a_call_longer_than_the_grace_is_told_so(
+def test_a_call_longer_than_the_grace_period_gets_an_error(
     tmp_path: Path, retrieval: HangingRetrieval
 ) -> None:
     settings = environment(retrieval, MCP_PROXY_SHUTDOWN_GRACE_S="0.5")
@@ -122,7 +122,7 @@ def test_a_call_longer_than_the_grace_is_told_so(
     )
 
 
-def test_a_connection_that_is_kept_open_has_a_last_answer_before_it_is_closed(
+def test_a_kept_alive_connection_gets_a_last_answer_before_it_closes(
     tmp_path: Path,
 ) -> None:
     with started(tmp_path, UNLIMITED | {"MCP_PROXY_SHUTDOWN_DRAIN_S": str(BOUND_S)}) as program:
@@ -167,10 +167,10 @@ def test_a_caller_that_disconnects_cancels_its_calls(
 
 @pytest.mark.requirement("T-03")
 @pytest.mark.parametrize("drips", [False, True], ids=["hangs", "drips"])
-def test_documents_are_answered_at_once_while_retrieval_is_stuck(
+def test_documents_are_answered_immediately_while_retrieval_hangs(
     tmp_path: Path, drips: bool
 ) -> None:
-    """200 stuck calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
+    """200 hanging calls end with RETRIEVAL_UNAVAILABLE without delaying others."""
     with HangingRetrieval(drips=drips) as retrieval:
         settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="8")
         with started(tmp_path, settings) as program:
@@ -192,12 +192,12 @@ async def hang_and_read(port: int, retrieval: HangingRetrieval) -> tuple[list[st
         return [call.result().json()["error"]["code"] for call in hanging], sections
 
 
-def test_a_bad_setting_stops_the_start_with_one_line(tmp_path: Path) -> None:
+def test_an_invalid_setting_stops_the_start_with_one_line(tmp_path: Path) -> None:
     code, _, stderr = run(tmp_path, "serve", MCP_PROXY_MAX_TEXT_BYTES="many")
     assert (code, stderr.count("\n"), "MCP_PROXY_MAX_TEXT_BYTES" in stderr) == (2, 1, True)
 
 
-def test_a_port_in_use_stops_the_start_with_one_line(tmp_path: Path) -> None:
+def test_a_used_port_stops_the_start_with_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, stderr = run(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
     assert (code, stderr.count("\n"), "in use" in stderr) == (2, 1, True)
@@ -208,7 +208,7 @@ def test_options_before_the_command_are_refused(tmp_path: Path) -> None:
     assert (code, stderr.count("\n"), "--port" in stderr) == (2, 1, True)
 
 
-def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
+def test_endless_headers_close_the_connection(tmp_path: Path) -> None:
     with (
         started(tmp_path) as program,
         socket.create_connection(("127.0.0.1", program.port), timeout=BOUND_S) as caller,
@@ -217,7 +217,7 @@ def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
         assert hangs_up(caller, b"a" * 65536)
 
 
-def test_an_upgrade_to_a_websocket_is_an_unknown_route(tmp_path: Path) -> None:
+def test_a_websocket_upgrade_is_an_unknown_route(tmp_path: Path) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
                "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}  # fmt: skip
     with started(tmp_path) as program:
@@ -256,7 +256,7 @@ def test_a_start_beyond_loopback_without_host_names_warns(
         ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:for-local-trial-only@127.0.0.1:9/0"),
     ],
 )
-def test_a_start_for_any_host_name_beyond_loopback_is_refused_with_a_known_secret(
+def test_a_start_for_any_host_name_beyond_loopback_is_refused_with_a_published_secret(
     tmp_path: Path, name: str, secret: str
 ) -> None:
     serve = ("serve", "--port", "0")
@@ -268,7 +268,7 @@ def test_a_start_for_any_host_name_beyond_loopback_is_refused_with_a_known_secre
         assert "MCP_PROXY_ALLOWED_HOSTS is unset" in stderr
 
 
-def test_commands_have_the_host_of_the_image_and_the_secrets_of_a_trial(tmp_path: Path) -> None:
+def test_commands_accept_the_host_of_the_image_and_trial_secrets(tmp_path: Path) -> None:
     code, _, _ = run(
         tmp_path, "documents", "list", MCP_PROXY_HOST=EVERYWHERE, MCP_PROXY_ADMIN_TOKEN="a" * 32
     )
@@ -307,7 +307,7 @@ def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> N
         assert program.http.post(EXECUTE, json=SECTION).json()["status"] == "ok"
 
 
-def test_the_settings_of_the_system_before_start_with_a_warning_each(tmp_path: Path) -> None:
+def test_settings_of_the_previous_system_start_with_a_warning_each(tmp_path: Path) -> None:
     settings = {
         "MCP_PROXY_LOG_LEVEL": "info",
         "MCP_PROXY_MAX_PAGES_PER_CALL": "0",
@@ -335,7 +335,7 @@ def test_with_the_level_critical_the_service_starts_and_warns(tmp_path: Path) ->
         wait_until(lambda: settings_warned(program) == ["MCP_PROXY_LOG_LEVEL"])
 
 
-def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> None:
+def test_a_new_document_is_read_without_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "documents" / "t"
     document = {"doc_id": "new", "tenant_id": "t", "title": "New", "pages": ["text"]}
     with started(tmp_path, UNLIMITED) as program:
@@ -352,7 +352,7 @@ def raw_request(path: str, body: object) -> bytes:
 
 
 def hangs_up(caller: socket.socket, data: bytes) -> bool:
-    """Send and send until the other side has had enough, 10 MB at most."""
+    """Send until the other side stops reading, at most 10 MB."""
     try:
         for _ in range(160):
             caller.sendall(data)

@@ -1,4 +1,4 @@
-"""``mcp-tools-proxy stdio``: the protocol and nothing else on stdout, and an end in time (F-01)."""
+"""``mcp-tools-proxy stdio``: only the protocol on stdout, and a timely end (F-01)."""
 
 import json
 import signal
@@ -35,7 +35,7 @@ def behind(
     fresh: bool = False,
     **options: object,
 ) -> Iterator[StdioProgram]:
-    """Start the program with a server over stdio behind it."""
+    """Start the program with a stdio server."""
     entry = raw_entry(only=TOOLS, journal=folder / "journal", **options)
     preset = make_preset(tools=[("s1", tool) for tool in TOOLS])
     servers = {"s1": writing_its_pid(entry, folder / "server.pid")}
@@ -55,7 +55,7 @@ def ran(folder: Path, tool: str) -> bool:
 
 
 def messages(program: StdioProgram) -> list[object]:
-    """Read what was printed; every line has to be a message of JSON-RPC."""
+    """Read the output; every line must be a JSON-RPC message."""
     read = [json.loads(line) for line in program.printed]
     assert [message["jsonrpc"] for message in read] == ["2.0"] * len(read)
     return [message.get("id") for message in read]
@@ -75,10 +75,10 @@ def test_a_client_calls_a_servers_tool_and_reads_a_document(tmp_path: Path) -> N
     )
 
 
-def test_nothing_but_the_protocol_is_printed_whatever_a_server_or_the_log_says(
+def test_only_the_protocol_is_printed_with_any_server_output_or_log_level(
     tmp_path: Path,
 ) -> None:
-    """The log is at its loudest; the server begins with a banner, talks nonsense, and dies."""
+    """With the lowest log level; the server prints a banner and invalid data, and crashes."""
     loud = {"MCP_PROXY_LOG_LEVEL": "debug"}
     with behind(tmp_path, loud, call_timeout_s=1, banner="Welcome!") as program:
         for id_, tool in enumerate(("garbage", "half", "crash", "nosuch"), 1):
@@ -99,7 +99,7 @@ def test_nothing_but_the_protocol_is_printed_whatever_a_server_or_the_log_says(
     ],
     ids=["a key twice", "too many values", "no number", "too deep"],
 )
-def test_what_is_refused_over_http_is_refused_here(tmp_path: Path, more: str, field: str) -> None:
+def test_requests_that_http_refuses_are_refused_here(tmp_path: Path, more: str, field: str) -> None:
     with behind(tmp_path) as program:
         params = {"name": "s1:echo", "arguments": {"more": "HERE"}, "_meta": MODERN}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -120,8 +120,8 @@ LISTS = [
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path, kind: str) -> None:
-    """Requests out of a file, or of ``echo``: nobody keeps the input open for the answers."""
+def test_requests_before_the_end_of_the_input_are_answered(tmp_path: Path, kind: str) -> None:
+    """Requests from a file or ``echo``: the input is not kept open for the answers."""
     requests = "\n".join([TWICE, *map(json.dumps, LISTS)]).encode()
     (tmp_path / "requests").write_bytes(requests)
     with (tmp_path / "requests").open("rb") as lines:
@@ -148,7 +148,7 @@ def test_an_open_stream_does_not_outlive_the_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn: bool) -> None:
+def test_it_ends_with_its_input_and_its_server_ends_too(tmp_path: Path, stubborn: bool) -> None:
     with behind(tmp_path, stubborn=stubborn) as program:
         program.call(1, "s1:echo")
         program.answer(1)
@@ -157,9 +157,7 @@ def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn:
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
-    tmp_path: Path, sig: int
-) -> None:
+def test_a_signal_ends_it_and_its_server_while_its_input_is_open(tmp_path: Path, sig: int) -> None:
     with behind(tmp_path, stubborn=True) as program:
         program.call(1, "s1:echo")
         program.answer(1)
@@ -176,7 +174,7 @@ def test_a_call_in_flight_is_answered_after_sigterm(tmp_path: Path) -> None:
         program.ended()
 
 
-def test_a_call_that_outlasts_the_grace_is_told_so(tmp_path: Path) -> None:
+def test_a_call_that_outlasts_the_grace_period_gets_an_error(tmp_path: Path) -> None:
     with behind(tmp_path, {"MCP_PROXY_SHUTDOWN_GRACE_S": "0.3"}) as program:
         program.call(1, "s1:hang")
         wait_until(lambda: ran(tmp_path, "hang"))
@@ -185,7 +183,7 @@ def test_a_call_that_outlasts_the_grace_is_told_so(tmp_path: Path) -> None:
         program.ended()
 
 
-def test_its_input_ends_in_the_middle_of_a_call_and_nothing_stays(tmp_path: Path) -> None:
+def test_an_end_of_input_during_a_call_leaves_no_process(tmp_path: Path) -> None:
     with behind(tmp_path, stubborn=True) as program:
         program.call(1, "s1:hang")
         wait_until(lambda: ran(tmp_path, "hang"))
@@ -193,7 +191,7 @@ def test_its_input_ends_in_the_middle_of_a_call_and_nothing_stays(tmp_path: Path
         assert (code, leak_checks.runs(server_pid(tmp_path))) == (0, False)
 
 
-def test_lines_that_are_no_messages_harm_nobody(tmp_path: Path) -> None:
+def test_invalid_lines_do_not_affect_others(tmp_path: Path) -> None:
     with stdio_program(tmp_path) as program:
         for line in (b"", b"hello", b"{", b"[]", b"null", b"\xff\xfe\x00", b'{"jsonrpc":"2.0"}'):
             program.send(line + b"\n")
@@ -203,7 +201,7 @@ def test_lines_that_are_no_messages_harm_nobody(tmp_path: Path) -> None:
         assert set(messages(program)) <= {1, None}
 
 
-def test_a_line_that_is_too_long_is_no_message_is_logged_and_harms_nobody(tmp_path: Path) -> None:
+def test_an_overlong_line_is_logged_and_does_not_affect_others(tmp_path: Path) -> None:
     with stdio_program(tmp_path, {"MCP_PROXY_MAX_REQUEST_BYTES": "100000"}) as program:
         program.request(1, "tools/call", name="x" * 1_000_000)
         program.request(2, "tools/list")
@@ -218,7 +216,7 @@ def test_a_line_that_is_too_long_is_no_message_is_logged_and_harms_nobody(tmp_pa
         )
 
 
-def test_half_a_line_before_the_end_is_no_message(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     with stdio_program(tmp_path) as program:
         program.request(1, "tools/list")
         program.answer(1)
@@ -230,12 +228,12 @@ def test_half_a_line_before_the_end_is_no_message(tmp_path: Path) -> None:
         )
 
 
-def test_an_input_that_is_empty_from_the_start_ends_it(tmp_path: Path) -> None:
+def test_an_empty_input_ends_it(tmp_path: Path) -> None:
     with stdio_program(tmp_path, stdin=subprocess.DEVNULL) as program:
         assert (program.ended(), program.printed) == (0, [])
 
 
-def test_a_client_that_no_longer_listens_ends_it_and_its_server(tmp_path: Path) -> None:
+def test_a_client_that_closes_the_output_ends_it_and_its_server(tmp_path: Path) -> None:
     with behind(tmp_path, stubborn=True) as program:
         program.call(1, "s1:echo")
         program.answer(1)
@@ -258,7 +256,7 @@ def test_a_stream_of_changes_ends_with_its_result_at_sigterm(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("option", ["--tenant", "--user", "--agent"])
 @pytest.mark.parametrize("value", ["", "a\nb", "x" * 257])
-def test_it_starts_for_identifiers_only(option: str, value: str) -> None:
+def test_it_starts_only_with_valid_identifiers(option: str, value: str) -> None:
     ended = CliRunner().invoke(app, ["stdio", option, value])
     assert (ended.exit_code, "1-256 characters" in ended.output) == (2, True)
 
@@ -268,7 +266,7 @@ def test_it_starts_for_identifiers_only(option: str, value: str) -> None:
     [((), False), (("--user", "ann"), True), (("--role", "x", "--role", "audit"), True)],
     ids=["neither", "user", "role"],
 )
-def test_options_name_the_user_and_the_roles(
+def test_options_set_the_user_and_the_roles(
     tmp_path: Path, options: tuple[str, ...], *, admitted: bool
 ) -> None:
     readers = Readers(users=frozenset({"ann"}), roles=frozenset({"audit"}))
@@ -280,7 +278,7 @@ def test_options_name_the_user_and_the_roles(
         assert program.close_stdin() == 0
 
 
-def test_options_name_the_only_documents(tmp_path: Path) -> None:
+def test_options_set_the_only_readable_documents(tmp_path: Path) -> None:
     write_document(tmp_path / "documents", make_document(doc_id="payroll"), replace=False)
     with stdio_program(tmp_path, None, "--document", "payroll") as program:
         program.call(1, "read_doc_metadata")

@@ -1,4 +1,4 @@
-"""The started program ends in the middle of a call: its stdio servers end with it."""
+"""The program ends during a call: its stdio servers end too."""
 
 import signal
 from collections.abc import Iterator
@@ -40,14 +40,14 @@ def call(program: Program) -> None:
         program.http.post(EXECUTE, json=request_of("s1:hang"))
 
 
-def test_no_server_outlives_a_program_that_was_killed_in_a_call(tmp_path: Path) -> None:
+def test_no_server_outlives_a_program_killed_during_a_call(tmp_path: Path) -> None:
     with in_a_call(tmp_path, stubborn=True) as (program, server):
         program.stop(signal.SIGKILL)
         wait_until(lambda: not leak_checks.runs(server.pid))
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_program_that_is_told_to_stop_in_a_call_ends_its_server_first(
+def test_a_program_that_is_stopped_during_a_call_ends_its_server_first(
     tmp_path: Path, stubborn: bool
 ) -> None:
     with in_a_call(tmp_path, stubborn=stubborn) as (program, server):

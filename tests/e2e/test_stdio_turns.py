@@ -1,4 +1,4 @@
-"""Messages over stdio that are as expensive as they can be leave the program's event loop free."""
+"""The most expensive messages over stdio do not block the program's event loop."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("hostile", MESSAGES.values(), ids=MESSAGES.keys())
-async def test_no_turn_of_the_program_is_long(tmp_path: Path, hostile: Hostile) -> None:
+async def test_the_event_loop_is_never_blocked_for_long(tmp_path: Path, hostile: Hostile) -> None:
     line = message_of(hostile.tool, hostile.arguments, json.dumps(MODERN).encode()) + b"\n"
     assert len(line) < MEBIBYTE
     async with checking(hostile.schema) as server:

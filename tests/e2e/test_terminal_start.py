@@ -1,4 +1,4 @@
-"""What ``serve --pretty`` shows on a terminal; elsewhere each line stays a JSON object."""
+"""``serve --pretty`` on a terminal; otherwise each line is a JSON object."""
 
 import json
 import os
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 
 def shown_until(terminal: int, text: str) -> list[str]:
-    """Read a terminal until a whole line has ``text``; return the lines."""
+    """Read a terminal until a complete line contains ``text``; return the lines."""
     shown = ""
     while text not in shown or not shown.partition(text)[2].endswith("\n"):
         shown += os.read(terminal, 4096).decode()
@@ -24,7 +24,7 @@ def shown_until(terminal: int, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("console", ["true", "false"])
-def test_a_terminal_shows_lines_for_people_the_addresses_and_a_command_that_works(
+def test_a_terminal_shows_readable_lines_the_addresses_and_a_working_command(
     tmp_path: Path, console: str
 ) -> None:
     ours, its = pty.openpty()
@@ -52,7 +52,7 @@ def test_a_terminal_shows_lines_for_people_the_addresses_and_a_command_that_work
 
 
 @pytest.mark.parametrize("options", [[], ["--pretty"]])
-def test_a_pipe_gets_a_json_object_for_each_line(tmp_path: Path, options: list[str]) -> None:
+def test_a_pipe_gets_a_json_object_per_line(tmp_path: Path, options: list[str]) -> None:
     log = tmp_path / "log"
     with log.open("wb") as out:
         arguments = ["serve", *options, "--port", str(free_port())]
@@ -67,7 +67,7 @@ def test_a_pipe_gets_a_json_object_for_each_line(tmp_path: Path, options: list[s
     assert "service.started" in events
 
 
-def test_make_run_asks_for_it() -> None:
+def test_make_run_uses_pretty() -> None:
     done = subprocess.run(
         ["make", "--dry-run", "run"],  # noqa: S607
         cwd=ROOT,

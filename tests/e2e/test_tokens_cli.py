@@ -1,4 +1,4 @@
-"""The ``tokens`` commands, as a person at a shell meets them."""
+"""The ``tokens`` commands on the command line."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def run(path: Path) -> Run:
     return lambda *arguments: runner.invoke(app, ["tokens", *map(str, arguments)])
 
 
-def test_a_token_is_shown_alone_on_stdout_and_its_hash_is_kept(run: Run, path: Path) -> None:
+def test_stdout_has_only_the_token_and_its_hash_is_stored(run: Run, path: Path) -> None:
     result = run("create", "--tenant", "acme")
     token = result.stdout.strip()
     (entry,) = read_lines(path.read_bytes()).entries
@@ -40,7 +40,7 @@ def test_a_token_is_shown_alone_on_stdout_and_its_hash_is_kept(run: Run, path: P
     )
 
 
-def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) -> None:
+def test_the_file_has_the_options_but_no_token(run: Run, path: Path) -> None:
     token = run(
         "create", "--tenant", "acme", "--user", "u", "--agent", "a", "--agent", "b", "--admin",
         "--document", "x,y", "--document", "z",
@@ -69,7 +69,7 @@ def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) ->
         (("--may", "documents", "--admin"), "documents,presets"),
     ],
 )
-def test_an_operators_token_has_the_rights_that_are_listed(
+def test_an_operators_token_has_the_listed_rights(
     run: Run, options: tuple[str, ...], rights: str
 ) -> None:
     assert run("create", *options).exit_code == 0
@@ -93,7 +93,7 @@ def test_roles_asserted_users_and_documents_are_listed(
 
 
 @pytest.mark.parametrize("option", ["--user", "--role"])
-def test_a_token_that_asserts_users_is_for_no_user_and_says_why(
+def test_a_token_that_asserts_users_cannot_be_for_a_user_and_says_why(
     run: Run, path: Path, option: str
 ) -> None:
     result = run("create", "--tenant", "acme", "--asserts-users", option, "x")
@@ -102,13 +102,13 @@ def test_a_token_that_asserts_users_is_for_no_user_and_says_why(
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "x" * 257])
-def test_a_document_that_no_id_can_be_is_bad_usage(run: Run, path: Path, value: str) -> None:
+def test_an_invalid_document_id_is_a_usage_error(run: Run, path: Path, value: str) -> None:
     result = run("create", "--tenant", "acme", "--document", value)
     assert (result.exit_code, path.exists()) == (2, False)
 
 
 @pytest.mark.parametrize(("documents", "shown"), [([], "none"), (["b", "a"], "a,b")])
-def test_documents_that_a_hand_wrote_are_listed(
+def test_hand_written_documents_are_listed(
     run: Run, path: Path, documents: list[str], shown: str
 ) -> None:
     line = {"id": "x", "sha256": "0" * 64, "tenant": "a", "documents": documents}
@@ -118,7 +118,7 @@ def test_documents_that_a_hand_wrote_are_listed(
     assert token["documents"] == sorted(documents)
 
 
-def test_an_unknown_right_is_bad_usage_that_names_the_known_ones(run: Run, path: Path) -> None:
+def test_the_error_for_an_unknown_right_lists_the_known_ones(run: Run, path: Path) -> None:
     result = run("create", "--tenant", "acme", "--may", "documents,everything")
     assert (result.exit_code, path.exists()) == (2, False)
     assert "everything" in result.stderr
@@ -132,19 +132,19 @@ def test_the_list_shows_neither_token_nor_hash(run: Run, path: Path) -> None:
     assert (token in listed, sha256_of(token)[:16] in listed) == (False, False)
 
 
-def test_what_a_hand_wrote_is_shown_as_one_line(run: Run, path: Path) -> None:
+def test_a_hand_written_entry_is_shown_as_one_line(run: Run, path: Path) -> None:
     path.write_text(
         '{"id": "x", "sha256": "%s", "tenant": "a", "note": "\\u001b[31m\\n"}' % ("0" * 64)
     )
     assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-\t-"]
 
 
-def test_a_broken_line_is_told_by_its_number(run: Run, path: Path) -> None:
+def test_an_invalid_line_is_reported_by_its_number(run: Run, path: Path) -> None:
     path.write_text("# ours\n{}\n")
     assert run("list").stderr == "line 2: id: is missing\n"
 
 
-def test_a_revoked_token_is_no_longer_there(run: Run, path: Path) -> None:
+def test_a_revoked_token_is_removed(run: Run, path: Path) -> None:
     run("create", "--tenant", "acme")
     (entry,) = read_lines(path.read_bytes()).entries
     result = run("revoke", entry.id)
@@ -157,13 +157,13 @@ def test_an_unknown_id_is_one_line_and_exit_code_1(run: Run) -> None:
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
-def test_before_the_first_token_the_list_says_so_and_names_the_file(run: Run, path: Path) -> None:
+def test_without_tokens_the_list_says_so_and_names_the_file(run: Run, path: Path) -> None:
     result = run("list")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"no tokens yet: {path} does not exist\n"
 
 
-def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:
+def test_an_unreadable_file_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:
     path.mkdir()
     result = run("list")
     assert (result.exit_code, result.stderr) == (1, f"{path}: Is a directory\n")
@@ -190,13 +190,13 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: 
         ("--tenant", "acme", "--expires", "9999-12-31T23:59:59-23:00"),
     ],
 )
-def test_bad_usage_makes_no_token(run: Run, path: Path, options: tuple[str, ...]) -> None:
+def test_invalid_usage_creates_no_token(run: Run, path: Path, options: tuple[str, ...]) -> None:
     result = run("create", *options)
     assert (result.exit_code, result.stdout, path.exists()) == (2, "", False)
 
 
 @pytest.mark.e2e
-def test_a_running_service_takes_and_refuses_tokens_as_they_come_and_go(
+def test_a_running_service_follows_new_and_revoked_tokens(
     run: Run, path: Path, tmp_path: Path
 ) -> None:
     settings = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": str(path)}
@@ -214,9 +214,7 @@ def test_a_running_service_takes_and_refuses_tokens_as_they_come_and_go(
         assert token not in str(program.log_lines())
 
 
-def test_json_has_each_token_without_its_secret_and_the_lines_that_are_wrong(
-    run: Run, path: Path
-) -> None:
+def test_json_has_each_token_without_its_secret_and_the_invalid_lines(run: Run, path: Path) -> None:
     made = json.loads(
         run("create", "--tenant", "acme", "--role", "lead", "--note", "chat", "--json").stdout
     )
@@ -236,6 +234,6 @@ def test_json_has_each_token_without_its_secret_and_the_lines_that_are_wrong(
     assert (made["token"] in out, sha256_of(made["token"])[:16] in out) == (False, False)
 
 
-def test_json_before_the_first_token_is_an_empty_list(run: Run) -> None:
+def test_json_without_tokens_is_an_empty_list(run: Run) -> None:
     result = run("list", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"tokens": [], "problems": []})

@@ -1,4 +1,4 @@
-"""The tool loops of the tutorial and of the how-to: what users copy is what runs."""
+"""The tool loops of the tutorial and the how-to work as printed."""
 
 import importlib
 import json
@@ -35,18 +35,18 @@ ANSWER = "Ask for the CA certificate first."
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """One API of the how-to: its types, its recorded replies, and where its conversation is."""
+    """An API of the how-to: its types, its recorded replies, and the path of its conversation."""
 
     url: str
     module: str
     types: tuple[str, str]
-    """Those of a message in the conversation, and of a tool."""
+    """Types of a message in the conversation and of a tool."""
     conversation: str
     replies: list[Json]
 
 
 def chat(message: Json) -> Json:
-    """Build a reply of Chat Completions as the API sends it."""
+    """Build a Chat Completions reply like the API."""
     choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage}
@@ -69,7 +69,7 @@ def responses_call(call_id: str, arguments: Json) -> Json:
 
 
 def claude(stop_reason: str, *content: Json) -> Json:
-    """Build a reply of Messages as the API sends it."""
+    """Build a Messages reply like the API."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "content": list(content)}
     return message | {"stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
@@ -80,7 +80,7 @@ def claude_call(call_id: str, arguments: Json) -> Json:
 
 
 def gemini(*parts: Json) -> Json:
-    """Build a reply of generateContent as the API sends it."""
+    """Build a generateContent reply like the API."""
     content = {"role": "model", "parts": list(parts)}
     return {"candidates": [{"content": content, "finishReason": "STOP"}]}
 
@@ -164,10 +164,10 @@ ENDS = [
     ("Anthropic, Messages", claude("max_tokens", TEXT, CUT_OFF), ANSWER),
     ("Anthropic, Messages", claude("pause_turn", TEXT, {"type": "server_tool_use"}), ANSWER),
 ]
-"""Replies that end a loop, and the text that it returns."""
+"""Replies that end a loop, and the returned text."""
 
 
-def test_the_loop_runs_without_a_network_and_prints_what_the_tutorial_shows() -> None:
+def test_the_loop_runs_without_a_network_and_prints_the_documented_output() -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, LOOP],
         cwd=ROOT,
@@ -187,7 +187,7 @@ def test_the_tutorial_shows_excerpts_of_the_loop() -> None:
 
 
 def loops() -> dict[str, str]:
-    """Return the code of each API, by the heading above it."""
+    """Return the code of each API by the heading above it."""
     parts = HOW_TO.read_text(encoding="utf-8").split("\n## ")[1:]
     codes = [text for kind, text in blocks_of(HOW_TO) if kind == "python"]
     return dict(zip((part.partition("\n")[0] for part in parts), codes, strict=False))
@@ -206,7 +206,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 def validate(module: str, type_name: str, values: list[Json]) -> None:
-    """Validate values as the vendor's types describe them. Raises ValidationError."""
+    """Validate values against the vendor's types. Raises ValidationError."""
     vendor = getattr(importlib.import_module(module), type_name)
     adapter = TypeAdapter(vendor)
     for value in values:
@@ -217,7 +217,7 @@ def validate(module: str, type_name: str, values: list[Json]) -> None:
 def loop(
     name: str, program: Program, replies: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Callable[[str], str], RecordedModel]]:
-    """Yield the loop of the page for an API, and the model that it runs against."""
+    """Yield the page's loop for an API, and its model."""
     code = loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(key, "secret")
@@ -231,7 +231,7 @@ def loop(
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", APIS)
-def test_a_loop_of_the_how_to_runs(
+def test_a_loop_of_the_how_to_works(
     name: str, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = APIS[name]
@@ -248,7 +248,7 @@ def test_a_loop_of_the_how_to_runs(
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(("name", "reply", "text"), ENDS)
-def test_a_loop_returns_the_text_of_whatever_ends_it(
+def test_a_loop_returns_the_text_of_its_final_reply(
     name: str, reply: Json, text: str, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loop(name, program, [reply], monkeypatch) as (answer, _):
@@ -270,7 +270,7 @@ def test_a_loop_without_an_agent_stops_and_shows_that_one_is_required(
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", APIS)
-def test_a_loop_lists_again_while_servers_are_pending(
+def test_a_loop_lists_tools_again_while_servers_are_pending(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = raw_entry(delay_s=2, only=["echo"])

@@ -1,4 +1,4 @@
-"""Traces of the started program: collectors that fail and hang; and no traces at all."""
+"""Traces of the program with failing and hanging collectors, and without tracing."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def call(program: Program) -> str:
-    """Call a document tool and return the trace id of the response."""
+    """Call a document tool; return the response's trace id."""
     body = request_of("read_doc_metadata", {"doc_id": "doc_1"})
     response = program.http.post(EXECUTE, json=body)
     assert response.json()["status"] == "ok", response.text
@@ -33,14 +33,12 @@ def call(program: Program) -> str:
 
 
 def events(program: Program) -> list[str]:
-    """Return the log's events about traces, and what the SDK has written."""
+    """Return the log's events about traces, and the SDK's output."""
     ours = ("traces.", "Failed", "Transient", "Queue", "Exception")
     return [line["event"] for line in program.log_lines() if line["event"].startswith(ours)]
 
 
-def test_what_was_not_yet_exported_is_exported_at_the_end(
-    tmp_path: Path, receiver: Receiver
-) -> None:
+def test_pending_spans_are_exported_at_the_end(tmp_path: Path, receiver: Receiver) -> None:
     slow = {**sdk_variables(receiver.url), "OTEL_BSP_SCHEDULE_DELAY": "3600000"}
     with started(tmp_path, slow) as program:
         trace_id = call(program)
@@ -74,10 +72,10 @@ def test_a_failing_collector_costs_one_line_and_a_count(tmp_path: Path, receiver
     assert "mcp_proxy_trace_spans_lost_total 0.0" not in metrics
 
 
-def test_a_collector_that_is_down_or_hangs_holds_up_neither_calls_nor_the_end(
+def test_an_unreachable_or_hanging_collector_delays_neither_calls_nor_the_end(
     tmp_path: Path, receiver: Receiver
 ) -> None:
-    """The exporter alone would wait an hour here, so an end that waited for it would never come."""
+    """The exporter would wait an hour here, so an end that waits for it would time out."""
     receiver.held.clear()
     for number, url in enumerate((f"http://127.0.0.1:{free_port()}", receiver.url)):
         folder = tmp_path / str(number)
@@ -99,7 +97,7 @@ print(json.dumps([name for name in sys.modules if name.startswith(parts)]))
 """
 
 
-def test_where_traces_are_off_nothing_of_the_sdk_is_imported(tmp_path: Path) -> None:
+def test_without_tracing_the_sdk_is_not_imported(tmp_path: Path) -> None:
     (tmp_path / "off_probe.py").write_text(OFF, encoding="utf-8")
     path = {"PYTHONPATH": f"{tmp_path}:{CLEAN['PYTHONPATH']}"}
     code, printed, complaint = run(tmp_path, module="off_probe", fresh=True, **path)

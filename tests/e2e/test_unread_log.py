@@ -1,4 +1,4 @@
-"""Log pipes that nobody reads: the service and the local server work and end all the same."""
+"""Unread log pipes: the service and the local server still work and end."""
 
 import json
 import os
@@ -22,7 +22,7 @@ METADATA = {
 CALLS = 300
 
 
-def test_the_service_answers_and_stops_though_nobody_reads_its_log(tmp_path: Path) -> None:
+def test_the_service_answers_and_stops_while_its_log_is_unread(tmp_path: Path) -> None:
     with unread_pipe() as pipe, started(tmp_path, UNLIMITED, output=pipe) as program:
         answers = [program.http.post(EXECUTE, json=METADATA).json() for _ in range(CALLS)]
         metrics = program.http.get("/metrics").text
@@ -31,8 +31,8 @@ def test_the_service_answers_and_stops_though_nobody_reads_its_log(tmp_path: Pat
         assert program.stop() == -signal.SIGTERM
 
 
-def test_lines_that_nobody_takes_are_counted(tmp_path: Path) -> None:
-    """A file system without room: every write fails."""
+def test_dropped_lines_are_counted(tmp_path: Path) -> None:
+    """A full file system: every write fails."""
     full = os.open("/dev/full", os.O_WRONLY)
     try:
         with started(tmp_path, UNLIMITED, output=full) as program:
@@ -47,7 +47,7 @@ def test_lines_that_nobody_takes_are_counted(tmp_path: Path) -> None:
         os.close(full)
 
 
-def test_the_last_lines_are_there_after_a_signal(tmp_path: Path) -> None:
+def test_the_last_lines_are_written_after_a_signal(tmp_path: Path) -> None:
     with started(tmp_path) as program:
         program.http.post(EXECUTE, json=METADATA | {"trace_id": "t-last"})
         program.stop()

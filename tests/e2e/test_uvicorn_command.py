@@ -27,15 +27,13 @@ TENANT = {"X-Tenant-Id": "tenant_1"}
 
 
 class Running:
-    """The service under uvicorn."""
-
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process = process
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S)
         self._log = log
 
     def lines(self) -> list[dict[str, Any]]:
-        """Read its log: every line has to be JSON."""
+        """Read its log; every line must be JSON."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
     def stop(self) -> int:
@@ -94,7 +92,7 @@ def test_the_command_starts_the_service(tmp_path: Path, command: tuple[str, ...]
     assert "in the query" not in repr(events)
 
 
-def test_an_open_stream_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+def test_an_open_stream_does_not_prevent_stopping(tmp_path: Path) -> None:
     with (
         started(tmp_path) as running,
         running.http.stream("GET", "/mcp/sse", headers=TENANT) as stream,
@@ -113,7 +111,7 @@ def test_an_open_stream_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_only_on_loopback_may_anyone_switch_presets(
+def test_only_on_loopback_can_any_caller_switch_presets(
     tmp_path: Path, options: list[str], variables: dict[str, str], status: int
 ) -> None:
     with started(tmp_path, *options, environment=variables) as running:
@@ -123,7 +121,7 @@ def test_only_on_loopback_may_anyone_switch_presets(
     assert (answer.status_code, bool(warned)) == (status, status == 403)
 
 
-def test_a_server_whose_address_is_unknown_counts_as_reachable(tmp_path: Path) -> None:
+def test_a_server_with_an_unknown_address_counts_as_reachable_from_outside(tmp_path: Path) -> None:
     port = free_port()
     program = f"import uvicorn; uvicorn.run({APPLICATION!r}, port={port})"
     command = (sys.executable, "-c", f"import sys; sys.argv = ['own']; {program}")
@@ -148,7 +146,7 @@ def test_a_server_whose_address_is_unknown_counts_as_reachable(tmp_path: Path) -
         ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://127.0.0.1:1/x?nonsense=1"),
     ],
 )
-def test_what_stops_serve_stops_it_too(tmp_path: Path, variable: str, value: str) -> None:
+def test_conditions_that_stop_serve_stop_it_too(tmp_path: Path, variable: str, value: str) -> None:
     ended = subprocess.run(  # noqa: S603 - our own program
         [*COMMAND, "--port", str(free_port())],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""The program stops at once although somebody watches its calls, whether he reads or not."""
+"""The program stops immediately while its calls are watched by reading or stalled clients."""
 
 import signal
 import socket
@@ -17,7 +17,7 @@ HEAD = f"GET {STREAM} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMI
 
 
 def watched(program: Program) -> bool:
-    """Return whether the opening of a stream has been recorded."""
+    """Return whether the start of a stream has been recorded."""
     return any(it["event"] == "operator.right_used" for it in program.log_lines())
 
 
@@ -28,7 +28,7 @@ def end_of_stream(program: Program) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
-def test_a_reader_is_told_that_the_program_stops(tmp_path: Path, sig: int) -> None:
+def test_a_reader_is_notified_that_the_program_stops(tmp_path: Path, sig: int) -> None:
     with (
         started(tmp_path, {"MCP_PROXY_ADMIN_TOKEN": ADMIN}) as program,
         program.http.stream("GET", STREAM, headers=bearer(ADMIN)) as response,
@@ -41,7 +41,7 @@ def test_a_reader_is_told_that_the_program_stops(tmp_path: Path, sig: int) -> No
         assert end_of_stream(program)["code"] == "SHUTTING_DOWN"
 
 
-def test_a_reader_who_does_not_read_holds_no_stop_up(tmp_path: Path) -> None:
+def test_a_stalled_reader_does_not_delay_the_stop(tmp_path: Path) -> None:
     with (
         started(tmp_path, {"MCP_PROXY_ADMIN_TOKEN": ADMIN}) as program,
         socket.socket() as stuck,

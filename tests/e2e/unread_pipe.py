@@ -1,4 +1,4 @@
-"""A pipe of the smallest size that nobody reads, for a program to write to."""
+"""A pipe of minimum size that is never read, for a program to write to."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ PIPE_BYTES = 4096
 
 @contextmanager
 def unread_pipe() -> Iterator[int]:
-    """Yield the end to write to; nobody reads the other one while this is open."""
+    """Yield the writing end; the other end is never read."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     try:

@@ -1,4 +1,4 @@
-"""Programs from Debian's packages: a test that needs one fails where it is missing."""
+"""Programs from Debian packages; a test fails if its program is missing."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from tests.system.programs import installed
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    """Return the path of Prometheus' tool for rules."""
+    """Return the path of promtool."""
     return installed("promtool")
 
 
 @pytest.fixture(scope="session")
 def tessdata() -> None:
-    """Check that Tesseract has the data of the languages that tests read."""
+    """Check that Tesseract has the language data of the tests."""
     if not all(any(Path(it, name).exists() for it in DATA_FOLDERS) for name in _TESSDATA):
         pytest.fail(f"{', '.join(_TESSDATA)} are missing; run .ci/setup, which installs them")
 

@@ -1,4 +1,4 @@
-"""Programs from Debian's packages."""
+"""Programs from Debian packages."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def installed(program: str) -> str:
-    """Return the path of a program. Fails the test, naming the command, if it is not there."""
+    """Return the path of a program, or fail the test with the install command."""
     path = shutil.which(program)
     if path is None:
         pytest.fail(f"{program} is not installed; run .ci/setup, which installs it")

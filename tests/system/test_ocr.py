@@ -1,4 +1,4 @@
-"""Scans, read by Tesseract with Debian's data, in the importing process."""
+"""Scans read by Tesseract with Debian's data, in the importing process."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ async def imported(
             return found.document()
 
 
-async def test_the_pages_of_a_scan_have_its_text_and_how_sure_that_is(tmp_path: Path) -> None:
+async def test_the_pages_of_a_scan_have_their_text_and_its_confidence(tmp_path: Path) -> None:
     document = await imported(scan_of(RULES, LEAVE, texts=["A page of text."]), tmp_path)
     assert [page.split() for page in document.pages] == [
         " ".join(RULES).split(),
@@ -49,12 +49,12 @@ async def test_the_pages_of_a_scan_have_its_text_and_how_sure_that_is(tmp_path: 
     assert min(first, second) > 80
 
 
-async def test_a_stamp_beside_a_picture_does_not_keep_it_from_being_read(tmp_path: Path) -> None:
+async def test_a_stamp_next_to_a_picture_does_not_prevent_ocr(tmp_path: Path) -> None:
     document = await imported(scan_of(RULES, stamp="Received 2026"), tmp_path)
     assert "Travel by train" in document.pages[0]
 
 
-async def test_a_page_that_lies_on_its_side_is_read(tmp_path: Path) -> None:
+async def test_a_rotated_page_is_read(tmp_path: Path) -> None:
     document = await imported(scan_of(RULES * 3, turned=90), tmp_path)
     assert "Book a seat two weeks before." in document.pages[0]
 
@@ -67,7 +67,7 @@ async def test_several_languages_are_read_together(tmp_path: Path) -> None:
     assert "twenty days" in document.pages[1]
 
 
-async def test_a_picture_without_text_is_refused_saying_so(tmp_path: Path) -> None:
+async def test_a_picture_without_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match="OCR found none on its pages"):
         await imported(scan_of([]), tmp_path)
 
@@ -77,7 +77,7 @@ async def test_a_language_that_is_not_installed_names_its_package(tmp_path: Path
         await imported(scan_of(RULES), tmp_path, languages=("eng", "tlh_Latn"))
 
 
-async def test_a_language_that_is_not_installed_is_no_matter_for_text(tmp_path: Path) -> None:
+async def test_a_missing_language_does_not_affect_text(tmp_path: Path) -> None:
     document = await imported(scan_of(texts=["Text."]), tmp_path, languages=("tlh",))
     assert (document.pages, document.ocr) == (("Text.",), ())
 
@@ -97,7 +97,7 @@ async def test_an_import_that_takes_too_long_ends_and_names_the_setting(tmp_path
     assert "MCP_PROXY_OCR_TIMEOUT_S" in failed.value.reason
 
 
-def test_the_command_reads_a_scan_and_shows_what_it_read(tmp_path: Path) -> None:
+def test_the_command_reads_a_scan_and_shows_the_result(tmp_path: Path) -> None:
     scan = tmp_path / "rules.pdf"
     scan.write_bytes(scan_of(RULES, texts=["More."]))
     run = documents_commands(tmp_path / "documents")
@@ -107,7 +107,7 @@ def test_the_command_reads_a_scan_and_shows_what_it_read(tmp_path: Path) -> None
     assert "ocr       page 1, confidence " in shown
 
 
-def test_the_setting_stands_in_for_the_option(tmp_path: Path) -> None:
+def test_the_setting_replaces_the_option(tmp_path: Path) -> None:
     scan = tmp_path / "rules.pdf"
     scan.write_bytes(scan_of(RULES))
     run = documents_commands(tmp_path / "documents", ocr_languages="eng")
@@ -116,7 +116,7 @@ def test_the_setting_stands_in_for_the_option(tmp_path: Path) -> None:
     assert (off.exit_code, "only scanned pages" in off.stderr) == (1, True)
 
 
-def test_the_page_of_scans_prints_what_the_commands_print(tmp_path: Path) -> None:
+def test_the_page_on_scans_shows_the_actual_output(tmp_path: Path) -> None:
     run = documents_commands(tmp_path / "documents")
     text = "\n".join(text for _, text in blocks_of(ROOT / "docs/how-to/scans.md"))
     command, shown = re.findall(r"documents (import .*)\n(.*)", text)[0]

@@ -1,4 +1,4 @@
-"""The tutorial on a folder of documents runs as it is printed, the scan included."""
+"""The printed tutorial on a folder of documents works, including the scan."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.usefixtures("tessdata")]
 PAGE = ROOT / "docs/tutorials/office-documents.md"
 CALLS = list(calls_of(PAGE))
 BY_TESSERACT = re.compile(r'"version":"[^"]*"|"ocr":\d+')
-"""Values that another version of Tesseract may change."""
+"""Values that differ with other versions of Tesseract."""
 TENANT_CALLS = re.compile(r'("tenant_calls","remaining_calls":)(\d+)')
 
 
@@ -58,7 +58,7 @@ def gateway(imported: tuple[Path, str]) -> Iterator[TestClient]:
 
 
 def wait_for_the_index(client: TestClient) -> int:
-    """Return the number of calls that this took."""
+    """Return the number of calls until the index was ready."""
     body = next(call.body for call in CALLS if "search_documents" in call.body)
     ends = time.monotonic() + BOUND_S
     for calls in count(1):
@@ -69,7 +69,7 @@ def wait_for_the_index(client: TestClient) -> int:
     raise AssertionError
 
 
-def test_the_import_prints_what_is_shown(
+def test_the_import_prints_the_documented_output(
     imported: tuple[Path, str], printed_import: tuple[str, str]
 ) -> None:
     names = [line.partition("->")[0] for line in imported[1].splitlines()]
@@ -78,11 +78,11 @@ def test_the_import_prints_what_is_shown(
     assert names == shown[:5]
 
 
-def test_the_page_prints_five_calls() -> None:
+def test_the_page_has_five_calls() -> None:
     assert len(CALLS) == 5
 
 
-def test_the_printed_calls_have_the_printed_answers(gateway: TestClient) -> None:
+def test_the_printed_calls_return_the_printed_answers(gateway: TestClient) -> None:
     waited = wait_for_the_index(gateway)
     for call in CALLS:
         found = gateway.post("/internal/mcp/execute", content=call.body).text

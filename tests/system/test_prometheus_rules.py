@@ -1,4 +1,4 @@
-"""The rules in deploy/prometheus, and what they fire for, by Prometheus' own tool."""
+"""The rules in deploy/prometheus and the causes of their alerts, checked by promtool."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ WRONG = "groups: [{name: g, rules: [{alert: A, expr: 'sum('}]}]"
 
 
 def run(*words: str) -> tuple[int, str]:
-    """Run a program in the folder of the rules; return its exit code and all that it printed."""
+    """Run a program in the folder of the rules; return its exit code and output."""
     done = subprocess.run(  # noqa: S603 - the tests' own words
         words, cwd=FOLDER, timeout=BOUND_S, capture_output=True, text=True, check=False
     )
@@ -23,13 +23,13 @@ def test_prometheus_can_load_the_rules(promtool: str) -> None:
     assert code == 0, printed
 
 
-def test_prometheus_refuses_a_wrong_rule(promtool: str, tmp_path: Path) -> None:
-    """The exit code is what the other tests go by."""
+def test_prometheus_refuses_an_invalid_rule(promtool: str, tmp_path: Path) -> None:
+    """The other tests rely on the exit code."""
     (tmp_path / "wrong.yaml").write_text(WRONG)
     code, printed = run(promtool, "check", "rules", str(tmp_path / "wrong.yaml"))
     assert (code == 0, "could not parse expression" in printed) == (False, True)
 
 
-def test_each_alert_fires_for_its_cause_and_for_nothing_else(promtool: str) -> None:
+def test_each_alert_fires_only_for_its_cause(promtool: str) -> None:
     code, printed = run(promtool, "test", "rules", "tests.yaml")
     assert code == 0, printed

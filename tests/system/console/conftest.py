@@ -17,30 +17,27 @@ from tests.system.console.people import run_a_tool, sign_in
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Keep one event loop, which the browser is driven by."""
+    """Keep one event loop, which drives the browser."""
     return "asyncio"
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """Start the gateway."""
     with running_demo(tmp_path_factory.mktemp("demo")) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 async def chromium(anyio_backend: str) -> AsyncIterator[Browser]:
-    """Start the browser."""
     async with running_chromium() as browser:
         yield browser
 
 
 @pytest.fixture(scope="session")
 async def admin_state(chromium: Browser, demo: Demo) -> StorageState:
-    """Sign in by the admin token, once; return what the browser keeps of it.
+    """Sign in once with the admin token; return the browser's storage.
 
-    A tool is run there, so that each test, in any order, finds it among the last tries.
-    """
+    Runs a tool, so that each test finds it among the last tries in any order."""
     context = await chromium.new_context(base_url=demo.url)
     page = await context.new_page()
     await sign_in(page, ADMIN)
@@ -52,7 +49,7 @@ async def admin_state(chromium: Browser, demo: Demo) -> StorageState:
 
 @pytest.fixture
 def options() -> Mapping[str, Any]:
-    """Return how a test's browser differs from the others; tests give it by ``parametrize``."""
+    """Return the browser options of a test, set by ``parametrize``."""
     return {}
 
 
@@ -60,7 +57,7 @@ def options() -> Mapping[str, Any]:
 async def stranger(
     chromium: Browser, demo: Demo, options: Mapping[str, Any]
 ) -> AsyncIterator[Page]:
-    """Open a page of a browser that is not signed in."""
+    """Open a page of a browser without a session."""
     async with new_page(chromium, demo.url, **options) as page:
         yield page
 
@@ -69,6 +66,6 @@ async def stranger(
 async def page(
     chromium: Browser, demo: Demo, admin_state: StorageState, options: Mapping[str, Any]
 ) -> AsyncIterator[Page]:
-    """Open a page of a browser that is signed in by the admin token."""
+    """Open a page of a browser with the admin token's session."""
     async with new_page(chromium, demo.url, storage_state=admin_state, **options) as page:
         yield page

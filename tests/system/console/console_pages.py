@@ -1,4 +1,4 @@
-"""Every page of the console, with the address that the demo has it at."""
+"""Every page of the console, with its address in the demo."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +22,9 @@ from tests.system.console.planted import PLANTED, SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolePage:
-    """A page, its parameters, and the status that it has.
+    """A page, its parameters and status.
 
-    ``token_note`` is the note of the token whose id its address needs.
-    """
+    ``token_note`` is the note of the token whose id the address requires."""
 
     name: str
     path: str
@@ -34,7 +33,6 @@ class ConsolePage:
     token_note: str = ""
 
     def address(self, demo: Demo) -> str:
-        """Return the path with the parameters."""
         more = {"token_id": demo.token_ids[self.token_note]} if self.token_note else {}
         query = urlencode({**self.query, **more})
         return f"{self.path}?{query}" if query else self.path
@@ -133,7 +131,7 @@ PAGES = [
     _page("help-missing", "/help/none", status=404),
     _page("token-missing", "/tokens/revoke", {"token_id": "none"}, status=404),
 ]
-"""Every page, as the admin token has it."""
+"""Every page, as shown with the admin token."""
 
 SIGNED_OUT_PAGES = [
     _page("sign-in", "/sign-in"),
@@ -149,4 +147,4 @@ NO_PAGES: Mapping[str, str] = {
     "/console/calls/stream": "events of the page of live calls",
     "/console/documents/picture": "a picture of the page that shows one",
 }
-"""Addresses of the console that are no pages here, each with the reason."""
+"""Console addresses that are not listed pages, with the reason."""

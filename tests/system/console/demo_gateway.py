@@ -1,4 +1,4 @@
-"""The gateway that tests of the console look at: servers, callers and documents of all kinds."""
+"""The gateway for tests of the console, with servers, callers and documents of all kinds."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ from tests.system.console.planted import PLANTED, SHORT
 ADMIN = "correct-horse-battery"
 TENANT, OTHER_TENANT = "acme", "initech"
 AWAY = "tickets"
-"""A server that cannot be reached."""
+"""An unreachable server."""
 HANDBOOK, POLICY, HOSTILE_DOC, TERMS = "handbook", "travel-policy", "markup", "terms"
 PRESET, OTHER_PRESET = "support", "all"
 REFUSED_TRACE = "refused-search"
@@ -53,7 +53,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """A gateway that runs; ``tokens``, and their ids, are by their notes."""
+    """A running gateway; ``tokens`` and their ids are by note."""
 
     program: Program
     folder: Path
@@ -62,13 +62,13 @@ class Demo:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"http://127.0.0.1:{self.program.port}"
 
     def call(
         self, tool: str, arguments: Mapping[str, object] | None = None, **more: object
     ) -> httpx.Response:
-        """Call a tool as the chat service does, for a user of a tenant."""
+        """Call a tool like the chat service, for a user of a tenant."""
         user = {"user_id": more.pop("user_id", "ann"), "tenant_id": TENANT}
         token = self.tokens[str(more.pop("token", "chat service"))]
         body = {**request_of(tool, arguments), "user": user, **more}
@@ -76,25 +76,24 @@ class Demo:
 
     @property
     def lock_file(self) -> Path:
-        """The file of the definitions that were accepted."""
+        """The file of accepted definitions."""
         return self.folder / "config/definitions.lock.json"
 
     def quarantined(self) -> list[str]:
-        """Return the names of the items that nobody sees, for they are not as accepted."""
+        """Return the names of items that are hidden because their definitions changed."""
         path = "/internal/mcp/definitions"
         answer = self.program.http.get(path, headers=_bearer(ADMIN)).json()
         return [it["name"] for it in answer["items"] if it["quarantined"]]
 
     def status_with(self, token: str) -> int:
-        """Return how the list of tools is answered for a token."""
+        """Return the status of the tools list with a token."""
         return self.program.http.get(TOOLS, headers=_bearer(token)).status_code
 
     def put_document(self, doc_id: str, text: str) -> None:
-        """Put a new document of the tenant."""
         _put(self.program, doc_id, "text/markdown", text.encode())
 
     def remove_document(self, doc_id: str) -> None:
-        """Remove a document of the tenant, if it is there."""
+        """Remove the tenant's document if it exists."""
         params = {"tenant_id": TENANT, "doc_id": doc_id}
         headers = {**_bearer(ADMIN), "If-Match": "*"}
         self.program.http.delete(CONTENT, params=params, headers=headers)
@@ -102,10 +101,9 @@ class Demo:
 
 @contextmanager
 def running_demo(folder: Path, *, has_markup: bool = True) -> Iterator[Demo]:
-    """Start the demo in an empty folder, with calls that were made before.
+    """Start the demo in an empty folder with past calls.
 
-    With ``has_markup`` a server, a document, a token and callers are hostile.
-    """
+    ``has_markup`` adds a hostile server, document, token and callers."""
     _config(has_markup=has_markup).write(folder / "config")
     documents = [*_documents(), *([_hostile_document()] if has_markup else [])]
     for document in documents:
@@ -131,7 +129,7 @@ def running_demo(folder: Path, *, has_markup: bool = True) -> Iterator[Demo]:
 
 
 def _states(program: Program) -> list[str]:
-    """Return the states of the servers that can be reached."""
+    """Return the states of the reachable servers."""
     answer = program.http.get(SERVERS, headers=_bearer(ADMIN)).json()
     return [it["state"] for it in answer["servers"] if it["server_id"] != AWAY]
 
@@ -267,7 +265,7 @@ def _bearer(token: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the demo until it is interrupted, to look at it: see where it says."""
+    """Run the demo until interrupted, for manual inspection; prints its address."""
     folder = Path(sys.argv[1])
     with running_demo(folder) as demo:
         json.dump({"url": demo.url, "token": ADMIN}, sys.stdout)

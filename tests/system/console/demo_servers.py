@@ -1,4 +1,4 @@
-"""The MCP servers behind the console's demo: python -m tests.system.console.demo_servers NAME."""
+"""The MCP servers of the console's demo: python -m tests.system.console.demo_servers NAME."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ from tests.system.console.planted import ADDRESS, PLANTED, SHORT
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CHANGED_FLAG = "changed"
-"""A file that makes the notes server offer another definition than before."""
+"""A file that changes a definition of the notes server."""
 
 
 class Place(BaseModel):
@@ -35,7 +35,7 @@ class Alarm(BaseModel):
 
 
 def weather() -> MCPServer:
-    """Build a server whose tools have nested arguments, take long, or fail."""
+    """Build a server with tools that have nested arguments, are slow, or fail."""
     server = MCPServer("weather", version="2.1.0", instructions="Weather of the next days.")
 
     @server.tool(annotations=READ_ONLY)
@@ -80,7 +80,7 @@ def weather() -> MCPServer:
 
 
 def notes() -> MCPServer:
-    """Build a server one of whose definitions changes, once there is the flag."""
+    """Build a server with a definition that changes if the flag file exists."""
     server = MCPServer("notes", version="1.0.0")
     changed = Path(CHANGED_FLAG).exists()
     found = (
@@ -103,7 +103,7 @@ HOSTILE_TOOL = "markup"
 
 
 def hostile() -> Server[Any]:
-    """Build a server whose every field is markup."""
+    """Build a server whose fields all contain markup."""
     schema = {
         "type": "object",
         "title": PLANTED,
@@ -158,7 +158,7 @@ async def _serve(server: Server[Any]) -> None:
 
 
 def main() -> None:
-    """Serve the server that is named, over stdin and stdout."""
+    """Serve the named server over stdin and stdout."""
     match sys.argv[1]:
         case "weather":
             weather().run("stdio")

@@ -1,4 +1,4 @@
-"""Opens pages of the console as a browser does, and records what goes wrong."""
+"""Opens pages of the console in a browser and records problems."""
 
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ from playwright.async_api import (
 from tests.system.programs import installed
 
 WAIT_MS = 60_000
-"""How long a browser waits for what has to come; alone it comes within a second."""
+"""Seconds that a browser waits; without load everything appears within one."""
 
 WIDTH, HEIGHT = 1440, 900
 MIDDLE, NARROW = 1024, 360
@@ -56,21 +56,20 @@ _EXPECTED = (
     "htmx:sendAbort",
     "htmx:afterRequest",
 )
-"""Messages of what is no mistake: an answer that says no, and a request that a person ended."""
+"""Messages that are not errors: a refusal, and a request that the user cancelled."""
 
 BY_THE_TEST = "x-by-the-test"
-"""A header of an answer that a test gives in the gateway's place: it may be an error."""
+"""A response header set by tests that replace the gateway: the response may be an error."""
 
 _PAGE_REQUESTS = ("document", "xhr", "fetch", "eventsource")
-"""What the gateway may refuse: a form that is filled in wrongly, a page that is not there."""
+"""Expected refusals: an invalid form, a missing page."""
 
 
 @asynccontextmanager
 async def running_chromium() -> AsyncIterator[Browser]:
-    """Start Debian's Chromium, where it is there as the one without a window: a third of the CPU.
+    """Start Debian's Chromium, headless if installed, which uses a third of the CPU.
 
-    Fails the test, naming the command, if neither is there.
-    """
+    Fails the test and names the install command if neither is present."""
     path = shutil.which("chromium-headless-shell") or installed("chromium")
     expect.set_options(timeout=WAIT_MS)
     async with async_playwright() as playwright:
@@ -80,7 +79,7 @@ async def running_chromium() -> AsyncIterator[Browser]:
 
 
 class PageProblems:
-    """What a page did that no page may do: messages on its console, errors, foreign requests."""
+    """Forbidden actions of a page: console messages, errors, foreign requests."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self.found: list[str] = []
@@ -113,10 +112,9 @@ class PageProblems:
 
 @asynccontextmanager
 async def new_page(browser: Browser, origin: str, **options: Any) -> AsyncIterator[Page]:
-    """Open a page in a window that nobody has used; what no page may do fails the test in the end.
+    """Open a page in a new window; forbidden actions fail the test at its end.
 
-    ``options`` are those of the window.
-    """
+    ``options`` are those of the window."""
     usual: dict[str, Any] = {
         "timezone_id": "Europe/Berlin",
         "locale": "en-GB",
@@ -139,15 +137,14 @@ async def new_page(browser: Browser, origin: str, **options: Any) -> AsyncIterat
 
 
 async def size_of(page: Page) -> int:
-    """Return the bytes of a page with all that it loads, but for pictures of documents."""
+    """Return the size of a page with all its resources, except document images."""
     return int(await page.evaluate(_SIZES))
 
 
 async def faults_of(page: Page) -> Sequence[str]:
-    """Return what axe and the layout find, wide and narrow, light and dark.
+    """Return the findings of axe and the layout check, wide and narrow, light and dark.
 
-    Between wide and narrow only the layout is other than at both.
-    """
+    In between, only the layout can differ."""
     await page.evaluate(FONTS)
     await page.evaluate(AXE)
     found: list[str] = []
@@ -165,7 +162,7 @@ async def faults_of(page: Page) -> Sequence[str]:
 
 
 async def expect_accessible(page: Page) -> None:
-    """Fail with what axe and the layout find."""
+    """Fail with the findings of axe and the layout check."""
     faults = await faults_of(page)
     if faults:
         pytest.fail("\n".join(faults))

@@ -1,4 +1,4 @@
-"""What people do in the console, as they would do it."""
+"""Actions of users in the console."""
 
 from playwright.async_api import Locator, Page, Route, expect
 
@@ -6,7 +6,7 @@ from tests.system.console.opened_pages import BY_THE_TEST
 
 
 async def sign_in(page: Page, token: str) -> None:
-    """Sign in by a token, on the page for it."""
+    """Sign in with a token on the sign-in page."""
     await page.goto("/console/sign-in")
     await page.get_by_label("Token").fill(token)
     await page.get_by_role("button", name="Sign in", exact=True).click()
@@ -22,7 +22,7 @@ async def run_a_tool(page: Page) -> None:
 
 
 async def tab_to(page: Page, wanted: Locator) -> None:
-    """Press Tab until something has the focus. Fails when all others had it."""
+    """Press Tab until the element has the focus. Fails after a complete cycle."""
     for _ in range(200):
         await page.keyboard.press("Tab")
         if await wanted.evaluate("(it) => it === document.activeElement"):
@@ -31,17 +31,17 @@ async def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def row_of(page: Page, words: str) -> Locator:
-    """Return the row of a table that has these words."""
+    """Return the row of a table with this text."""
     return page.get_by_role("row").filter(has_text=words)
 
 
 async def expect_done(page: Page, words: str) -> None:
-    """Wait for the message that something was done."""
+    """Wait for the message of a successful action."""
     await expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
 
 
 async def refuse_once(page: Page, path: str, status: int = 503) -> None:
-    """Answer the next request for an address as a proxy does without the gateway."""
+    """Answer the next request for an address like a failing proxy."""
 
     async def refuse(route: Route) -> None:
         await route.fulfill(status=status, body="no upstream", headers={BY_THE_TEST: "1"})

@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation: python -m tests.system.console.pictures."""
+"""Takes the screenshots of the documentation: python -m tests.system.console.pictures."""
 
 import asyncio
 import tempfile
@@ -21,7 +21,7 @@ COLOURS = 128
 
 
 def picture_of(part: Part) -> Path:
-    """Return the file with the picture of a part of the console."""
+    """Return the screenshot file of a section of the console."""
     return FOLDER / f"console-{part.title.lower().replace(' ', '-')}.png"
 
 
@@ -48,7 +48,7 @@ _SCENES: Mapping[str, Callable[[Page], Awaitable[None]]] = {
     "/console/documents": _read_a_document,
     "/console/limits": _show_budgets,
 }
-"""What is shown of a part; of others it is their first page."""
+"""Views of the sections that do not show their first page."""
 
 
 async def _take(page: Page, part: Part) -> None:
@@ -73,7 +73,7 @@ async def _take_all(url: str) -> None:
 
 
 def main() -> None:
-    """Write a picture of each part of the console into docs/images."""
+    """Write a screenshot of each section of the console to docs/images."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_demo(Path(folder), has_markup=False) as demo,

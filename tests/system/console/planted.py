@@ -1,4 +1,4 @@
-"""Texts that are markup: what a hostile server, document or caller would put on a page."""
+"""Texts with markup, as sent by hostile servers, documents or callers."""
 
 PLANTED = (
     "<script data-planted>window.planted=1</script>"
@@ -9,12 +9,12 @@ PLANTED = (
     '<div data-planted hx-get="/console/servers" hx-trigger="load">{{7*7}}</div>'
     "\u202egnp.exe\u2066\u200b"
 )
-"""Every way out of its place that a page could leave open; ``data-planted`` marks its elements."""
+"""Every way to escape from its context; ``data-planted`` marks its elements."""
 
 READABLE = "<script data-planted>window.planted=1</script>"
-"""How it begins: what a person reads where it is shown as text."""
+"""Its beginning, as a user reads it when shown as text."""
 
 SHORT = "<b data-planted>bold</b>"
-"""For what has to be short, as the name of a user."""
+"""For short values, such as names of users."""
 
 ADDRESS = "javascript:window.planted=6"

@@ -1,4 +1,4 @@
-"""Calls, past and live, in a browser; times are in the reader's zone."""
+"""Past and live calls in a browser; times are in the reader's zone."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.system.console.demo_gateway import OTHER_TENANT, Demo
 from tests.system.console.people import row_of
 
 
-async def test_a_call_appears_while_the_page_is_looked_at(page: Page, demo: Demo) -> None:
+async def test_a_new_call_appears_in_the_live_view(page: Page, demo: Demo) -> None:
     await page.goto("/console/calls?live=1&tool=weather:forecast")
     await expect(page.get_by_text("calls appear here when they end")).to_be_visible()
     demo.call("weather:forecast", {"place": {"name": "Kiel"}}, user_id="live-user")
@@ -18,7 +18,7 @@ async def test_a_call_appears_while_the_page_is_looked_at(page: Page, demo: Demo
     await expect(page.get_by_role("heading", level=1)).to_have_text("weather:forecast")
 
 
-async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
+async def test_failed_calls_and_their_deciding_checks_can_be_found(page: Page) -> None:
     await page.goto("/console/calls")
     await page.get_by_label("Result").select_option("All errors")
     await page.get_by_label("Tool, prompt or resource").fill("notes:search")
@@ -29,7 +29,7 @@ async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
     await expect(trace).to_have_attribute("href", re.compile(r"^https://traces\.example/trace/\w+"))
 
 
-async def test_budgets_of_a_tenant(page: Page) -> None:
+async def test_the_budgets_of_a_tenant_can_be_shown(page: Page) -> None:
     await page.goto("/console")
     await page.get_by_role("link", name=OTHER_TENANT).first.click()
     budgets = page.get_by_role("region", name="Budgets", exact=True)
@@ -37,7 +37,7 @@ async def test_budgets_of_a_tenant(page: Page) -> None:
 
 
 @pytest.mark.parametrize("options", [{"timezone_id": "Asia/Kolkata"}], ids=["india"])
-async def test_times_are_in_the_zone_of_the_reader(page: Page) -> None:
+async def test_times_are_in_the_time_zone_of_the_reader(page: Page) -> None:
     await page.goto("/console/servers/weather")
     time = page.get_by_role("time").first
     utc = await time.get_attribute("datetime")
@@ -69,7 +69,7 @@ async def test_eight_calls_fit_on_a_phone(page: Page) -> None:
     await expect(page.get_by_label("Result")).to_be_visible()
 
 
-async def test_a_table_of_calls_is_downloaded(page: Page) -> None:
+async def test_a_table_of_calls_can_be_downloaded(page: Page) -> None:
     await page.goto("/console/calls?tool=notes:search")
     async with page.expect_download() as downloading:
         await page.get_by_role("link", name="CSV").click()

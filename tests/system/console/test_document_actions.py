@@ -1,4 +1,4 @@
-"""What an operator does with documents, in a browser."""
+"""Document actions of an operator in a browser."""
 
 import re
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ def _file(text: str) -> FilePayload:
 
 @pytest.fixture
 def guide(demo: Demo) -> Iterator[None]:
-    """Put a document of its own for the test, and remove what is left of it."""
+    """Put a document for the test, and remove it afterwards."""
     demo.put_document(DOC, "# Guide\n\nThe first edition.")
     yield
     demo.remove_document(DOC)
 
 
-async def test_add_a_document_with_progress(page: Page, demo: Demo) -> None:
+async def test_an_upload_shows_its_progress(page: Page, demo: Demo) -> None:
     await page.goto(f"/console/documents?tenant_id={TENANT}")
     await page.get_by_role("link", name="Add a document").click()
     await page.get_by_label("Document ID").fill("large")
@@ -41,7 +41,7 @@ async def test_add_a_document_with_progress(page: Page, demo: Demo) -> None:
     demo.remove_document("large")
 
 
-async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
+async def test_a_file_of_an_unsupported_type_is_reported(page: Page) -> None:
     await page.goto(f"/console/documents/upload?tenant_id={TENANT}")
     file: FilePayload = {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"no PDF"}
     await page.get_by_label("File", exact=True).set_input_files(file)
@@ -51,7 +51,7 @@ async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_search_and_read_what_was_found(page: Page) -> None:
+async def test_a_search_result_can_be_read(page: Page) -> None:
     await page.goto(f"/console/documents/search?tenant_id={TENANT}")
     await page.get_by_label("Query").fill("trips of 7 days")
     await page.get_by_label("User").fill("ann")
@@ -61,7 +61,7 @@ async def test_search_and_read_what_was_found(page: Page) -> None:
     await expect(page.get_by_text("Trips of 7 days").first).to_be_visible()
 
 
-async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
+async def test_pages_can_be_turned_and_viewed_as_images(page: Page) -> None:
     await page.goto(f"/console/documents/read?tenant_id={TENANT}&doc_id={HANDBOOK}")
     await page.get_by_role("link", name="Next page").first.click()
     await expect(page.get_by_label("Page", exact=True)).to_have_value("2")
@@ -73,7 +73,7 @@ async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
     assert await picture.evaluate("(it) => it.naturalWidth") > 100
 
 
-async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None:
+async def test_a_quote_can_be_verified_and_corrected(page: Page) -> None:
     await page.goto(f"/console/documents/verify?tenant_id={TENANT}&doc_id={POLICY}")
     quote = page.get_by_label("Quoted text")
     await quote.fill("Trips of 7 days are paid for by the week.")
@@ -85,7 +85,7 @@ async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None
     await expect_accessible(page)
 
 
-async def test_set_the_readers(page: Page, guide: None) -> None:
+async def test_readers_can_be_set(page: Page, guide: None) -> None:
     await page.goto(MANAGE)
     await page.get_by_label("Only these users and roles").check()
     await page.get_by_label("Roles", exact=True).fill("editor")
@@ -94,7 +94,7 @@ async def test_set_the_readers(page: Page, guide: None) -> None:
     await expect(page.get_by_text("role editor")).to_be_visible()
 
 
-async def test_add_a_version_and_remove_the_document(page: Page, guide: None) -> None:
+async def test_a_version_can_be_added_and_the_document_removed(page: Page, guide: None) -> None:
     await page.goto(MANAGE)
     await page.get_by_role("link", name="Add a new version").click()
     await page.get_by_label("File", exact=True).set_input_files(

@@ -1,4 +1,4 @@
-"""Every page of the console in a browser: for everybody, and without anything foreign."""
+"""Every page of the console in a browser: accessible, and without foreign requests."""
 
 import pytest
 from playwright.async_api import Page
@@ -12,12 +12,12 @@ from tests.system.console.opened_pages import MAX_PAGE_BYTES, expect_accessible,
 
 
 @pytest.mark.parametrize("wanted", PAGES, ids=lambda it: it.name)
-async def test_a_page_is_for_everybody(page: Page, demo: Demo, wanted: ConsolePage) -> None:
+async def test_a_page_is_accessible(page: Page, demo: Demo, wanted: ConsolePage) -> None:
     await _check(page, demo, wanted)
 
 
 @pytest.mark.parametrize("wanted", SIGNED_OUT_PAGES, ids=lambda it: it.name)
-async def test_a_page_before_the_sign_in_is_for_everybody(
+async def test_a_page_before_the_sign_in_is_accessible(
     stranger: Page, demo: Demo, wanted: ConsolePage
 ) -> None:
     await _check(stranger, demo, wanted)
@@ -32,8 +32,8 @@ async def _check(page: Page, demo: Demo, wanted: ConsolePage) -> None:
     await expect_accessible(page)
 
 
-async def test_no_page_is_left_out(page: Page) -> None:
-    """Each address that answers GET is one of a page above, or said to be none."""
+async def test_every_page_is_tested(page: Page) -> None:
+    """Each address that answers GET is a page above or a listed exception."""
     app = create_app(Settings.model_validate({"console": True, "admin_token": ADMIN}))
     routes = [it for it in app.state.console.routes() if it.path.startswith("/console")]
     missing = [it.path for it in routes if it.path not in NO_PAGES and not _is_shown(it)]

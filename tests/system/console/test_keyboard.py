@@ -1,4 +1,4 @@
-"""The console by keyboard alone."""
+"""The console with the keyboard only."""
 
 from pathlib import Path
 
@@ -12,18 +12,18 @@ from tests.system.console.people import tab_to
 
 _FOCUS = (Path(__file__).parent / "focus.js").read_text(encoding="utf-8").partition("\n")[2]
 MAX_PRESSES_EACH = 8
-"""A field of a time has six parts, and a button that shows a calendar."""
+"""A time field has six parts and a calendar button."""
 
 
 @pytest.mark.parametrize("wanted", PAGES, ids=lambda it: it.name)
-async def test_tab_comes_to_everything_and_it_is_seen(
+async def test_tab_reaches_every_element_with_visible_focus(
     page: Page, demo: Demo, wanted: ConsolePage
 ) -> None:
     await _check(page, demo, wanted)
 
 
 @pytest.mark.parametrize("wanted", SIGNED_OUT_PAGES, ids=lambda it: it.name)
-async def test_tab_comes_to_everything_before_the_sign_in(
+async def test_tab_reaches_every_element_before_the_sign_in(
     stranger: Page, demo: Demo, wanted: ConsolePage
 ) -> None:
     await _check(stranger, demo, wanted)
@@ -44,7 +44,7 @@ async def _check(page: Page, demo: Demo, wanted: ConsolePage) -> None:
     assert focus["faults"] == []
 
 
-async def test_the_first_stop_skips_what_is_on_every_page(page: Page) -> None:
+async def test_the_first_tab_stop_skips_the_navigation(page: Page) -> None:
     await page.goto("/console/servers")
     skip = page.get_by_role("link", name="Skip to main content")
     await page.keyboard.press("Tab")
@@ -54,7 +54,7 @@ async def test_the_first_stop_skips_what_is_on_every_page(page: Page) -> None:
     assert await page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
-async def test_sign_in_and_out(stranger: Page) -> None:
+async def test_the_keyboard_can_sign_in_and_out(stranger: Page) -> None:
     page = stranger
     await page.goto("/console/sign-in")
     await tab_to(page, page.get_by_label("Token"))
@@ -67,7 +67,7 @@ async def test_sign_in_and_out(stranger: Page) -> None:
     await expect(page.get_by_text("You are signed out")).to_be_visible()
 
 
-async def test_run_a_tool(page: Page) -> None:
+async def test_the_keyboard_can_run_a_tool(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann")
     tools = page.get_by_role("region", name="Tools of this caller")
     await tab_to(page, tools.get_by_role("link", name="weather:forecast"))

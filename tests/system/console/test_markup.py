@@ -1,7 +1,6 @@
-"""Texts of servers, documents and callers that are markup are shown as text, wherever they are.
+"""Markup in texts of servers, documents and callers is shown as text everywhere.
 
-That none of them runs, and no element of theirs is there, each test of a page checks at its end.
-"""
+Each test of a page checks at its end that none of it was executed or became an element."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -15,7 +14,7 @@ HIDDEN = ("\u202e", "\u2066", "\u200b")
 
 
 @pytest.mark.parametrize("wanted", MARKUP, ids=lambda it: it.name)
-async def test_it_is_read_as_text(page: Page, demo: Demo, wanted: ConsolePage) -> None:
+async def test_markup_is_readable_as_text(page: Page, demo: Demo, wanted: ConsolePage) -> None:
     await page.goto(wanted.address(demo))
     main = page.get_by_role("main")
     await expect(main).to_contain_text(READABLE[:20])
@@ -23,6 +22,6 @@ async def test_it_is_read_as_text(page: Page, demo: Demo, wanted: ConsolePage) -
     assert [it for it in HIDDEN if it in text] == []
 
 
-async def test_it_is_read_as_text_among_calls(page: Page) -> None:
+async def test_markup_is_readable_as_text_among_calls(page: Page) -> None:
     await page.goto("/console/calls")
     await expect(page.get_by_role("row").filter(has_text=SHORT)).not_to_have_count(0)

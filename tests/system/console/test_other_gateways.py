@@ -1,4 +1,4 @@
-"""Pages that gateways have which are set up in another way."""
+"""Pages of gateways with other settings."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.system.console.people import sign_in
 CONSOLE: dict[str, Any] = {"MCP_PROXY_CONSOLE": "true"}
 
 
-async def test_sign_in_by_a_one_time_address(chromium: Browser, tmp_path: Path) -> None:
+async def test_a_one_time_address_signs_in(chromium: Browser, tmp_path: Path) -> None:
     with started(tmp_path, CONSOLE) as program:
         _, printed, _ = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
         async with new_page(chromium, f"http://127.0.0.1:{program.port}") as page:
@@ -24,7 +24,9 @@ async def test_sign_in_by_a_one_time_address(chromium: Browser, tmp_path: Path) 
             await expect(page.get_by_text("one-time link")).to_be_visible()
 
 
-async def test_tokens_where_callers_have_none(chromium: Browser, tmp_path: Path) -> None:
+async def test_the_tokens_page_explains_gateways_without_tokens(
+    chromium: Browser, tmp_path: Path
+) -> None:
     with started(tmp_path, {**CONSOLE, "MCP_PROXY_ADMIN_TOKEN": ADMIN}) as program:
         async with new_page(chromium, f"http://127.0.0.1:{program.port}") as page:
             await sign_in(page, ADMIN)

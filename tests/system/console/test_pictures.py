@@ -1,4 +1,4 @@
-"""The pictures of the documentation, which ``make console-pictures`` takes of the demo."""
+"""The screenshots of the documentation, taken from the demo by ``make console-pictures``."""
 
 import pytest
 from PIL import Image
@@ -9,7 +9,7 @@ from tests.system.console.pictures import MAX_BYTES, picture_of
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda it: it.title)
-def test_each_part_of_the_console_has_a_picture(part: Part) -> None:
+def test_each_section_of_the_console_has_a_screenshot(part: Part) -> None:
     picture = picture_of(part)
     assert picture.stat().st_size <= MAX_BYTES
     with Image.open(picture) as opened:

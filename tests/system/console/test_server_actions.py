@@ -1,4 +1,4 @@
-"""What an operator does with servers, definitions and presets, in a browser."""
+"""Server, definition and preset actions of an operator in a browser."""
 
 from collections.abc import Iterator
 
@@ -13,29 +13,29 @@ from tests.system.console.people import expect_done, refuse_once, row_of
 
 @pytest.fixture
 def kept_lock(demo: Demo) -> Iterator[None]:
-    """Put the lock back, for other tests look at the definition that was changed."""
+    """Restore the lock, because other tests use the changed definition."""
     before = demo.lock_file.read_bytes()
     yield
     demo.lock_file.write_bytes(before)
     wait_until(lambda: demo.quarantined() == ["search"])
 
 
-async def test_what_needs_a_person_leads_to_its_place(page: Page) -> None:
+async def test_items_that_need_attention_link_to_their_pages(page: Page) -> None:
     await page.goto("/console")
     await page.get_by_role("link", name="Details of tickets").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("tickets")
     await expect(page.get_by_text("connection refused").first).to_be_visible()
 
 
-async def test_the_overview_brings_itself_up_to_date(page: Page) -> None:
+async def test_the_overview_refreshes_itself(page: Page) -> None:
     await page.clock.install()
     await page.goto("/console")
-    for _ in range(2):  # the second time by the part that the first has put in place
+    for _ in range(2):  # the second time through the part that the first one inserted
         async with page.expect_response(lambda it: it.url.endswith("/console")):
             await page.clock.run_for(30_000)
 
 
-async def test_the_overview_stays_when_it_cannot_be_brought_up_to_date(page: Page) -> None:
+async def test_the_overview_stays_if_it_cannot_be_refreshed(page: Page) -> None:
     await page.clock.install()
     await page.goto("/console")
     await refuse_once(page, "**/console")
@@ -48,7 +48,7 @@ async def test_the_overview_stays_when_it_cannot_be_brought_up_to_date(page: Pag
     await expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
 
 
-async def test_the_overview_waits_while_somebody_is_at_it(page: Page) -> None:
+async def test_the_overview_does_not_refresh_while_in_use(page: Page) -> None:
     await page.clock.install()
     await page.goto("/console")
     link = page.get_by_role("link", name="Details of tickets")
@@ -64,19 +64,19 @@ async def test_the_overview_waits_while_somebody_is_at_it(page: Page) -> None:
         await page.clock.run_for(30_000)
 
 
-async def test_the_slow_server_is_found(page: Page) -> None:
+async def test_the_slow_server_can_be_found(page: Page) -> None:
     await page.goto("/console/servers")
     await page.get_by_role("link", name="p99").click()
     await expect(page.get_by_role("row").nth(1)).to_contain_text("slowest")
 
 
-async def test_reconnect(page: Page) -> None:
+async def test_a_server_can_be_reconnected(page: Page) -> None:
     await page.goto("/console/servers/tickets")
     await page.get_by_role("button", name="Reconnect now").click()
     await expect_done(page, "Reconnecting tickets")
 
 
-async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
+async def test_a_changed_definition_can_be_accepted(page: Page, kept_lock: None) -> None:
     await page.goto("/console/servers")
     await page.get_by_role("link", name="1 changed definition of notes").click()
     await expect(page.get_by_role("deletion")).to_have_text("notes.")
@@ -92,7 +92,7 @@ async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
     await expect(page.get_by_role("heading", name="No changed definitions")).to_be_visible()
 
 
-async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
+async def test_the_reason_for_a_hidden_tool_is_shown(page: Page) -> None:
     await page.goto("/console/visibility")
     form = page.locator("form").filter(has=page.get_by_role("heading", name="Why is a tool"))
     await form.get_by_label("Tool", exact=True).fill("weather:calibrate")
@@ -103,7 +103,7 @@ async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
     await expect(row_of(page, "visibility")).to_contain_text("TOOL_NOT_ALLOWED")
 
 
-async def test_two_looks_side_by_side(page: Page) -> None:
+async def test_two_previews_can_be_compared(page: Page) -> None:
     await page.goto("/console/visibility")
     await page.get_by_text("Compare with another caller or preset").click()
     await page.get_by_label("Compare side by side").check()
@@ -112,7 +112,7 @@ async def test_two_looks_side_by_side(page: Page) -> None:
     await expect(row_of(page, "weather:forecast")).to_contain_text("no access")
 
 
-async def test_switch_the_preset_and_back(page: Page) -> None:
+async def test_the_preset_can_be_switched_and_reset(page: Page) -> None:
     for name, preset in (("Everything", "all"), ("Support desk", "support")):
         await page.goto("/console/visibility")
         await page.get_by_label("Preset", exact=True).select_option(name)

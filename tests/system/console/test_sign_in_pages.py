@@ -1,4 +1,4 @@
-"""Signing in to the console and out of it, in a browser."""
+"""Console sign-in and sign-out in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -9,7 +9,7 @@ from tests.system.console.people import sign_in
 NOTE = "desk of acme"
 
 
-async def test_a_wrong_token_is_told(stranger: Page) -> None:
+async def test_an_invalid_token_is_reported(stranger: Page) -> None:
     page = stranger
     await page.goto("/console")
     await page.get_by_label("Token").fill("wrong")
@@ -19,7 +19,7 @@ async def test_a_wrong_token_is_told(stranger: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_a_token_signs_in_to_what_it_is_for(stranger: Page, demo: Demo) -> None:
+async def test_a_token_opens_the_pages_of_its_rights(stranger: Page, demo: Demo) -> None:
     page = stranger
     await sign_in(page, demo.tokens[NOTE])
     parts = page.get_by_role("navigation", name="Console").get_by_role("link")
@@ -30,7 +30,7 @@ async def test_a_token_signs_in_to_what_it_is_for(stranger: Page, demo: Demo) ->
     await expect(page.get_by_role("link", name="Travel policy")).to_be_visible()
 
 
-async def test_after_the_sign_out_the_way_back_leads_to_no_page(stranger: Page, demo: Demo) -> None:
+async def test_after_signing_out_the_back_button_shows_no_page(stranger: Page, demo: Demo) -> None:
     page = stranger
     await sign_in(page, demo.tokens[NOTE])
     await page.goto("/console/tokens")
@@ -40,7 +40,7 @@ async def test_after_the_sign_out_the_way_back_leads_to_no_page(stranger: Page, 
     await expect(page.get_by_role("heading", name="Sign in to the console")).to_be_visible()
 
 
-async def test_each_part_is_reached_from_the_rail(page: Page) -> None:
+async def test_each_section_can_be_reached_from_the_navigation(page: Page) -> None:
     await page.goto("/console")
     rail = page.get_by_role("navigation", name="Console")
     names = [

@@ -1,4 +1,4 @@
-"""Making and revoking tokens in a browser."""
+"""Creating and revoking tokens in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -7,7 +7,7 @@ from tests.system.console.opened_pages import expect_accessible
 from tests.system.console.people import row_of
 
 
-async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo) -> None:
+async def test_a_token_is_shown_once_works_and_can_be_revoked(page: Page, demo: Demo) -> None:
     await page.goto("/console/tokens")
     await page.get_by_role("link", name="Create a token").click()
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
@@ -28,7 +28,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo
     assert demo.status_with(secret.strip()) == 401
 
 
-async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
+async def test_a_mistake_is_reported_next_to_its_field(page: Page) -> None:
     await page.goto("/console/tokens/new")
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("Expires").select_option("Custom")

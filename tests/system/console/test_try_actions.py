@@ -1,4 +1,4 @@
-"""Trying tools in a browser."""
+"""Running tools in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -10,7 +10,7 @@ from tests.system.console.planted import READABLE
 FORECAST = "/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast"
 
 
-async def test_find_a_tool_fill_its_form_in_and_run_it(page: Page) -> None:
+async def test_a_tool_can_be_found_filled_in_and_run(page: Page) -> None:
     await page.goto("/console/try")
     await page.get_by_label("Tenant", exact=True).fill("acme")
     await page.get_by_label("User").fill("ann")
@@ -32,7 +32,7 @@ async def test_find_a_tool_fill_its_form_in_and_run_it(page: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
+async def test_a_mistake_is_reported_next_to_its_field(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_label("days").fill("many")
@@ -42,7 +42,7 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_what_is_typed_stays_when_nothing_answers(page: Page) -> None:
+async def test_typed_input_stays_if_the_gateway_does_not_answer(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_label("name").fill("Berlin")
     await refuse_once(page, "**/console/try")
@@ -54,7 +54,7 @@ async def test_what_is_typed_stays_when_nothing_answers(page: Page) -> None:
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_a_refusal_is_told_beside_what_is_typed(page: Page) -> None:
+async def test_a_refusal_is_reported_next_to_the_input(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_label("name").fill("Berlin")
     await page.locator("form [name=csrf]").last.evaluate(
@@ -66,7 +66,7 @@ async def test_a_refusal_is_told_beside_what_is_typed(page: Page) -> None:
     await expect(page.get_by_label("name")).to_have_value("Berlin")
 
 
-async def test_arguments_as_json(page: Page) -> None:
+async def test_arguments_can_be_json(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_role("button", name="Edit as JSON").click()
     await page.get_by_label("Arguments as JSON").fill('{"place": {"name": "Bonn"}}')
@@ -76,7 +76,7 @@ async def test_arguments_as_json(page: Page) -> None:
     await expect(page.get_by_label("name")).to_have_value("Bonn")
 
 
-async def test_explain_without_running(page: Page) -> None:
+async def test_a_call_can_be_explained_without_running_it(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Explain without running").click()
@@ -87,7 +87,7 @@ async def test_explain_without_running(page: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_a_tool_that_fails_says_what_to_do(page: Page) -> None:
+async def test_a_failing_tool_shows_advice(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:calibrate")
     await page.get_by_label("station").fill("south")
     await page.get_by_role("button", name="Run", exact=True).click()
@@ -96,7 +96,7 @@ async def test_a_tool_that_fails_says_what_to_do(page: Page) -> None:
     await expect_accessible(page)
 
 
-async def test_a_wait_can_be_ended(page: Page) -> None:
+async def test_a_running_call_can_be_cancelled(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:radar")
     await page.get_by_label("seconds").fill("30")
     await page.get_by_role("button", name="Run", exact=True).click()

@@ -1,4 +1,4 @@
-"""The console in a browser that runs no scripts."""
+"""The console in a browser without scripts."""
 
 import re
 
@@ -13,21 +13,23 @@ pytestmark = pytest.mark.parametrize("options", [{"java_script_enabled": False}]
 
 
 @pytest.mark.parametrize("wanted", PAGES, ids=lambda it: it.name)
-async def test_a_page_can_be_looked_at(page: Page, demo: Demo, wanted: ConsolePage) -> None:
+async def test_a_page_can_be_read_without_scripts(
+    page: Page, demo: Demo, wanted: ConsolePage
+) -> None:
     response = await page.goto(wanted.address(demo))
     assert response is not None
     assert response.status == wanted.status
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
-async def test_sign_in_and_out(stranger: Page) -> None:
+async def test_sign_in_and_out_work_without_scripts(stranger: Page) -> None:
     page = stranger
     await sign_in(page, ADMIN)
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_text("You are signed out")).to_be_visible()
 
 
-async def test_run_a_tool(page: Page) -> None:
+async def test_a_tool_can_be_run_without_scripts(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast")
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Add another row to alarms").click()
@@ -37,7 +39,7 @@ async def test_run_a_tool(page: Page) -> None:
     await expect(page.get_by_label("name")).to_have_value("Berlin")
 
 
-async def test_find_calls(page: Page) -> None:
+async def test_calls_can_be_found_without_scripts(page: Page) -> None:
     await page.goto("/console/calls")
     await page.get_by_label("Tool, prompt or resource").fill("weather:calibrate")
     await page.get_by_role("button", name="Show").click()
@@ -45,7 +47,7 @@ async def test_find_calls(page: Page) -> None:
     await expect(row_of(page, "weather:radar")).to_have_count(0)
 
 
-async def test_add_and_remove_a_document(page: Page) -> None:
+async def test_a_document_can_be_added_and_removed_without_scripts(page: Page) -> None:
     await page.goto("/console/documents/upload")
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("File", exact=True).set_input_files(
@@ -59,7 +61,7 @@ async def test_add_and_remove_a_document(page: Page) -> None:
     await expect(page.get_by_role("status")).to_contain_text("plain")
 
 
-async def test_search_and_verify_a_quotation(page: Page) -> None:
+async def test_a_quote_can_be_searched_and_verified_without_scripts(page: Page) -> None:
     await page.goto(f"/console/documents/search?tenant_id={TENANT}&doc_id={POLICY}")
     await page.get_by_label("Query").fill("trips of 7 days")
     await page.get_by_role("button", name="Search").click()
