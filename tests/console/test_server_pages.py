@@ -69,7 +69,7 @@ async def test_the_list_has_states_with_errors_and_links_to_each(server: RawServ
         for word in ("ready", "disabled", "was not found"):
             assert word in page.text
         page = await console.browser.open(f"{LIST}/s2")
-        assert "Set an absolute path as its “command”" in page.text
+        assert "“command” can be started" in page.text
 
 
 async def test_the_slow_server_is_marked_and_sorts_first(server: RawServer) -> None:

@@ -79,6 +79,8 @@ class LoginRequired(ProxyError):
 
     code = "LOGIN_REQUIRED"
     nothing_ran = True
+    command: str | None = None
+    """The command with which an operator signs in."""
 
     @property
     def as_text(self) -> str:

@@ -386,6 +386,8 @@ class ServerStatus:
 
     It contains the URL or command, and a stdio server's last output on stderr, but no secret.
     """
+    sign_in_command: str | None = None
+    """The command with which an operator signs in to the server; None unless that is required."""
     reason: str | None = None
     """Why the server is disconnected, in words for callers; None while connected."""
     attempts: int = 0

@@ -325,6 +325,7 @@ class ReconnectingSession:
         self._status = replace(
             self._status,
             state=ServerState.READY,
+            sign_in_command=None,
             attempts=0,
             era=connection.era,
             transport=connection.transport,
@@ -443,7 +444,9 @@ class ReconnectingSession:
         was_pending = self.is_pending
         self.snapshot = self.discovered
         was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
-        self._status = replace(self._status, state=self._state_after(fault))
+        self._status = replace(
+            self._status, state=self._state_after(fault), sign_in_command=_sign_in_command(fault)
+        )
         for_operators = self._with_address(fault.for_operators)
         self.connection_state.mark_lost(fault.reason, for_operators=for_operators)
         self.connection_state.mark_down_until(self.clock() + pause_s)
@@ -501,6 +504,14 @@ def _pause_after(failure: ConnectionFailure | None, pause_s: float) -> float:
 
 def _needs_login(failure: ConnectionFailure | None) -> bool:
     return isinstance(failure, AccessRefused) and isinstance(failure.error, LoginRequired)
+
+
+def _sign_in_command(failure: ConnectionFailure) -> str | None:
+    match failure:
+        case AccessRefused(error=LoginRequired(command=command)):
+            return command
+        case _:
+            return None
 
 
 def _is_refused(failure: ConnectionFailure | None) -> bool:

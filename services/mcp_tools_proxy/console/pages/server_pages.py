@@ -1,11 +1,9 @@
 """Pages of servers: list, and details with state, tools, changed definitions and logins."""
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
-from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -54,7 +52,8 @@ PAGE_LOGINS = 40
 _OF_STATES: Mapping[str, str] = {
     "connecting": "First connection attempt in progress.",
     "unreachable": "Never connected; retrying at least every 30 seconds. Its tools are unknown "
-    "until the first connection.",
+    "until the first connection. Check that the server runs at the “url” of its entry, or that its "
+    "“command” can be started.",
     "reconnecting": "Connection lost; retrying at least every 30 seconds. Its tools stay listed.",
     "failed": "The server is reachable but does not work with its entry in mcp.json. The gateway "
     "retries every few minutes, and when the entry changes.",
@@ -64,43 +63,6 @@ _OF_STATES: Mapping[str, str] = {
     "invalid": "Its entry in mcp.json is invalid. Changes to the file are applied within a second. "
     "Restart the gateway after changing a variable or a setting.",
 }
-
-_OF_ERRORS: Sequence[tuple[str, str]] = (
-    (
-        r"(?i)certificate",
-        "Add the certificate of the server’s certificate authority to the file set by "
-        "SSL_CERT_FILE in the gateway’s environment.",
-    ),
-    (
-        r"was not found|cannot be started",
-        "Set an absolute path as its “command”. In a container, the image must contain the "
-        "program.",
-    ),
-    (
-        r"refused|no route|unreachable|resolved|no answer from its address",
-        "Check that the server is running and listens at the “url” in its entry.",
-    ),
-    (
-        r"variable|is not set",
-        "Set the variable in the gateway’s environment, not in its .env file, and restart the "
-        "gateway.",
-    ),
-    (r"(?i)redirect", "Set the “url” in its entry to the redirect target."),
-    (
-        r"did not answer|in time",
-        "Check the server’s log. If the server starts slowly, increase “connectTimeoutSeconds”.",
-    ),
-    (
-        r"invalid_client|unauthorized_client|invalid_grant",
-        "Check the client’s ID, secret and permissions at the issuer.",
-    ),
-    (
-        r"\b401\b|\b403\b",
-        "The server rejects the gateway’s credentials. Check the token or headers in its entry.",
-    ),
-)
-
-_COMMAND = re.compile(r"sign in with: (mcp-tools-proxy login .{1,300})$")
 
 
 def server_path(server_id: str, **query: object) -> str:
@@ -252,7 +214,7 @@ def _state_of(page: PageRequest, server: ServerAnswer) -> dict[str, Any]:
         "server": server,
         "calls": None,
         "advice": advice_on(server),
-        "command": sign_in_command(server),
+        "command": server.sign_in_command,
         "may_reconnect": is_on and is_for_all(page, OperatorRight.CONFIG),
         "polls": polls if is_on and (is_polled or state != "ready") else None,
     }
@@ -311,19 +273,7 @@ def advice_on(server: ServerAnswer) -> list[str]:
     advice = [_OF_STATES[server.state]] if server.state in _OF_STATES else []
     if server.stale:
         advice.append("Its lists could not be refreshed and may be out of date.")
-    error = server.last_error
-    if error is not None and server.state not in ("ready", "disabled", "login_required"):
-        found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))
-        advice += islice(found, 1)
     return advice
-
-
-def sign_in_command(server: ServerAnswer) -> str | None:
-    """Return the command that signs in to a server; None if it does not require sign-in."""
-    if server.state != "login_required":
-        return None
-    found = _COMMAND.search(server.last_error or "")
-    return found[1] if found else f"mcp-tools-proxy login {server.server_id}"
 
 
 async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:

@@ -227,6 +227,7 @@ class ServerAccess:
         self, owner: Owner, why: str, scopes: tuple[str, ...] = ()
     ) -> LoginRequired:
         server_id = self.config.server_id
+        command = login_command(self.login_owner(owner), scopes)
         error = LoginRequired(
             f"the user has to sign in to server {server_id} first; tell the user",
             details={
@@ -234,8 +235,9 @@ class ServerAccess:
                 "for": self._auth.login_for.value,
                 **({"scopes": list(scopes)} if scopes else {}),
             },
-            reason=f"{why}; sign in with: {login_command(self.login_owner(owner), scopes)}",
+            reason=f"{why}; sign in with: {command}",
         )
+        error.command = command
         return error if self._auth.login_for is LoginFor.USER else of_operator(error, server_id)
 
     async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> AccessToken:
@@ -363,11 +365,13 @@ class ServerAccess:
 
 def of_operator(error: LoginRequired, server_id: str) -> LoginRequired:
     """Return the error of a missing login that an operator, not the caller, has to provide."""
-    return LoginRequired(
+    found = LoginRequired(
         f"an operator has to sign in to server {server_id} first; tell the user",
         details=error.details,
         reason=error.reason,
     )
+    found.command = error.command
+    return found
 
 
 def login_command(owner: LoginOwner, scopes: tuple[str, ...] = ()) -> str:

@@ -147,6 +147,10 @@ class ServerAnswer(AnswerModel, title="Server"):
     transport: ServerTransportField | None = None
     era: str | None = None
     last_error: str | None = None
+    sign_in_command: Annotated[
+        str | None,
+        Field(description="Command with which an operator signs in; only if that is required."),
+    ] = None
     discovered_at: datetime | None = None
     stale: bool
     counts: ServerCounts
@@ -414,7 +418,7 @@ def _shown(status: ServerStatus, *, is_operator: bool) -> ServerAnswer:
     shown.attempts = status.attempts or None
     shown.problems = (shown.problems or None) if is_operator else None
     if not is_operator:
-        shown.last_error = None
+        shown.last_error = shown.sign_in_command = None
     return shown
 
 
