@@ -60,7 +60,6 @@ class TextBudget:
 
 
 def _may_be_json(text: str) -> bool:
-    """Return whether a text, which can be long, looks like JSON at both ends."""
     start, end = text[:_MARGIN_CHARS].lstrip()[:1], text[-_MARGIN_CHARS:].rstrip()[-1:]
     return (start, end) in _ENDS_OF_JSON
 

@@ -1,4 +1,4 @@
-"""JSON encoding: reuse of encoded pieces and lists, and values that cannot be encoded."""
+"""JSON encoding: reuse of encoded pieces, and values that cannot be encoded."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
@@ -57,7 +57,7 @@ def json_list(items: Iterable[bytes], *, before: bytes = b"") -> Iterator[bytes]
 
 
 Keep = Callable[[bytes, Callable[[], bytes]], bytes]
-"""Returns the cached bytes of a key, or builds them and caches them while space is left."""
+"""Returns the bytes of a key, cached if space is left, or builds them."""
 
 
 class EncodedList(tuple[Mapping[str, object], ...]):

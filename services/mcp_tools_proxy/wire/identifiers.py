@@ -68,7 +68,7 @@ def is_identifier(text: str) -> bool:
 
 
 def document_ids(ids: Sequence[object]) -> frozenset[str]:
-    """Return the ids of a list of documents, for values outside pydantic models.
+    """Return a list of document ids, for values outside pydantic models.
 
     Raises ValueError with DOCUMENTS_RULE.
     """
@@ -121,7 +121,7 @@ SERVER_NAME_PATTERN = (
 )
 """Valid keys of ``mcpServers``: other programs allow spaces and letters of any language.
 
-A colon is excluded, because it ends the server's part of a name.
+A colon would end the server's part of a name.
 """
 SERVER_NAME_CHARS = 64
 
@@ -149,7 +149,7 @@ def server_id_of(name: str) -> str:
 def with_server_id(name: str) -> str:
     """Return the name of an item, ``server:item``, with the server's id in place of its name.
 
-    The prefixes ``tool:``, ``prompt:`` and ``resource:`` are allowed.
+    ``tool:``, ``prompt:`` or ``resource:`` can precede it.
     """
     kind = next((it for it in ("tool:", "prompt:", "resource:") if name.startswith(it)), "")
     server, colon, item = name[len(kind) :].partition(":")

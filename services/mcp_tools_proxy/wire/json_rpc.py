@@ -13,7 +13,7 @@ RequestId = int | str
 
 
 class JsonRpcError(Exception):
-    """A JSON-RPC error, in a response of a server or of the gateway.
+    """A JSON-RPC error, from a server or the gateway.
 
     ``data`` can be any JSON; None is omitted.
     """

@@ -55,7 +55,7 @@ def letters_like(letter: str) -> str:
 
 
 def mixes_scripts(word: str) -> bool:
-    """Return whether a word has letters of several scripts, for example Latin and Cyrillic."""
+    """Return whether a word has letters of several scripts."""
     return len({_script(letter) for letter in word if letter.isalpha()}) > 1
 
 

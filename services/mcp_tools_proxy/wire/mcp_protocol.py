@@ -24,8 +24,7 @@ UNSUPPORTED_PROTOCOL_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
 CLIENT_ERROR_CODES = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""Server errors for the client and not for its model: the client acts on them and repeats the
-request."""
+"""Server errors that the client itself resolves, and then repeats the request."""
 
 PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"

@@ -218,8 +218,7 @@ class SubschemaConverter:
     def _check_patterns(self, converted: Schema, path: str, relaxed: set[str]) -> None:
         """Remove patterns that the API cannot compile.
 
-        Without their pattern, matching properties would be additional ones, so the restriction of
-        additional properties is removed too.
+        Without its pattern, a property would be an additional one, so these are allowed.
         """
         if "pattern" in converted and not self._rules.accepts_pattern(converted["pattern"]):
             self._warn_pattern(f"{path}/pattern", converted.pop("pattern"))

@@ -78,7 +78,7 @@ def _free_alias(name: str, taken: set[str]) -> str:
 def rename_properties(schema: JsonObject, aliases: Aliases) -> dict[str, Any]:
     """Return a 2020-12 schema with aliases as property names, at any depth.
 
-    Its references must point to ``$defs``, because names in references are not changed.
+    Its references must point to ``$defs``: names in references are unchanged.
     """
     renamed: dict[str, Any] = _renamed(schema, aliases)
     return renamed
@@ -124,7 +124,6 @@ class ArgumentNames:
         return restored
 
     def _restored(self, value: Any, schemas: Iterable[Any]) -> Any:
-        """Return a value with the server's names; all of these schemas can apply to it."""
         if not isinstance(value, dict | list) or not value:
             return value
         place = self._place(schemas)

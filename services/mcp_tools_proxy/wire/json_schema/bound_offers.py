@@ -71,7 +71,7 @@ def find_held_back(
 def unmatched_bindings(
     snapshots: Mapping[str, Snapshot], bindings: Mapping[str, ServerBindings]
 ) -> Iterator[tuple[str, Binding]]:
-    """Yield the server and the binding for bindings that match no tool or prompt."""
+    """Yield server and binding of bindings without a matching tool or prompt."""
     for server_id, bound in bindings.items():
         snapshot = snapshots.get(server_id)
         if snapshot is None:
@@ -195,7 +195,6 @@ def _inlined(node: Node, references: References) -> Node:
 
 
 def _mentions(value: object, name: str, references: References) -> bool:
-    """Return whether the name occurs in a part of a schema, or in the target of a reference."""
     seen: set[str] = set()
     parts: list[object] = [value]
     for part in parts:  # the loop appends to it
@@ -229,7 +228,7 @@ def _targets(node: Node, references: References, seen: set[str], *, unknown: str
 
 
 def _has_pattern_for(patterns: object, name: str) -> bool:
-    """Return whether a pattern can match the name; true for patterns that Python cannot compile."""
+    """Return whether a pattern can match the name; True if Python cannot compile it."""
     for pattern in patterns if isinstance(patterns, Mapping) else ():
         try:
             if re.search(pattern, name):

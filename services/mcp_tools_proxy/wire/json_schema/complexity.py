@@ -75,8 +75,7 @@ _NUMBER_KEYWORDS = (
 _MAX_NS = MAX_STEPS * STEP_NS
 
 CostByDepth = tuple[int, ...]
-"""Maximum steps per value, indexed by the depth of the arguments; the last applies to deeper
-ones."""
+"""Maximum steps per value by depth of the arguments; the last applies to deeper ones."""
 
 _SAME_VALUE_KEYWORDS = (
     "allOf",
@@ -277,7 +276,7 @@ class DepthCost(NamedTuple):
 
 
 Cost = tuple[DepthCost, ...]
-"""The cost of a check, indexed by the depth of the arguments; the last applies to deeper ones."""
+"""The cost of a check by depth of the arguments; the last applies to deeper ones."""
 
 
 class Estimate(NamedTuple):
@@ -413,7 +412,7 @@ _TEXTS = {str}
 
 
 def _measure(value: object) -> _Size:
-    """Return the number of values, including the value itself, the depth, and the characters."""
+    """Return the size of a value, including itself."""
     values, chars, depth, numbers, large_integers = 0, 0, -1, 0, 0
     level: list[object] = [value]
     while level:
@@ -451,7 +450,7 @@ _BYTES_PER_NS = 4
 _ONE_CHARACTER = re.compile(
     r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[pP]\{[^}]*\}|\\[^1-9bBkpP]|\.", re.DOTALL
 )
-"""A character class. Compiled as UTF-8 it is large, but it is one position of the pattern."""
+"""A character class, large when compiled as UTF-8, but a single position."""
 
 
 class PatternCost(NamedTuple):

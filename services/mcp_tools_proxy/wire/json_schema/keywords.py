@@ -140,7 +140,7 @@ NAMED_SCHEMAS = TABLES | {"definitions", "dependencies"}
 """Keywords whose value is an object of schemas, in any draft."""
 
 OTHER_SCHEMAS = SINGLES | LISTS | {"additionalItems"}
-"""Keywords whose value is a schema or a list of schemas, in any draft."""
+"""Keywords whose value is a schema or a list of schemas."""
 
 
 class References:

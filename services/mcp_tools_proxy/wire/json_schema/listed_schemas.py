@@ -59,7 +59,6 @@ def nodes_of(schema: Node) -> Iterator[Node]:
 
 
 def _client_problem(node: Node, names: set[str]) -> str | None:
-    """Return why Ajv refuses a valid schema; ``names`` are those of the previous nodes."""
     if "id" in node:
         return "it has the keyword id of draft 4"
     if node.get("enum") == []:
@@ -179,7 +178,7 @@ class _Search:
         self._left = MAX_NODES
 
     def reason(self, schema: object, depth: int) -> str | None:
-        """Return why no value satisfies a schema; None if a value can, or in doubt."""
+        """Return why no value satisfies a schema; None in doubt."""
         self._left -= 1
         if self._left < 0:
             return None
@@ -210,7 +209,6 @@ class _Search:
         return None
 
     def _reason_of_required(self, schema: Mapping[str, Any], depth: int) -> str | None:
-        """Return why a required property of an object cannot have a value; otherwise None."""
         required = schema.get("required")
         if schema.get("type") != "object" or not isinstance(required, list):
             return None

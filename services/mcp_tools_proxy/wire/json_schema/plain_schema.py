@@ -113,7 +113,7 @@ class _Simplifier:
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join parts that must all match; of two values of a keyword, the first is kept."""
+    """Join parts that must all match; the first value of a keyword is kept."""
     joined: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():

@@ -44,7 +44,7 @@ from mcp_tools_proxy.wire.problem_texts import first_of
 MAX_WARNINGS = 10
 MAX_RESULT_DEPTH = 160
 """Maximum nesting of a rewritten schema. JSON parsers and serializers accept about 200 levels,
-including those that lists add around a schema."""
+including those around the schema."""
 
 _SUBSCHEMA_KEYWORDS = SINGLES | LISTS | TABLES
 _CHECKED_KEYWORDS = _SUBSCHEMA_KEYWORDS | {
@@ -75,7 +75,7 @@ _REWRITTEN_IN_DRAFT = {
 
 @dataclass(frozen=True, slots=True)
 class AdaptedSchema:
-    """A schema that an API accepts; ``warnings`` name the parts that accept more than the original.
+    """A schema that an API accepts; ``warnings`` name the relaxed parts.
 
     ``renamed`` are the properties listed under other names.
     """

@@ -110,7 +110,7 @@ def _for_gemini(spec: ToolSpec) -> FormattedTool:
 def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
     """Return the description with the lost top-level conditions appended.
 
-    Calls are checked against the original schema, so the model should know these conditions.
+    The model should know them, because calls are checked against the original schema.
     """
     if not shown.warnings:
         return spec.description
@@ -193,7 +193,6 @@ def _any_of(flat: list[Schema], described: Schema) -> Schema:
 
 
 def _type_of(plain: Mapping[str, Any]) -> str | None:
-    """Return the type that a node names, or that its keywords and values imply."""
     kind = plain.get("type")
     if isinstance(kind, str):
         return kind.upper() if kind.upper() in (*_TYPES, "NULL") else None

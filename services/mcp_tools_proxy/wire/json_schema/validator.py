@@ -37,15 +37,15 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 MAX_PROBLEM_CHARS = 300
 
 ALL_PROBLEMS_BYTES = 4096
-"""Maximum bytes of arguments for a report of all problems instead of the first: finding all in a
-megabyte of invalid items takes seconds."""
+"""Maximum bytes of arguments for a report of all problems: finding all in a megabyte of invalid
+items takes seconds."""
 
 REGEX_STEPS = 10_000
 """Backtracking steps of one pattern on one string; more count as a mismatch."""
 
 INLINE_NS = 25_000_000
 """Estimated time above which a check, or a search for problems, runs in a separate process,
-because it cannot be interrupted here."""
+which can be stopped."""
 
 EXPLAINED_NS = 500_000_000
 """Estimated time above which the error names no problem, even in a process."""
@@ -54,7 +54,7 @@ MAX_SCHEMA_BYTES = 512 * 1024
 """Compiling a schema of this size takes up to 50 ms, during which no other thread runs."""
 
 CACHED_SCHEMAS = 40_000
-"""Both schemas of the maximum number of tools per server: a refresh compiles only new ones."""
+"""Both schemas of the maximum number of tools per server, for refreshes."""
 
 _ARGUMENTS = "arguments"
 
@@ -86,7 +86,7 @@ class LongText(NamedTuple):
 
 
 class CostlyCheck(Exception):
-    """A check can take too long for the event loop, and must run in a separate process."""
+    """A check can take too long for the event loop, and needs a separate process."""
 
     def __init__(
         self, schema_json: bytes, arguments: JsonObject, filled_in: Sequence[Path]
@@ -191,7 +191,6 @@ class ArgumentCheck:
         return found or f"{subject}: does not match the schema"
 
     def _problems(self, arguments: object, estimate: Estimate) -> list[ValidationError]:
-        """Return all problems, the first one, or an empty list, depending on the search cost."""
         if estimate.explanation_ns > EXPLAINED_NS:
             return []
         if estimate.explanation_ns <= INLINE_NS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
@@ -323,7 +322,7 @@ MAX_DEPTH = 16
 def with_defaults(arguments: JsonObject, schema: JsonObject) -> JsonObject:
     """Return the arguments with the default of each missing required property.
 
-    Includes the objects of declared properties. Returns ``arguments`` itself if nothing is missing.
+    Includes the objects of declared properties. Returns ``arguments`` itself if complete.
     """
     return _filled(arguments, schema, MAX_DEPTH)
 

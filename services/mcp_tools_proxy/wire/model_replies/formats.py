@@ -1,4 +1,4 @@
-"""Formats of model APIs: the shape of calls in a reply, and of the results that follow them."""
+"""Formats of model APIs: the shape of calls in a reply, and of their results."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -105,7 +105,7 @@ class ChatCompletions:
 _OTHER_TYPES = frozenset(
     {"text", "thinking", "redacted_thinking", "container_upload", "mcp_tool_listing"}
 )
-"""Types of this API only, besides those that end in ``tool_use`` and ``_tool_result``."""
+"""Further types of this API only."""
 
 
 class AnthropicMessages:
@@ -234,7 +234,7 @@ _OTHER_RESPONSE_TYPES = frozenset(
         *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_output"),
     }
 )
-"""Types of this API only, besides those that end in ``_call`` and ``_call_output``."""
+"""Further types of this API only."""
 
 
 class Responses:

@@ -128,7 +128,6 @@ def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadAr
 
 
 def _is_empty(text: str) -> bool:
-    """Return whether a text is blank or ``null``; stops at the start of a long text."""
     return text[:1] != "{" and (not text.strip() or text.strip() == "null")
 
 

@@ -50,7 +50,7 @@ _KEYS_OF_CALLS = frozenset({PLAIN_KEY, "name", "arguments", "input"})
 class ModelReply:
     """The calls of one reply, in order, including those run elsewhere.
 
-    ``arguments`` are those of each call in ``run_here``.
+    ``arguments`` belong to ``run_here``.
     """
 
     shape: ReplyShape
@@ -112,7 +112,7 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
 def answer_of(
     reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool, max_text_bytes: int
 ) -> ReplyAnswer:
-    """Build the response from the outcomes of the calls run here; ``in_full`` keeps all content."""
+    """Build the response from the outcomes of ``run_here``; ``in_full`` keeps all content."""
     shape, images = reply.shape, reply.shape.image_rules()
     kept: list[Outcome] = []
     pieces = [shape.opening]
