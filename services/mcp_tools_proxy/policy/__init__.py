@@ -1,4 +1,1 @@
-"""The rules: pure functions over the domain, without I/O, clock or state.
-
-Results depend only on the arguments.
-"""
+"""The rules: pure functions over the domain, without I/O, clock or state."""

@@ -24,7 +24,7 @@ _REFUSED = re.compile(r"[^a-zA-Z0-9-]+")
 
 
 def qualified_name(server_id: str, tool: str) -> str:
-    """Return ``server_id:tool``; unique for the pair, because server ids contain no colon."""
+    """Return ``server_id:tool``; unique, because server ids contain no colon."""
     return f"{server_id}:{tool}"
 
 

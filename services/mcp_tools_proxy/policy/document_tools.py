@@ -1,4 +1,4 @@
-"""The gateway's document tools, and the choice of them: all, none, or a list."""
+"""The gateway's document tools, and the choice of them."""
 
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
@@ -18,7 +18,7 @@ ALL, NONE = "all", "none"
 
 
 def chosen_tools(choice: object) -> frozenset[str] | None:
-    """Return the tools of a choice, None for all. Raises ValueError for an invalid choice."""
+    """Return the chosen tools, None for all. Raises ValueError for an invalid choice."""
     names = tuple(choice) if isinstance(choice, list | tuple) else (choice,)
     if names == (ALL,):
         return None

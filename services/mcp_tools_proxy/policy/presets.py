@@ -29,8 +29,6 @@ _Offers = Mapping[str, Mapping[str, JsonObject]]
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """The routes of the requested items of one kind, and the missing ones, in order."""
-
     routes: dict[str, list[Route]] = field(default_factory=dict)
     missing: dict[_Pair, None] = field(default_factory=dict)
 
@@ -163,7 +161,6 @@ def overrides_of(references: Iterable[Reference]) -> Mapping[_Pair, Overrides]:
 
 
 def _choose(references: Iterable[Reference] | None, offers: _Offers) -> _Routed:
-    """Route the referenced items or, without a list, all offered ones; servers in scope order."""
     if references is None:
         wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
         return _route(wanted, offers, {}, _by_name)
@@ -248,7 +245,7 @@ def find_override_problems(preset: Preset) -> Iterator[OverrideProblem]:
 
 
 def _owners(kind: Kind, references: Sequence[Reference]) -> Mapping[str, Sequence[_Pair | None]]:
-    """Return the owners of names, grouped by appearance; None for the gateway's own tools."""
+    """Return the owners of names by appearance; None for the gateway's own tools."""
     owners: dict[str, list[_Pair | None]] = {}
     for name in LOCAL_TOOLS if kind is Kind.TOOL else ():
         owners.setdefault(joined_skeleton(name), []).append(None)
@@ -271,7 +268,6 @@ def _names_of(kind: Kind, reference: Reference) -> Iterator[str | None]:
 def _clash(
     pair: _Pair, name: str | None, owners: Mapping[str, Sequence[_Pair | None]]
 ) -> str | None:
-    """Return why an item cannot have a name; None if it can, or gets none."""
     if name is None:
         return None
     if ALIAS_JOINT in name:

@@ -13,7 +13,6 @@ def excess_of(wanted: Principal, holder: Principal) -> str | None:
 
 
 def _is_part(wanted: frozenset[str] | None, limit: frozenset[str] | None) -> bool:
-    """Return whether ``limit`` includes all of ``wanted``; None means everything."""
     return limit is None or (wanted is not None and wanted <= limit)
 
 

@@ -44,7 +44,7 @@ class Denial(Enum):
     SERVER = "client_ids"
     EXCLUDED = "exclude_components"
     BIND = "bind"
-    """The profile binds an argument that the tool lacks or already has with another value."""
+    """The profile binds an argument that the tool lacks, or already has with another value."""
     DOCUMENT_TOOLS = "document_tools"
     PRESET = "preset"
     TENANT = "tenant"
@@ -122,7 +122,7 @@ class Visibility:
     document_tools: frozenset[str] | None = None
     """The only document tools that the agent may use; None for all."""
     sources: bool | None = None
-    """Default for sources in answers of document tools, if the request does not specify it."""
+    """Default for sources in answers of document tools."""
     unbound: frozenset[str] = frozenset()
     """Full names of the tools with an argument that the profile cannot bind."""
 
@@ -419,7 +419,6 @@ class Offers:
         return Why.GUARDED if key in self.guarded else None
 
     def _hidden(self, kind: Kind, server_id: str, name: str) -> Reason | None:
-        """Return why an offered item in the preset is hidden; None if it is visible."""
         for of_kind in _DEFINITIONS[kind]:
             why = self.withheld_for(DefinitionKey(server_id, of_kind, name))
             if why is not None:
@@ -442,7 +441,6 @@ _DEFINITIONS: Mapping[Kind, Sequence[DefinitionKind]] = {
 
 
 def _missing_in(snapshot: Snapshot, kind: Kind, server_id: str, name: str) -> Reason | None:
-    """Return why a discovered server lacks an item; None if it has the item."""
     for item in snapshot.dropped:
         if (item.kind, item.name) == (kind, name):
             text = f"the {kind.value} that server {quote(server_id)} lists is not usable: "

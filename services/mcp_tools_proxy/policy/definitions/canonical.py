@@ -45,9 +45,9 @@ def uncovered_fields(version: int) -> tuple[str, ...]:
 
 
 def only_pinned(snapshots: Mapping[str, Snapshot]) -> Mapping[str, Snapshot]:
-    """Return the offers with only the pinned fields of each item; other fields are not relayed.
+    """Return the offers with only the pinned fields of each item.
 
-    Parts without other fields are the same objects.
+    Unchanged parts are the same objects.
     """
     reduced = {server_id: _only_pinned(snapshot) for server_id, snapshot in snapshots.items()}
     is_same = all(reduced[server_id] is it for server_id, it in snapshots.items())
@@ -102,7 +102,7 @@ def shown_items(view: View) -> Iterator[tuple[DefinitionKey, JsonObject]]:
 
 
 def descriptor_of(snapshot: Snapshot, key: DefinitionKey) -> JsonObject | None:
-    """Return the descriptor of an item in a server's snapshot; None if not offered."""
+    """Return an item's descriptor in a server's snapshot; None if not offered."""
     match key.kind:
         case DefinitionKind.TOOL:
             return snapshot.tools.get(key.name)

@@ -114,7 +114,7 @@ class DefinitionReader:
 
 
 def read_definition(kind: DefinitionKind, descriptor: JsonObject) -> PresentDefinition:
-    """Return the definition of a descriptor with its hash and the flags of its texts."""
+    """Return a descriptor's definition with its hash and the flags of its texts."""
     definition = definition_of(kind, descriptor)
     canonical = canonical_json(definition)
     return PresentDefinition(

@@ -74,7 +74,7 @@ def _texts(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownNames:
-    """The names that a tool's name must not look like: the gateway's, and other servers'."""
+    """The names that a tool's name must not look like."""
 
     servers: frozenset[str] = frozenset()
     """The ids of all servers, folded."""

@@ -75,7 +75,7 @@ MATCHES = 256
 class Detector(Protocol):
     """Finds the texts of one guard.
 
-    An external guard would implement this interface, in a thread if it waits for another process.
+    An external guard would implement it too, in a thread if it waits for another process.
     """
 
     def __call__(self, texts: Texts, hosts: Collection[str], /) -> Iterator[TextSpan | None]:
@@ -132,7 +132,6 @@ def find_hidden_characters(texts: Texts, _hosts: Collection[str]) -> Iterator[Te
 
 
 def _starts_text(match: re.Match[str], texts: Texts) -> bool:
-    """Return whether a match is the byte order mark at the start of a text."""
     return match[0] == _BYTE_ORDER_MARK and texts.start_of_text(match.start()) == match.start()
 
 
@@ -275,7 +274,6 @@ _CLOSING = {"(": ")", '"': '"', "'": "'"}
 
 
 def _markdown_comment(texts: Texts, start: int, end_of_text: int) -> TextSpan | None:
-    """Return the lines of a comment: a definition without a target, with its title."""
     joined = texts.joined
     target = _COMMENT_TARGET.match(joined, start, end_of_text)
     if target is None or (target[1] is not None and target[2] is None and "\n" not in target[1]):
@@ -400,7 +398,7 @@ class _LinkKinds:
         return self._found
 
     def of_attribute(self, match: re.Match[str]) -> str:
-        """Return the kind of an attribute by its element; empty unless it is a link."""
+        """Return the kind of an attribute, "" unless it is a link."""
         joined, position = self._texts.joined, match.start()
         start = joined.rfind("<", self._searched_to, position)
         self._searched_to = position

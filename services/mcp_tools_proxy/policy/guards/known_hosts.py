@@ -1,4 +1,4 @@
-"""Hosts of links, and the known hosts: of the server's entry, its definitions, the call."""
+"""Hosts of links, and the known hosts of an entry, its definitions and a call."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -24,7 +24,7 @@ LARGE_CHARS = 32 * 1024
 """Longer texts are searched for secrets in a thread: up to 2 ms per scan, without the GIL."""
 
 TOO_LONG = "too_long"
-"""The kind of finding for a value that is too long to be searched."""
+"""The kind of finding for a value too long to search."""
 
 TOO_MANY = "too_many"
 """The kind of finding for a value with more than ``MAX_SPANS`` findings."""
@@ -83,7 +83,7 @@ class Screen:
 
 
 def run_at_once(steps: Generator[Work | None, object, T]) -> T:
-    """Run steps without pauses: for definitions, which are screened once, and in a thread."""
+    """Run steps without pauses: for definitions, and inside a thread."""
     sent: object = None
     while True:
         try:
@@ -140,7 +140,6 @@ def _counts(spans: list[TextSpan], *, is_too_long: bool) -> Mapping[str, int]:
 
 
 def _refuses(action: GuardAction, counts: Mapping[str, int]) -> bool:
-    """Return whether a value is refused: by its guard, or because it cannot be made safe."""
     unsafe = TOO_LONG in counts or TOO_MANY in counts
     return action is GuardAction.REFUSE or (action is GuardAction.REDACT and unsafe)
 

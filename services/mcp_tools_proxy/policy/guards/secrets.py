@@ -97,7 +97,7 @@ def _secrets(texts: Texts) -> Iterator[TextSpan]:
 
 
 def _keys_without_end(texts: Texts) -> Iterator[TextSpan]:
-    """Find private keys that are truncated, at the end of a page or by a limit."""
+    """Find private keys that are truncated by a page's end or a limit."""
     joined = texts.joined
     end = last = 0
     for match in _START_OF_KEY.finditer(joined):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 MAX_CHARS = 4 * 2**20
-"""Longer values are not searched; a guard that redacts or refuses then refuses them."""
+"""Longer values are not searched, and refused by guards that redact or refuse."""
 
 STEP = 4096
 """Values read between two pauses: 2 ms."""
@@ -105,7 +105,6 @@ class Texts:
     def _pieces_by_text(
         self, spans: Iterable[tuple[TextSpan, str]]
     ) -> dict[int, list[tuple[int, int, str]]]:
-        """Split the spans at the ends of texts, with positions relative to the text."""
         pieces: dict[int, list[tuple[int, int, str]]] = {}
         for span, marker in spans:
             number = bisect_right(self._starts, span.start) - 1
