@@ -103,6 +103,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links 
 	$(BIN)/python -m docs.command_line
 	$(BIN)/python -m docs.metrics_table
 	$(BIN)/python -m docs.config_tables
+	$(BIN)/python -m docs.tools_table
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings
 
-from docs import command_line, config_tables, metrics_table
+from docs import command_line, config_tables, metrics_table, tools_table
 from docs.settings_table import spelt, written
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE
@@ -71,6 +71,11 @@ def test_the_settings_page_is_what_the_code_says() -> None:
 def test_the_keys_of_configuration_files_are_those_of_the_schemas() -> None:
     """``make docs`` writes the tables."""
     assert config_tables.written(REFERENCE["config-files"]) == REFERENCE["config-files"]
+
+
+def test_the_table_of_document_tools_is_generated_from_their_definitions() -> None:
+    """``make docs`` writes it."""
+    assert tools_table.written(REFERENCE["tools"]) == REFERENCE["tools"]
 
 
 def test_the_page_of_the_command_line_is_generated_from_the_commands() -> None:
