@@ -125,7 +125,7 @@ async def test_an_unknown_command_does_not_wait_for_a_gateway() -> None:
     async with started("--run", "bogus") as program:
         code, _, stderr = await program.ended()
     assert code == 1
-    assert "There is no command 'bogus'. Type help for the list." in stderr
+    assert "Unknown command 'bogus'. Type help for the list." in stderr
 
 
 async def test_without_a_gateway_it_reports_that() -> None:

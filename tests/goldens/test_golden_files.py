@@ -40,7 +40,7 @@ def test_a_difference_is_shown_with_the_update_command(tmp_path: Path) -> None:
     assert str(failure.value).splitlines() == [
         "differs from its golden",
         "--- tests/goldens/codes.txt",
-        "+++ what the code does now",
+        "+++ the current behaviour",
         "@@ -4,2 +4,2 @@",
         " B two",
         "-B three",

@@ -17,17 +17,20 @@ server = FastMCP("python-1")
 
 @server.tool()
 async def roots(ctx: Context):
+    """Return the URIs of the client's roots."""
     listed = await ctx.session.list_roots()
     return " ".join(str(it.uri) for it in listed.roots)
 
 
 @server.tool()
 def declared(ctx: Context):
+    """Return whether the client declares roots."""
     return ctx.session.client_params.capabilities.roots is not None
 
 
 @server.tool()
 def echo(text: str):
+    """Return the text."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""Tears down the connections of a server that ends as a killed process does."""
+"""Aborts a server's connections, like a killed process."""
 
 from contextlib import suppress
 
@@ -6,8 +6,7 @@ from aiohttp import web
 
 
 def abort_all(runner: web.AppRunner) -> None:
-    """Abort every connection of the server."""
     for connection in [] if runner.server is None else runner.server.connections:
         if connection.transport is not None:
-            with suppress(AttributeError):  # Python 3.11.2, of TLS that was closed twice
+            with suppress(AttributeError):  # Python 3.11.2, for TLS that was closed twice
                 connection.transport.abort()

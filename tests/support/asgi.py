@@ -1,4 +1,4 @@
-"""The service called as an HTTP server calls it, for callers that go away."""
+"""Calls the service like an HTTP server, for callers that disconnect."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ async def post_to_app(
     receive: Callable[[], Awaitable[Message]],
     headers: Mapping[str, str] | None = None,
 ) -> list[Message]:
-    """POST what ``receive`` returns, message by message; return what was sent."""
+    """POST the messages that ``receive`` returns; return the sent messages."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

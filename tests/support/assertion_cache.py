@@ -1,4 +1,4 @@
-"""Rewrites the assertions of all test files once, before several workers do it at the same time."""
+"""Rewrites the assertions of all test files once, before several workers do it in parallel."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def fill_assertion_cache(config: pytest.Config) -> None:
     """Write the bytecode of test files in the chosen folders, if workers are about to import them.
 
     Otherwise each worker of a new copy would rewrite all files: 5 s of CPU each. pytest writes the
-    bytecode and then executes it, which ends at the first import as there are no builtins.
+    bytecode and then executes it, which ends at the first import because builtins are missing.
     """
     hook = config.pluginmanager.rewrite_hook
     has_workers = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")

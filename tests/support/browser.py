@@ -1,7 +1,7 @@
-"""A browser for the gateway's pages: it has cookies, sends forms, and is sent on by redirects.
+"""A browser for the gateway's pages, with cookies, forms and redirects.
 
-The gateway's public address stands for a proxy before it: requests to that go to its socket. The
-cookies of httpx are of no use here, since ``__Host-`` ones are for https.
+Requests to the gateway's public address go to its socket, as through a proxy. The cookies of httpx
+cannot be used, because ``__Host-`` cookies require https.
 """
 
 import html
@@ -22,7 +22,7 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 @dataclass
 class Form:
-    """The form of a page, as it was shown."""
+    """The form of a page."""
 
     action: str
     csrf: str
@@ -30,16 +30,17 @@ class Form:
 
 @dataclass
 class Browser:
-    """One browser of one person; ``url`` is where the gateway listens."""
+    """One user's browser; ``url`` is the gateway's address."""
 
     public_url: str
     url: str
     cookies: dict[str, str] = field(default_factory=dict)
     answers: list[httpx.Response] = field(default_factory=list)
-    """Every answer that it was sent."""
+    """Every response that it received."""
 
     async def open(self, url: str, *, stop_at: str | None = None) -> httpx.Response:
-        """Open an address, and go where it leads, but not to one that begins with ``stop_at``."""
+        """Open an address and follow its redirects, except to addresses that begin with
+        ``stop_at``."""
         response = await self.send("GET", url)
         while response.is_redirect:
             location = response.headers["location"]
@@ -49,20 +50,20 @@ class Browser:
         return response
 
     async def press(self, page: httpx.Response, **changes: str) -> httpx.Response:
-        """Press the button of a page, and return the answer as it is."""
+        """Press the button of a page; return the response without following redirects."""
         form = form_of(page)
         return await self.send("POST", form.action, {"csrf": form.csrf, **changes})
 
     async def send(
         self, method: str, url: str, data: dict[str, str] | None = None
     ) -> httpx.Response:
-        """Send one request, with the gateway's cookies where it goes there."""
+        """Send one request, with the gateway's cookies if it goes there."""
         is_ours = url.startswith(f"{self.public_url}/")
         headers: dict[str, str] = {}
         if is_ours and self.cookies:
             headers["Cookie"] = "; ".join(f"{name}={it}" for name, it in self.cookies.items())
         if method == "POST":
-            headers["Origin"] = "null"  # what browsers send from a page without a referrer
+            headers["Origin"] = "null"  # sent by browsers from a page without a referrer
         address = url.replace(self.public_url, self.url, 1) if is_ours else url
         async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
             response = await http.request(method, address, data=data, headers=headers)
@@ -83,7 +84,7 @@ class Browser:
 
 
 def next_address(page: httpx.Response) -> str:
-    """Return where an answer leads by itself: a redirect, or a page that goes on."""
+    """Return the target of a response: of a redirect, or of a page that continues automatically."""
     if page.is_redirect:
         return str(page.headers["location"])
     found = _REFRESH.search(page.text)
@@ -92,7 +93,6 @@ def next_address(page: httpx.Response) -> str:
 
 
 def form_of(page: httpx.Response) -> Form:
-    """Return the form of a page."""
     action, csrf = _FORM.search(page.text), _CSRF.search(page.text)
     assert action is not None, page.text
     assert csrf is not None, page.text

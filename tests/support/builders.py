@@ -1,4 +1,4 @@
-"""Valid objects, to change one thing of."""
+"""Builders of valid objects."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ def make_document(
     readers: Readers | None = None,
     ocr: Sequence[int | None] = (),
 ) -> Document:
-    """Build a document of one page, without sections, but for what is given."""
+    """Build a document of one page without sections, with the given fields."""
     return Document(
         tenant_id=tenant_id,
         doc_id=doc_id,
@@ -38,7 +38,7 @@ def make_document(
 
 
 def make_caller(*, tenant_id: str = "tenant_1", agent: str | None = None) -> Caller:
-    """Build a caller of tenant_1 without an agent, but for what is given."""
+    """Build a caller of tenant_1 without an agent, with the given fields."""
     return Caller(tenant_id=tenant_id, user_id="user_1", agent=agent)
 
 
@@ -93,7 +93,7 @@ def make_preset(
     prompts: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
 ) -> Preset:
-    """Build a preset from references spelt as ``refs`` takes them."""
+    """Build a preset from references in the format of ``refs``."""
     return Preset(
         preset_id=preset_id,
         name=preset_id.title(),
@@ -104,5 +104,5 @@ def make_preset(
 
 
 def make_idempotent_calls() -> IdempotentCalls:
-    """Build what keeps calls with a key in memory."""
+    """Build an in-memory store of calls with a key."""
     return IdempotentCalls(MemoryRecordStore(ttl_s=600, max_bytes=100_000), Metrics())

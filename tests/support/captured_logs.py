@@ -1,4 +1,4 @@
-"""Captures log lines as structlog does, and those of records with their fields."""
+"""Captures log lines like structlog, including standard log records with their fields."""
 
 import json
 from collections.abc import MutableMapping
@@ -11,7 +11,7 @@ from mcp_tools_proxy.telemetry.log_lines import RenderedLine
 
 
 def _with_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Any:
-    """Return the fields of a record in place of its line."""
+    """Return the fields of a record instead of its line."""
     line = event["event"]
     if not isinstance(line, RenderedLine):
         return event
@@ -20,4 +20,4 @@ def _with_fields(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 capture_logs = partial(structlog.testing.capture_logs, processors=[_with_fields])
-"""Captures all log lines of a ``with`` block, as dicts."""
+"""Captures all log lines of a ``with`` block as dicts."""

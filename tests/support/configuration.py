@@ -1,4 +1,4 @@
-"""Configuration folders: what mcp.json, agents.json, limits.json and the preset files say."""
+"""Configuration folders: content of mcp.json, agents.json, limits.json and the preset files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -39,14 +39,14 @@ def make_agent(
     name_style: str | None = None,
     documents: Sequence[str] | None = None,
 ) -> Json:
-    """Build an entry of agents.json; what is None is left out."""
+    """Build an entry of agents.json; fields that are None are omitted."""
     fields: Json = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
     fields |= {"tool_name_style": name_style, "documents": documents}
     return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 
 def make_rule(name: str = "rule", match: Json | None = None, **more: object) -> Json:
-    """Build a rule of limits.json; for all calls unless ``match`` says otherwise."""
+    """Build a rule of limits.json, by default for all calls."""
     return {"name": name, "match": match or {}, "window_s": 60, **more}
 
 
@@ -54,7 +54,7 @@ def make_rule(name: str = "rule", match: Json | None = None, **more: object) -> 
 class Config:
     """A configuration folder; ``more`` are other keys of mcp.json.
 
-    Without ``agents`` there is no agents.json, without ``limits`` no limits.json.
+    agents.json and limits.json are written only if ``agents`` or ``limits`` are given.
     """
 
     servers: Mapping[str, Json] = field(default_factory=dict)
@@ -64,7 +64,6 @@ class Config:
     more: Json = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Write the files."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "mcp.json", {"mcpServers": dict(self.servers), **self.more})
         for preset in self.presets:
@@ -76,7 +75,7 @@ class Config:
 
 
 def write_json(file: Path, content: object) -> None:
-    """Write a file in one step, as a careful editor does."""
+    """Write a file atomically, like a careful editor."""
     draft = file.with_name(f".{file.name}.new")
     draft.write_text(json.dumps(content), encoding="utf-8")
     draft.replace(file)

@@ -1,4 +1,4 @@
-"""A browser for the console's pages: it keeps cookies, follows redirects, and fills in forms."""
+"""A browser for the console's pages, with cookies, redirects and forms."""
 
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -21,7 +21,7 @@ Fields = Mapping[str, str | list[str]]
 
 @dataclass
 class HtmlForm:
-    """A form of a page: where it goes, and what is in its fields."""
+    """A form of a page: its target and the values of its fields."""
 
     action: str
     method: str
@@ -29,7 +29,7 @@ class HtmlForm:
 
 
 class Html(HTMLParser):
-    """A page as a person reads it: ``text``, ``tags`` with their attributes, ``forms``, links."""
+    """The content of a page: ``text``, ``tags`` with their attributes, ``forms``, links."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Html(HTMLParser):
         self.forms: list[HtmlForm] = []
         self._unread = 0
         self._field = ""
-        """The name of the text area or the choice that is read."""
+        """The name of the text area or select element being parsed."""
         self._is_typed = False
         self.feed(page)
         self.close()
@@ -46,11 +46,11 @@ class Html(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """Where its links lead."""
+        """Targets of its links."""
         return [attributes["href"] or "" for tag, attributes in self.tags if tag == "a"]
 
     def form(self, action: str) -> HtmlForm:
-        """Return the first form that goes to an address."""
+        """Return the first form with this target."""
         return next(it for it in self.forms if it.action.partition("?")[0] == action)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -88,24 +88,24 @@ class Html(HTMLParser):
 
 
 class ConsoleBrowser:
-    """One browser of one person, in front of a service."""
+    """One user's browser for a service."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
         self.cookies: dict[str, str] = {}
 
     async def sign_in(self, token: str = ADMIN) -> httpx.Response:
-        """Sign in by a token, and return the page that this leads to."""
+        """Sign in with a token, and return the next page."""
         return await self.press(SIGN_IN, {"token": token})
 
     async def open(self, path: str, **query: str) -> Html:
-        """Open a page that is there, and return it."""
+        """Open an existing page, and return it."""
         response = await self.get(f"{path}?{urlencode(query)}" if query else path)
         assert response.status_code == 200, (response.status_code, Html(response.text).text)
         return Html(response.text)
 
     async def get(self, path: str, *, follow: bool = True) -> httpx.Response:
-        """Open a page, and go where it leads."""
+        """Open a page, following redirects."""
         response = await self.send("GET", path)
         while follow and response.is_redirect:
             response = await self.send("GET", response.headers["location"])
@@ -114,7 +114,7 @@ class ConsoleBrowser:
     async def press(
         self, action: str, fields: Fields | None = None, *, on: str | None = None
     ) -> httpx.Response:
-        """Send the form of a page (by default the one that its action shows); go where it leads."""
+        """Send a form of the page (by default the one with this action) and follow redirects."""
         page = Html((await self.get(on or action)).text)
         response = await self.post(action, {**page.form(action).fields, **(fields or {})})
         while response.is_redirect:
@@ -124,7 +124,8 @@ class ConsoleBrowser:
     async def post(
         self, path: str, fields: Fields, *, origin: str | None = ORIGIN, **headers: str
     ) -> httpx.Response:
-        """Send a form with exactly these fields, and return the answer as it is."""
+        """Send a form with exactly these fields; return the response without following
+        redirects."""
         sent = {"content-type": FORM_TYPE, **headers}
         if origin is not None:
             sent["origin"] = origin
@@ -141,7 +142,7 @@ class ConsoleBrowser:
         sent = dict(headers or {})
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={it}" for name, it in self.cookies.items())
-        self.http.cookies.clear()  # those of every browser of the service
+        self.http.cookies.clear()  # shared by all browsers of the service
         response = await self.http.request(method, path, content=content, headers=sent)
         self._keep(response.headers.get_list("set-cookie"))
         return response
@@ -157,19 +158,19 @@ class ConsoleBrowser:
 
 @dataclass
 class ConsoleService:
-    """A service with a console, and a browser that has signed in there by the admin token."""
+    """A service with a console, and a browser signed in with the admin token."""
 
     service: Service
     browser: ConsoleBrowser
 
     def new_browser(self) -> ConsoleBrowser:
-        """Return a browser that nobody has used."""
+        """Return an unused browser."""
         return ConsoleBrowser(self.service.http)
 
 
 @asynccontextmanager
 async def running_console(**settings: object) -> AsyncIterator[ConsoleService]:
-    """Start a service as ``running`` does, with a console, and sign in by the admin token."""
+    """Start a service like ``running``, with a console, and sign in with the admin token."""
     options = {"console": True, "admin_token": ADMIN, **settings}
     async with running(**options) as service:  # type: ignore[arg-type]
         browser = ConsoleBrowser(service.http)

@@ -1,4 +1,4 @@
-"""Stores of documents for tests of what all stores have in common."""
+"""Document stores for tests of their common behaviour."""
 
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.document import Document
 
 
 class FilledStore(Protocol):
-    """A store whose documents a test chooses; a change is told before ``put`` returns."""
+    """A store to be filled by a test; changes are announced before ``put`` returns."""
 
     @property
     def store(self) -> DocumentStore: ...
@@ -22,8 +22,6 @@ class FilledStore(Protocol):
 
 
 class FilledFolder:
-    """A folder of document files."""
-
     def __init__(self, tmp_path: Path) -> None:
         self._root = tmp_path / "documents"
         self._root.mkdir()

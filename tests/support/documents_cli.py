@@ -1,4 +1,4 @@
-"""Runs the ``documents`` commands over a folder, as a person at a shell does."""
+"""Runs the ``documents`` commands over a folder, as from a shell."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ Run = Callable[..., Result]
 
 
 def documents_commands(root: Path, **settings: object) -> Run:
-    """Return what runs a command with its arguments; the cache is kept beside the folder."""
+    """Return a function that runs a command; the cache is beside the folder."""
     app = typer.Typer()
     made = DocumentSettings.model_validate(
         {"documents_path": root, "cache_dir": root.parent / "cache", **settings}

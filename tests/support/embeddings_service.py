@@ -1,4 +1,4 @@
-"""A stand-in for an embeddings service, over HTTP on loopback: vectors are bags of concepts."""
+"""A stub of an embeddings service on loopback: vectors are bags of concepts."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ CONCEPTS = {
     "car": "car",
     "vehicle": "car",
 }
-"""Words that mean the same; others mean themselves."""
+"""Words with the same meaning; other words only mean themselves."""
 
 Answer = Callable[[web.Request, "EmbeddingsService"], Awaitable[web.StreamResponse]]
 
@@ -35,7 +35,7 @@ def concepts_of(text: str) -> Sequence[str]:
 
 
 def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
-    """Return the bag of a text's concepts, each in a place by its hash."""
+    """Return the bag of a text's concepts, each at the index of its hash."""
     vector = [0.0] * dimension
     for concept in concepts_of(text):
         digest = hashlib.sha256(concept.encode()).digest()
@@ -44,7 +44,7 @@ def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
 
 
 class EmbeddingsService:
-    """Counts what it is sent; ``answer`` may be replaced."""
+    """Counts requests; ``answer`` can be replaced."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -55,7 +55,7 @@ class EmbeddingsService:
 
     @property
     def texts(self) -> list[str]:
-        """Every text that was sent."""
+        """Every received text."""
         return [text for request in self.requests for text in request["input"]]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -74,7 +74,7 @@ async def answer_well(request: web.Request, service: EmbeddingsService) -> web.S
 
 
 def answer_with(body: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """Answer each request with the same."""
+    """Answer all requests in the same way."""
 
     async def answer(_request: web.Request, _service: EmbeddingsService) -> web.StreamResponse:
         return web.Response(body=body.encode(), status=status, headers=headers)
@@ -97,7 +97,7 @@ async def answer_endlessly(request: web.Request, _service: EmbeddingsService) ->
 
 @asynccontextmanager
 async def running_embeddings() -> AsyncIterator[EmbeddingsService]:
-    """Run the stand-in."""
+    """Run the stub."""
     service = EmbeddingsService()
     app = web.Application()
     app.router.add_post("/v1/embeddings", service.handle)

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis draws for a rule."""
+"""Number of examples that Hypothesis draws for a rule."""
 
 from hypothesis import settings
 
@@ -7,6 +7,7 @@ QUICK_EXAMPLES = 10
 
 
 def at_most(examples: int, parent: settings | None = None) -> settings:
-    """Draw this many examples with the profile ``full``, and a tenth, at least ten, with others."""
+    """Draw this many examples with the profile ``full``, otherwise a tenth of it, but at least
+    ten."""
     drawn = examples * settings().max_examples // ALL_EXAMPLES
     return settings(parent, max_examples=max(QUICK_EXAMPLES, drawn))

@@ -1,4 +1,4 @@
-"""Failures of task groups and tables, reported as the assertions that failed."""
+"""Reports failures of task groups and tables as the failed assertions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from _pytest._code.code import ExceptionChainRepr
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield what failed: an error itself, or those in a group, however deep it is nested."""
+    """Yield an error, or the errors in a group at any depth."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -19,13 +19,13 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def report_leaves(
     item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]
 ) -> ExceptionChainRepr | None:
-    """Return the report of a group's leaves, one after the other; None if there is no group.
+    """Return a report of a group's errors in sequence; None if the error is not a group.
 
-    The group's own report has a page of the frames of event loops and task groups for each level.
+    The group's own report has a page of frames of event loops and task groups for each level.
     """
     found = [*leaves(failure.value)]
     if found == [failure.value] or any(leaf.__traceback__ is None for leaf in found):
-        return None  # a group of errors that nobody raised is shown as it is
+        return None  # a group that was never raised is shown unchanged
     chain: list[Any] = []
     for leaf in found:
         shown = item.repr_failure(pytest.ExceptionInfo.from_exception(leaf))

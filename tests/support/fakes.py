@@ -1,4 +1,4 @@
-"""One fake for each protocol of ours."""
+"""One fake for each of our protocols."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,9 +23,9 @@ Respond = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
 
 
 class FakeClient:
-    """A Client that keeps what it is told and asked.
+    """A Client that stores its notifications and requests.
 
-    It answers with ``answer``, raises it if it is an error, or does what it does.
+    It returns ``answer``, raises it if it is an error, or calls it.
     """
 
     def __init__(
@@ -44,15 +44,14 @@ class FakeClient:
         self.notes: list[tuple[str, Mapping[str, object]]] = []
         self.requests: list[tuple[str, Mapping[str, object]]] = []
         self.forgotten = 0
-        """Questions that nobody wanted an answer to any more."""
+        """Number of cancelled requests."""
         self._answer = answer or {"action": "decline"}
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Keep it."""
         self.notes.append((method, params))
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Keep it, and answer."""
+        """Store the request and answer."""
         self.requests.append((method, params))
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -66,13 +65,13 @@ class FakeClient:
 
 
 async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
-    """Leave a request of the server without an answer: for ``answer`` of FakeClient."""
+    """Never answer a request of the server; for ``answer`` of FakeClient."""
     await asyncio.Event().wait()
     return {}
 
 
 class FakeTool(NamesNoDocument):
-    """A Tool that answers with ``answer``, or does what ``run`` does."""
+    """A Tool that returns ``answer`` or calls ``run``."""
 
     def __init__(
         self,
@@ -98,22 +97,19 @@ class FakeTool(NamesNoDocument):
         self._run = run
 
     def parse(self, arguments: JsonObject) -> object:
-        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Answer."""
         return self._result if self._run is None else await self._run(call)
 
 
 class FakeCompletion(NamesNoDocument):
-    """What completes an argument by saying what it was asked."""
+    """Completes an argument with the received request."""
 
     def __init__(self, spec: PromptSpec | ResourceSpec) -> None:
         self.spec = spec
 
     def parse(self, arguments: JsonObject) -> object:
-        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
@@ -122,7 +118,7 @@ class FakeCompletion(NamesNoDocument):
 
 
 class FakePrompt(NamesNoDocument):
-    """A Prompt of server ``s`` that answers with no message."""
+    """A Prompt of server ``s`` that answers without messages."""
 
     def __init__(
         self, name: str = "hello", *, server_id: str = "s", arguments: tuple[str, ...] = ()
@@ -135,16 +131,13 @@ class FakePrompt(NamesNoDocument):
         )
 
     def parse(self, arguments: JsonObject) -> object:
-        """Return the arguments unchecked."""
         return arguments
 
     @property
     def completion(self) -> FakeCompletion:
-        """Complete its arguments."""
         return FakeCompletion(self.spec)
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Answer."""
         return Result(value={"messages": []}, tokens=0)
 
 
@@ -161,21 +154,18 @@ class FakeResource(NamesNoDocument):
         )
 
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
-        """Keep the listener."""
         self.listeners.append(on_update)
         return lambda: self.listeners.remove(on_update)
 
     def parse(self, arguments: JsonObject) -> object:
-        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Answer."""
         return Result(value={"contents": [{"uri": self.uri}]}, tokens=0)
 
 
 class FakeTemplate:
-    """A ResourceTemplate ``prefix{rest}``: it stands for every URI that begins with ``prefix``."""
+    """A ResourceTemplate ``prefix{rest}`` that matches every URI beginning with ``prefix``."""
 
     def __init__(self, prefix: str = "u://", *, server_id: str = "s") -> None:
         name = f"{prefix}{{rest}}"
@@ -186,7 +176,6 @@ class FakeTemplate:
 
     @property
     def completion(self) -> FakeCompletion:
-        """Complete its variables."""
         return FakeCompletion(self.spec)
 
     def at(self, uri: str) -> FakeResource | None:
@@ -195,10 +184,9 @@ class FakeTemplate:
 
 
 class FakePool:
-    """A pool whose servers offer what ``offers`` says, as soon as they are wanted.
+    """A pool whose servers provide ``offers`` as soon as they are wanted.
 
-    A server that is not in ``offers`` is never discovered. ``applied`` has every set that was asked
-    for, the last at the end.
+    Other servers are never discovered. ``applied`` has every applied set, the last at the end.
     """
 
     def __init__(self, offers: Mapping[str, Snapshot] | None = None) -> None:
@@ -206,21 +194,21 @@ class FakePool:
         self.applied: list[Mapping[str, ServerConfig]] = []
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
-        """Run the servers of ``wanted`` that are enabled, and no others."""
+        """Run only the enabled servers of ``wanted``."""
         self.applied.append(wanted)
 
     @property
     def pending(self) -> Sequence[str]:
-        """None: here a server is discovered at once, or never."""
+        """Always empty, because servers are discovered immediately or never."""
         return ()
 
     def undiscovered(self, _: Kind) -> Mapping[str, ServerUnavailable]:
-        """None: here no call is made to a server that is not there."""
+        """Always empty, because unknown servers are never called."""
         return {}
 
     @property
     def statuses(self) -> Sequence[ServerStatus]:
-        """The servers that were asked for last: ready, unreachable, or disabled."""
+        """The servers applied last: ready, unreachable, or disabled."""
         wanted = self.applied[-1] if self.applied else {}
         return [self._status_of(config) for config in wanted.values()]
 
@@ -234,12 +222,11 @@ class FakePool:
         )
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
-        """Nobody waits here."""
         raise AssertionError("no server is pending")
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """What the running servers offer."""
+        """The items of the running servers."""
         running = self.applied[-1] if self.applied else {}
         return {
             server_id: self.offers[server_id]

@@ -1,4 +1,4 @@
-"""A process that has no descriptor left, as when it holds all the connections that it may."""
+"""A process without free descriptors, like one with the maximum number of connections."""
 
 import resource
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def none_left() -> Iterator[None]:
-    """Use up the descriptors that this process may open."""
+    """Use up all descriptors of this process."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
     try:

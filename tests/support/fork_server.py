@@ -1,8 +1,8 @@
-"""An interpreter that has imported the programs, and forks them.
+"""An interpreter that has imported the programs and forks them.
 
 Started as ``python -m tests.support.fork_server``. For each request on its socket it forks a
-keeper, which forks the program, tells its process id, and then how it ended. It has one thread and
-no event loop, so that a fork lacks nothing.
+keeper, which forks the program, sends its process id, and later its exit status. It has one thread
+and no event loop, so forking is safe.
 """
 
 import gc
@@ -25,7 +25,7 @@ IMPORTED = (
     "mcp_tools_proxy.cli.check_command",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",
-    "httpx",  # of the commands that call a gateway
+    "httpx",  # used by the commands that call a gateway
     "httpcore",  # httpx imports it with its first client
 )
 STREAMS = 3
@@ -33,7 +33,7 @@ MAX_REQUEST_BYTES = 100_000
 
 
 def serve(channel: socket.socket) -> str:
-    """Fork until the other side is gone; in each fork, return the module that is to run."""
+    """Fork until the other side closes the socket; in each fork, return the module to run."""
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     while True:
         request, descriptors, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, STREAMS + 1)
@@ -50,7 +50,7 @@ def serve(channel: socket.socket) -> str:
 
 
 def fork_program(request: bytes, descriptors: list[int]) -> str:
-    """Return the module in the program; the keeper tells how it ended, and ends here."""
+    """Return the module in the program; the keeper sends the exit status and ends here."""
     *streams, keeper = descriptors
     pid = os.fork()
     if pid == 0:
@@ -71,12 +71,13 @@ def become(
     environment: dict[str, str],
     streams: list[int],
 ) -> str:
-    """Set what a program inherits: arguments, folder, environment, streams; return its module."""
+    """Set a program's inherited state: arguments, folder, environment, streams; return its
+    module."""
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(folder)
-    for name in [*os.environ]:  # noqa: TID251 - what the interpreter set for itself stays
+    for name in [*os.environ]:  # noqa: TID251 - keeps the interpreter's own variables
         if name != "LC_CTYPE":
             del os.environ[name]  # noqa: TID251
     os.environ.update(environment)  # noqa: TID251
@@ -89,7 +90,7 @@ if __name__ == "__main__":
     gc.disable()
     for name in IMPORTED:
         importlib.import_module(name)
-    gc.freeze()  # no program goes through what was imported, again and again, nor copies its pages
+    gc.freeze()  # keeps the collector of programs from traversing imports and copying their pages
     gc.enable()
     program = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(sys.modules[program].main())

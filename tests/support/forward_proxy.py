@@ -1,4 +1,4 @@
-"""A small HTTP proxy on loopback that takes every host for 127.0.0.1, as if it were elsewhere."""
+"""A small HTTP proxy on loopback that connects every host name to 127.0.0.1."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from yarl import URL
 
 @dataclass
 class ForwardProxy:
-    """``url`` is where it listens; ``requests`` are the request lines and ``headers`` of each."""
+    """``url`` is its address; ``requests`` are the request lines and ``headers`` those of each."""
 
     url: str = ""
     status: int = 200

@@ -1,6 +1,6 @@
-"""Types of the Gemini API, as its documentation describes them; unknown keys are refused.
+"""Types of the Gemini API as in its documentation; unknown keys are refused.
 
-Google's own package is not among the dependencies: it brings a client of 30 MB.
+Google's own package is not a dependency, because it brings a client of 30 MB.
 """
 
 from typing import Annotated, Literal, NotRequired
@@ -65,7 +65,7 @@ class ObjectSchema(_Described):
 
 @with_config(_CLOSED)
 class Choice(TypedDict):
-    """Alternatives; Vertex AI takes no other key beside them."""
+    """Alternatives; Vertex AI accepts no other key beside them."""
 
     anyOf: Annotated[list["Schema"], Field(min_length=2)]
 
@@ -78,7 +78,7 @@ Schema = TypeAliasType(
 
 @with_config(_CLOSED)
 class FunctionDeclaration(TypedDict):
-    """A tool; without parameters it has none."""
+    """A tool; ``parameters`` is absent if it has no arguments."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$")]
     description: str
@@ -87,7 +87,7 @@ class FunctionDeclaration(TypedDict):
 
 @with_config(_CLOSED)
 class Tool(TypedDict):
-    """What a request lists."""
+    """The tools of a request."""
 
     functionDeclarations: list[FunctionDeclaration]
 
@@ -112,7 +112,7 @@ class FunctionResponse(TypedDict):
 
 @with_config(_CLOSED)
 class Part(TypedDict, total=False):
-    """A part: one of these keys, and perhaps a signature."""
+    """A part: one of these keys, and optionally a signature."""
 
     text: str
     thought: bool

@@ -1,4 +1,4 @@
-"""Measures for how long one thread keeps all others from running."""
+"""Measures how long one thread blocks all others."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ _BEAT_S = 0.0005
 
 
 class GilHolds:
-    """CPU time of the process from one beat of a thread to the next, which only waits."""
+    """CPU time of the process between two iterations of a thread that only waits."""
 
     def __init__(self) -> None:
         self._holds = [0.0]
@@ -20,15 +20,13 @@ class GilHolds:
 
     @property
     def longest(self) -> float:
-        """The longest time, as a machine with nothing else to do needs it."""
+        """The longest time, scaled to an idle machine."""
         return unhurried_s(max(self._holds))
 
     def start(self) -> None:
-        """Begin to measure."""
         self._thread.start()
 
     def end(self) -> None:
-        """End the thread."""
         self._is_over.set()
         self._thread.join()
 

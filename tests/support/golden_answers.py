@@ -1,4 +1,4 @@
-"""Answers in goldens: their structure, cases with the same one together; their texts apart."""
+"""Answers in goldens: one structure for all cases that share it; texts in a separate file."""
 
 import re
 from collections import defaultdict
@@ -19,7 +19,7 @@ def check_answers(golden: Golden, name: str, answers: Mapping[str, object]) -> N
 def _grouped(
     answers: Mapping[str, object], lines_of: Callable[[object], Iterable[str]]
 ) -> Iterator[str]:
-    """Yield the cases with the same lines, and these lines; nothing for cases without lines."""
+    """Yield the cases with equal lines, and these lines; cases without lines are omitted."""
     cases: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for case, answer in sorted(answers.items()):
         cases[tuple(lines_of(answer))].append(case)
@@ -30,7 +30,7 @@ def _grouped(
 
 
 def without_texts(value: object, key: str = "") -> object:
-    """Return an answer with ``…`` for each text of ours, but for the code in front of it."""
+    """Return an answer with ``…`` in place of our texts, except for their leading codes."""
     match value:
         case Mapping():
             return {name: without_texts(item, name) for name, item in value.items()}
@@ -44,12 +44,12 @@ def without_texts(value: object, key: str = "") -> object:
 
 
 def without_json_rpc(message: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a message of JSON-RPC without its version, which is always the same."""
+    """Return a JSON-RPC message without its version, which is always the same."""
     return {key: it for key, it in message.items() if (key, it) != ("jsonrpc", "2.0")}
 
 
 def texts_of(value: object, key: str = "") -> Iterator[str]:
-    """Yield the texts that ``without_texts`` leaves out."""
+    """Yield the texts that ``without_texts`` omits."""
     match value:
         case Mapping():
             for name, item in sorted(value.items()):

@@ -1,6 +1,6 @@
-"""Goldens: files of facts that users see, below tests/goldens/, one fact on each line.
+"""Goldens: files of user-visible facts in tests/goldens/, one fact per line.
 
-``pytest --update`` writes them as the code is now; otherwise a difference fails the test.
+``pytest --update`` writes the current state; otherwise a difference fails the test.
 """
 
 import json
@@ -16,12 +16,12 @@ from tests.support.local_tools import LISTED_TOOLS, LOCAL_TOOLS
 FOLDER = Path(__file__).parents[1] / "goldens"
 
 _TOOL_LISTS = (LISTED_TOOLS, sorted(LOCAL_TOOLS), sorted(DOCUMENT_TOOLS))
-"""The lists of local tools that answers, the OpenAPI document and a schema have."""
+"""The lists of local tools in answers, the OpenAPI document and a schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """Compares facts with a file; ``module`` is the test module, for the command that updates."""
+    """Compares facts with a file; ``module`` is the test module, for the update command."""
 
     update: bool
     module: str
@@ -39,7 +39,7 @@ class Golden:
         if found == wanted:
             return
         sides = (whole_facts(wanted), whole_facts(found))
-        names = (f"tests/goldens/{name}", "what the code does now")
+        names = (f"tests/goldens/{name}", "the current behaviour")
         difference = unified_diff(*sides, *names, n=1, lineterm="")
         raise AssertionError("\n".join(("differs from its golden", *difference, "", self._command)))
 
@@ -51,7 +51,7 @@ class Golden:
 def _with_one_line_of_tools(facts: Sequence[str]) -> Iterator[str]:
     """Yield facts with one line in place of a list of all local tools, which tools.txt describes.
 
-    Where a tool is missing, or stands elsewhere, the list stays as it is: that is a difference.
+    A list with a missing or moved tool is not replaced, so that it counts as a difference.
     """
     position = 0
     while position < len(facts):
@@ -66,7 +66,7 @@ def _with_one_line_of_tools(facts: Sequence[str]) -> Iterator[str]:
 
 
 def _head_of_list(facts: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return what stands in front of the name in each fact, None if they are no such list."""
+    """Return the prefix of the name in each fact, or None if they are not such a list."""
     if len(facts) < len(names):
         return None
     heads = {
@@ -77,13 +77,13 @@ def _head_of_list(facts: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def section(name: str, facts: Iterable[str]) -> Iterator[str]:
-    """Yield a name and, indented below it, the facts in order, without the name in front."""
+    """Yield a name and, indented below it, the facts in order, without the name as prefix."""
     yield name
     yield from (f"  {fact}" for fact in sorted(it.removeprefix(name).lstrip() for it in facts))
 
 
 def whole_facts(text: str) -> list[str]:
-    """Return the facts of a golden, each with the name of its section in front."""
+    """Return the facts of a golden, each prefixed with the name of its section."""
     name, lines = "", []
     for line in text.splitlines():
         name = name if line.startswith("  ") else line
@@ -92,7 +92,7 @@ def whole_facts(text: str) -> list[str]:
 
 
 def flat(value: object, path: str = "") -> Iterator[str]:
-    """Yield a line for each value in JSON, with its path; texts in a list have no numbers."""
+    """Yield a line for each JSON value with its path; texts in a list are not numbered."""
     match value:
         case Mapping() if value:
             for key, item in sorted(value.items()):
@@ -106,10 +106,10 @@ def flat(value: object, path: str = "") -> Iterator[str]:
 
 
 MAX_WORD = 100
-"""The longest value of a keyword, in characters, that has no lines of its own."""
+"""Maximum length of a keyword's value that is not split into lines."""
 
 _LINES = frozenset({"$defs", "description", "enum", "examples", "properties", "required", "title"})
-"""Keywords of a schema that are prose, or have lines of their own."""
+"""Keywords of a schema that are prose or have separate lines."""
 
 _WORDS = {
     **dict.fromkeys(("$ref", "type", "anyOf", "oneOf"), "{}"),
@@ -123,7 +123,7 @@ Schema = Mapping[str, object]
 
 
 def schema_lines(path: str, schema: object, *, required: bool = False) -> Iterator[str]:
-    """Yield what a JSON schema says, without its prose: a line for each part that has a name."""
+    """Yield a JSON schema without its prose: a line for each named part."""
     yield f"{path}: {'required ' if required else ''}{_shape(schema)}"
     if isinstance(schema, Mapping):
         yield from _property_lines(path, schema)
@@ -155,7 +155,7 @@ def _values(schema: Schema, key: str) -> list[object]:
 
 
 def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
-    """Yield the schemas of items, other keys and choices, with what stands for each in a path."""
+    """Yield the schemas of items, other keys and choices, with their path segments."""
     for key, name in (("items", "[]"), ("additionalProperties", ".*")):
         if key in schema:
             yield name, schema[key]
@@ -164,7 +164,7 @@ def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
 
 
 def _is_short(schema: object) -> bool:
-    """Return whether all of a schema is in its shape."""
+    """Return whether a schema is completely described by its shape."""
     if not isinstance(schema, Mapping):
         return True
     if schema.keys() & {"properties", "enum", "required"}:
@@ -179,7 +179,7 @@ def _shape(schema: object) -> str:
 
 
 def _words(schema: Schema) -> Iterator[str]:
-    """Yield the words that stand for a schema, without what has lines of its own."""
+    """Yield the words that describe a schema, without parts that have separate lines."""
     for key in (*_WORDS, *sorted(schema.keys() - _WORDS.keys() - _LINES)):
         if key in schema:
             word = _WORDS.get(key, f"{key} {{}}").format

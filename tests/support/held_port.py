@@ -1,15 +1,15 @@
-"""Ports that no other test takes: of a server to be started, and of one that is stopped."""
+"""Ports that other tests cannot take, for servers that are stopped or not yet started."""
 
 import secrets
 import socket
 from contextlib import suppress
 
 PORTS = range(20_000, 32_768)
-"""Below those that the system gives to connections, one of which took a port before its server."""
+"""Below the ephemeral ports: a connection once took a port before its server did."""
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     while True:
         port = secrets.choice(PORTS)  # every worker has the same seed for ``random``
         with socket.socket() as probe, suppress(OSError):
@@ -18,10 +18,10 @@ def free_port() -> int:
 
 
 def hold_port(host: str, port: int = 0) -> socket.socket:
-    """Bind a port without listening; who listens on it does so with ``reuse_port``.
+    """Bind a port without listening; its server listens with ``reuse_port``.
 
     Tests in other processes took a stopped server's port: it could not start again, or its clients
-    met another server.
+    reached another server.
     """
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     holder = socket.socket(family, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Asking the gateway as an agent, by every route, in front of two servers that share much."""
+"""Requests of an agent over every route, to two servers with many common items."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,10 +23,10 @@ TEXT = "raw://text"
 ITEM = "raw://item/{id}"
 ITEM_7 = "raw://item/7"
 OWN = {"a": "alpha", "a-b": "beta"}
-"""What each server has for itself: a tool, a prompt and the resource ``raw://…`` of this name."""
+"""Items unique to each server: a tool, a prompt and the resource ``raw://…`` of this name."""
 
 ALPHA = {"execute": "a:alpha", "batch": "a__alpha", "prompt": "alpha", "resource": "raw://alpha"}
-"""What server a alone has, as each entry may name it."""
+"""Items unique to server a, under the names accepted by each entry."""
 
 DOCUMENT_TOOL = "read_doc_metadata"
 DOC_1 = {"doc_id": "doc_1"}
@@ -58,13 +58,13 @@ ALL_OF_BOTH = Listed(
     resources=[f"a:{TEXT}", f"a-b:{TEXT}", "raw://alpha", "raw://beta"],
     templates=[f"a:{ITEM}", f"a-b:{ITEM}"],
 )
-"""What an agent sees that may use everything: names that are one server's alone are bare."""
+"""The view of an agent without restrictions: names unique to one server are bare."""
 
 NOTHING = Listed([], [], [], [])
 
 
 class Two(NamedTuple):
-    """A service, and the servers ``a`` and ``a-b`` behind it, which call themselves so."""
+    """A service, and the servers ``a`` and ``a-b`` behind it, which return their own names."""
 
     service: Service
     a: RawServer
@@ -72,7 +72,7 @@ class Two(NamedTuple):
 
     @property
     def uses(self) -> int:
-        """How often anything was used of either server."""
+        """The number of uses of either server."""
         return sum(it.script.requests[method] for it in (self.a, self.a_b) for method in USES)
 
 
@@ -99,7 +99,7 @@ async def two_servers(
 ) -> AsyncIterator[Two]:
     """Serve both servers to ``agents``; ``exclude`` is that of mcp.json, by server id.
 
-    The first of ``presets`` is the active one. ``more`` is what both servers offer besides.
+    The first of ``presets`` is the active one. Both servers also offer ``more``.
     """
     async with (
         running_raw(name="a", **offer(OWN["a"], more)) as a,
@@ -117,7 +117,6 @@ def config_of(
     exclude: Mapping[str, Sequence[str]] | None = None,
     presets: Sequence[Json] = (EVERYTHING,),
 ) -> Config:
-    """Return the configuration of both servers."""
     servers = {"a": a.entry, "a-b": a_b.entry}
     for server_id, excluded in (exclude or {}).items():
         servers[server_id] = servers[server_id] | {"exclude": list(excluded)}
@@ -126,7 +125,7 @@ def config_of(
 
 
 async def listed(service: Service, agent: str | None = None) -> Listed:
-    """Name what the three GET routes show."""
+    """Return the names shown by the three GET routes."""
     query = {} if agent is None else {"agent": agent}
     tools = (await service.get(TOOLS, **query))["tools"]
     prompts = (await service.get(PROMPTS, **query))["prompts"]
@@ -140,7 +139,7 @@ async def listed(service: Service, agent: str | None = None) -> Listed:
 
 
 async def use(service: Service, entry: str, name: str, agent: str | None = None) -> Envelope:
-    """Use what goes by ``name`` through one of ENTRIES, and give the envelope."""
+    """Use the item ``name`` through one of ENTRIES, and return the envelope."""
     body: Json = {"user": USER} | ({} if agent is None else {"agent": agent})
     match entry:
         case "execute":
@@ -158,13 +157,13 @@ async def use(service: Service, entry: str, name: str, agent: str | None = None)
 
 
 async def code(service: Service, entry: str, name: str, agent: str | None = None) -> str:
-    """Use what goes by ``name`` and give the error's code, or "OK"."""
+    """Use the item ``name`` and return the error's code, or "OK"."""
     envelope = await use(service, entry, name, agent)
     return "OK" if envelope["status"] == "ok" else str(envelope["error"]["code"])
 
 
 async def reached(service: Service, entry: str, name: str, agent: str | None = None) -> str:
-    """Use what goes by ``name`` and say what was reached, as ``bare name of server``."""
+    """Use the item ``name`` and return the reached item, as ``bare name of server``."""
     result = (await use(service, entry, name, agent))["result"]
     if "messages" in result:
         text: str = result["messages"][0]["content"]["text"]

@@ -1,4 +1,4 @@
-"""What the kernel that the tests run on can confine."""
+"""Abilities of the kernel to confine processes."""
 
 import pytest
 
@@ -10,4 +10,4 @@ needs_confinement = pytest.mark.skipif(
     _LACK is not None,
     reason=f"NOT TESTED: that processes are confined, because this machine lacks {_LACK}",
 )
-"""Skips a test, and says so in the summary, where the kernel cannot confine processes."""
+"""Skips a test, visibly in the summary, if the kernel cannot confine processes."""

@@ -1,4 +1,4 @@
-"""The program on a kernel without Landlock: ``python -m … serve``; its calls do not exist there."""
+"""The program on a kernel without Landlock's system calls: ``python -m … serve``."""
 
 import errno
 

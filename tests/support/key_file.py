@@ -1,4 +1,4 @@
-"""The file of the keys that the gateway signs with."""
+"""The file of the gateway's signing keys."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def write_key(file: Path) -> None:
-    """Write a new key in front of those that the file has."""
+    """Write a new key before the existing ones."""
     before = file.read_bytes() if file.exists() else b""
     key = generate_private_key(SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

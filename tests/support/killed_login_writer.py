@@ -1,9 +1,9 @@
-"""A program that changes a login in a folder, killed at each step of it by turns.
+"""A program that changes a login in a folder and is killed at each step in turn.
 
-Started as ``python -m tests.support.killed_login_writer FOLDER CHANGE…``, each change in a folder
-of its own. Each attempt is a fork that kills itself when it does its first, second, third … thing
-to the folder. After each a line is printed: whether it was killed, and what the login is then. The
-last attempt of a change ends by itself.
+Started as ``python -m tests.support.killed_login_writer FOLDER CHANGE…``; each change has its own
+folder. Each attempt is a fork that kills itself at the first, second, third … operation on the
+folder. After each attempt a line is printed: whether it was killed, and the login's state. The last
+attempt of a change completes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.stored_logins import ANA, BINDING
 
 SEALED, CHANGED = b"before " * 3000, b"after " * 3000
-"""What is written takes more than one page of memory."""
+"""More than one page of memory."""
 
 
 Step = Callable[[], Coroutine[object, object, object]]
@@ -43,9 +43,9 @@ def main(folder: Path, change: str) -> None:
 def attempts(
     folder: Path, before: Step, change: Step, *, events: Collection[str] = ()
 ) -> Iterator[bool]:
-    """Yield whether each attempt of ``change`` was killed; ``before`` is done before each.
+    """Yield whether each attempt of ``change`` was killed; ``before`` runs before each.
 
-    ``events`` are audit events, besides what happens to the folder, at which it is killed as well.
+    ``events`` are audit events at which it is killed as well.
     """
     step, status = 0, -1
     while status != 0:
@@ -79,7 +79,7 @@ async def make(change: str, folder: Path) -> None:
 
 
 async def found(folder: Path) -> str:
-    """Return which login is there for a renewal, which waits for no lock of a dead process."""
+    """Return the login found for a renewal, which waits for no lock of a dead process."""
     async with FileLogins(folder).lease(ANA, wait_s=0) as stored:
         if stored is None:
             return "none"
@@ -88,7 +88,7 @@ async def found(folder: Path) -> str:
 
 
 def kill_at(step: int, folder: Path, events: Collection[str]) -> None:
-    """Kill this process at the ``step``-th of the events and of what it does to the folder."""
+    """Kill this process at the ``step``-th event or operation on the folder."""
     done = 0
 
     def count(event: str, arguments: tuple[object, ...]) -> None:

@@ -1,9 +1,9 @@
-"""A program that renews a login at an issuer, killed at each step of it by turns.
+"""A program that renews a login at an issuer and is killed at each step in turn.
 
-Started as ``python -m tests.support.killed_renewal FOLDER ISSUER``. The login of each attempt has a
-refresh token of its own: refresh-1, refresh-2 … After each attempt, which is a fork, the login is
-used as after a restart, and a line printed: whether the attempt was killed, and whether there is a
-token or a person is needed.
+Started as ``python -m tests.support.killed_renewal FOLDER ISSUER``. Each attempt is a fork whose
+login has its own refresh token: refresh-1, refresh-2 … Afterwards the login is used as after a
+restart, and a line is printed: whether the attempt was killed, and whether a token is available or
+a sign-in required.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def main(folder: Path, issuer: str) -> None:
 
 
 async def renewed(folder: Path, issuer: str) -> None:
-    """Renew the login; its token is sent over a connection of its own, which is a step as well."""
+    """Renew the login; its token is sent over a new connection, which is a step as well."""
     discovering, web = OAuthWeb(), OAuthWeb()
     try:
         known = await discovered_at(discovering, issuer)
@@ -51,7 +51,7 @@ async def renewed(folder: Path, issuer: str) -> None:
 
 
 async def found(folder: Path, issuer: str) -> str:
-    """Return what a gateway finds that is started then."""
+    """Return the result of a gateway started afterwards."""
     try:
         await renewed(folder, issuer)
     except LoginNeeded:

@@ -1,4 +1,4 @@
-"""What a gateway in this process holds: tasks, open files, processes; to show that none leak."""
+"""Counts the tasks, open files and processes of a gateway in this process, to detect leaks."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class ResourcesInUse:
-    """How much is held."""
+    """The counts."""
 
     tasks: int
     open_files: int
@@ -20,11 +20,10 @@ class ResourcesInUse:
 
     @classmethod
     def now(cls) -> Self:
-        """Count."""
         return cls(tasks=tasks(), open_files=open_files(), processes=len(children()))
 
     async def is_all(self) -> bool:
-        """Return whether no more is held now."""
+        """Return whether the present counts are not higher."""
         now = self.now()
         return (
             now.tasks <= self.tasks
@@ -34,22 +33,22 @@ class ResourcesInUse:
 
 
 def tasks() -> int:
-    """Count the tasks, but for those of servers in the test's loop: one for each connection."""
+    """Count the tasks, except one per connection for servers in the test's loop."""
     return sum("RequestHandler" not in repr(task) for task in asyncio.all_tasks())
 
 
 def open_files() -> int:
-    """Count the open file descriptors, sockets and pipes among them."""
+    """Count the open file descriptors, including sockets and pipes."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def children() -> set[int]:
-    """Return the processes that this one has started and that still run."""
+    """Return the running child processes."""
     return {pid for pid in _pids() if _parent_of(pid) == os.getpid()}
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process runs; one that only waits to be reaped does not."""
+    """Return whether a process runs; zombies do not count."""
     return _parent_of(pid) is not None
 
 
@@ -66,7 +65,8 @@ def _parent_of(pid: int) -> int | None:
 
 
 def texts_reachable_from(root: object, *, without: tuple[type, ...] = ()) -> Iterator[str]:
-    """Yield every text that an object keeps in memory; not what doubles ``without`` hold."""
+    """Yield every text that an object keeps in memory, except those held by the doubles in
+    ``without``."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:

@@ -1,4 +1,4 @@
-"""Watches a stream of server-sent events of the console, as a browser does."""
+"""Reads a stream of server-sent events of the console, like a browser."""
 
 import asyncio
 from collections.abc import AsyncIterator, MutableMapping
@@ -13,7 +13,7 @@ Message = MutableMapping[str, Any]
 
 
 class LiveView:
-    """One open stream; ``status`` and ``headers`` are there once it has begun."""
+    """One open stream; ``status`` and ``headers`` are set once it has started."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -25,7 +25,7 @@ class LiveView:
 
     @property
     def events(self) -> list[tuple[str, str]]:
-        """The events that have come, each with its name and data."""
+        """The received events, each with its name and data."""
         found = []
         text = self.text.replace("\r\n", "\n").replace("\r", "\n")  # each ends a line
         for frame in text.split("\n\n")[:-1]:
@@ -36,15 +36,14 @@ class LiveView:
         return found
 
     def of(self, event: str) -> list[str]:
-        """Return the data of the events of a name."""
+        """Return the data of all events with this name."""
         return [data for name, data in self.events if name == event]
 
     def leave(self) -> None:
-        """Close the page."""
         self._left.set()
 
     async def until(self, event: str, count: int = 1) -> list[str]:
-        """Wait for ``count`` events of a name, and return the data of all of them."""
+        """Wait for ``count`` events with this name, and return the data of all of them."""
         async with asyncio.timeout(BOUND_S), self._changed:
             await self._changed.wait_for(lambda: len(self.of(event)) >= count)
         return self.of(event)
@@ -55,12 +54,11 @@ class LiveView:
             await self._changed.wait_for(lambda: self.is_over)
 
     async def receive(self) -> Message:
-        """Wait until the page is closed."""
         await self._left.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Keep a part of the stream."""
+        """Store a part of the stream."""
         async with self._changed:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
@@ -75,7 +73,7 @@ class LiveView:
 async def live_view(
     service: Service, browser: ConsoleBrowser, path: str, query: str = ""
 ) -> AsyncIterator[LiveView]:
-    """Open a stream with the cookies of a browser, and leave it at the end."""
+    """Open a stream with the cookies of a browser, and close it after the block."""
     view = LiveView()
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     scope = {

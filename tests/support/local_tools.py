@@ -1,21 +1,21 @@
-"""The local tools by name, in the order of every list; and templates."""
+"""The local tools by name, in the order of every list, and templates."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from mcp_tools_proxy.documents.tools.local_tools import EXAMPLES
 
 LOCAL_TOOLS = tuple(EXAMPLES)
-"""The tools that are always there."""
+"""The permanent tools."""
 
 LISTED_TOOLS = tuple(name for name in LOCAL_TOOLS if name != "read_chunk_window")
-"""Those that lists show while no source of chunk windows is configured."""
+"""The listed tools if no source of chunk windows is configured."""
 
 LOCAL_TEMPLATES = ("doc://{doc_id}", "doc://{doc_id}/pages/{from}-{to}")
 """The templates of the gateway's own resources, which come first in every list of templates."""
 
 
 def of_servers(templates: Iterable[str]) -> list[str]:
-    """Return the templates of a list that are servers'."""
+    """Return the templates of a list that belong to servers."""
     return [template for template in templates if template not in LOCAL_TEMPLATES]
 
 

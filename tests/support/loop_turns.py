@@ -1,4 +1,4 @@
-"""Measures how much CPU time of its thread each turn of the event loop takes."""
+"""Measures the CPU time of each iteration of the event loop."""
 
 import asyncio
 import gc
@@ -14,23 +14,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_S = 0.05
-"""CPU time of one turn, as the service promises it for requests of up to 1 MiB."""
+"""CPU time of one iteration that the service promises for requests of up to 1 MiB."""
 
 MEASUREMENTS = 3
-"""A busy machine makes single measurements longer; a long turn is long in each."""
+"""A busy machine makes single measurements longer; a truly long iteration is long in each."""
 
 _SAMPLE = json.dumps([{f"key {n}": [n, "some words", None]} for n in range(2_000)])
 
 SAMPLE_S = 0.0007
-"""CPU time in which a machine with nothing else to do parses the sample, at most."""
+"""Maximum CPU time of an idle machine to parse the sample."""
 
 
 def unhurried_s(cpu_s: float) -> float:
-    """Return CPU time that was used just now as a machine with nothing else to do needs it.
+    """Return CPU time just used, scaled to an idle machine.
 
-    Neighbours share the caches and the cores' units: with four busy loops beside, a turn of 0.04 s
-    took 0.055 s of its thread's CPU time. Work that is always the same shows by how much, just
-    after. A faster machine changes nothing.
+    Other processes share the caches and the cores' units: beside four busy loops, an iteration of
+    0.04 s took 0.055 s of CPU time. A constant amount of work measured directly afterwards shows
+    the factor. A faster machine changes nothing.
     """
     return cpu_s / max(1.0, median(_sample_s() for _ in range(5)) / SAMPLE_S)
 
@@ -43,7 +43,7 @@ def _sample_s() -> float:
 
 @dataclass
 class Turns:
-    """CPU time of each turn in seconds, which is the same on a busy machine."""
+    """CPU time of each iteration in seconds, which is the same on a busy machine."""
 
     taken: list[float] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ class Turns:
         return max(self.taken, default=0.0)
 
     def measuring(self, run_once: Callable[P, None]) -> Callable[P, None]:
-        """Return what runs one turn and takes its time."""
+        """Return a function that runs one iteration and records its time."""
 
         def measured(*args: P.args, **kwargs: P.kwargs) -> None:
             started = time.thread_time()
@@ -65,15 +65,15 @@ class Turns:
 
 @asynccontextmanager
 async def measured_turns() -> AsyncIterator[Turns]:
-    """Measure the turns of the running loop during the block.
+    """Measure the iterations of the running loop during the block.
 
-    Garbage collection in a turn leaves out what other tests have left behind.
+    Garbage collection during an iteration ignores objects left by other tests.
     """
     loop: Any = asyncio.get_running_loop()
     turns = Turns()
     gc.freeze()
     loop._run_once = turns.measuring(loop._run_once)
-    await asyncio.sleep(0)  # this turn began before
+    await asyncio.sleep(0)  # this iteration started before
     try:
         yield turns
         await asyncio.sleep(0)
@@ -83,10 +83,10 @@ async def measured_turns() -> AsyncIterator[Turns]:
 
 
 async def in_short_turns(work: Callable[[], Awaitable[T]]) -> T:
-    """Do some work, and return what it returns, after no turn of the loop took long.
+    """Run some work and return its result, if no iteration of the event loop took long.
 
-    One that took long is measured anew: with four busy loops beside, a turn of 0.04 s took 0.066 s
-    once. Raises AssertionError with the longest turn of each measurement.
+    Long iterations are measured again: beside four busy loops, an iteration of 0.04 s once took
+    0.066 s. Raises AssertionError with the longest iteration of each measurement.
     """
 
     async def measure() -> tuple[T, float]:
@@ -98,7 +98,7 @@ async def in_short_turns(work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def measured_anew(measure: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-    """Measure until it took less than MOST_S; return what was done. Raises AssertionError."""
+    """Repeat until it took less than MOST_S; return the result. Raises AssertionError."""
     longest = []
     for _ in range(MEASUREMENTS):
         done, longest_s = await measure()

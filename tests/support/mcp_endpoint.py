@@ -1,4 +1,4 @@
-"""The facade on a socket of loopback, and ways to speak to it: the SDK's client, and raw HTTP."""
+"""The facade on a loopback socket, with clients for it: the SDK's client, and raw HTTP."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from tests.support.service import Service, running
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 ERAS = {"auto": MODERN, "legacy": LEGACY}
-"""The modes of the SDK's client, and what they come to."""
+"""The modes of the SDK's client, and the negotiated versions."""
 
 TENANT = {"X-Tenant-Id": "tenant_1", "X-User-Id": "u"}
 BOTH = {"Accept": "application/json, text/event-stream"}
@@ -50,7 +50,6 @@ class Served(NamedTuple):
 
     @property
     def facade(self) -> HttpEndpoints:
-        """The facade behind its routes."""
         return cast("HttpEndpoints", self.service.app.state.mcp_endpoints)
 
     @asynccontextmanager
@@ -84,7 +83,6 @@ class Served(NamedTuple):
         headers: Mapping[str, str] = TENANT,
         meta: Json | None = None,
     ) -> httpx.Response:
-        """Send one request of the newer era."""
         params = {**(params or {}), "_meta": ENVELOPE | (meta or {})}
         name = params.get("uri") if method == "resources/read" else params.get("name")
         mirrored = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
@@ -100,7 +98,7 @@ class Served(NamedTuple):
         accept: Mapping[str, str] = BOTH,
         headers: Mapping[str, str] = TENANT,
     ) -> str:
-        """Begin a session of the older eras, and give its id."""
+        """Start a session of the older eras, and return its id."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         response = await self.http.post(path, json=body, headers={**accept, **headers})
         assert response.status_code == 200, response.text
@@ -115,7 +113,7 @@ class Served(NamedTuple):
     async def set_log_level(
         self, session_id: str, *, headers: Mapping[str, str] = TENANT
     ) -> httpx.Response:
-        """Set the log level of a session, which then holds something in the service."""
+        """Set the log level of a session, which then uses state in the service."""
         body = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel"}
         return await self.http.post(
             "/mcp",
@@ -147,7 +145,7 @@ async def serving(
             log_config=None,
             access_log=False,
             ws="none",
-            timeout_keep_alive=75,  # as the program's: at 5 s, as httpx', both close at once
+            timeout_keep_alive=75,  # like the program; with httpx' 5 s both would close at once
         )
         server = uvicorn.Server(config)
         async with asyncio.TaskGroup() as tasks:
@@ -166,7 +164,7 @@ async def serving(
 async def in_front_of_two(
     *agents: Json, presets: Sequence[Json] = (EVERYTHING,), **settings: Any
 ) -> AsyncIterator[Served]:
-    """Serve the servers ``a`` and ``a-b`` to agents, as ``two_servers`` does, on a socket."""
+    """Serve the servers ``a`` and ``a-b`` to agents, like ``two_servers``, on a socket."""
     async with (
         running_raw(name="a", **offer(OWN["a"])) as a,
         running_raw(name="a-b", **offer(OWN["a-b"])) as a_b,
@@ -176,17 +174,17 @@ async def in_front_of_two(
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve without taking the signals of the test's process.
+    """Serve without handling the signals of the test's process.
 
-    uvicorn leaves the socket open when it is told to end before it has begun, or is cancelled: a
-    test that came later failed for it.
+    uvicorn leaves the socket open when it is stopped before its start or cancelled, which made a
+    later test fail.
     """
     with listener:
         await server._serve(sockets=[listener])
 
 
 def answer(response: httpx.Response) -> Json:
-    """Return the JSON-RPC message that a response ends in, be it a body or a stream of events."""
+    """Return the final JSON-RPC message of a response, from a body or an event stream."""
     if response.headers["content-type"].startswith("text/event-stream"):
         *_, last = events(response.text)
         return last
@@ -195,13 +193,12 @@ def answer(response: httpx.Response) -> Json:
 
 
 def events(text: str) -> list[Json]:
-    """Return the messages of a stream of events."""
     lines = [line for line in text.splitlines() if line.startswith("data: ")]
     return [json.loads(line.removeprefix("data: ")) for line in lines if line != "data: "]
 
 
 def names(listed: Any) -> list[str]:
-    """Name what the SDK's client listed of tools, prompts or resources."""
+    """Return the names of the tools, prompts or resources listed by the SDK's client."""
     items = next(
         found
         for kind in ("tools", "prompts", "resources")

@@ -1,4 +1,4 @@
-"""The program itself, which measures the turns of its event loop and keeps them in a file."""
+"""The program itself, recording the iterations of its event loop in a file."""
 
 import asyncio
 from pathlib import Path
@@ -8,13 +8,13 @@ from mcp_tools_proxy.cli import main as program
 from tests.support.loop_turns import MOST_S, Turns
 
 TURNS = Path("turns.txt")
-"""Relative to the folder of the program: a line for each turn that is not short."""
+"""Relative to the program's folder: a line for each iteration that is not short."""
 
 KEPT_S = MOST_S / 5
 
 
 class _WrittenTurns(list[float]):
-    """Turns that are written at once, as the program may be killed."""
+    """Iterations that are written immediately, because the program may be killed."""
 
     def append(self, cpu_s: float) -> None:
         if cpu_s >= KEPT_S:
@@ -23,14 +23,13 @@ class _WrittenTurns(list[float]):
 
 
 def main() -> None:
-    """Run the program; its end is as ever."""
     loop: Any = asyncio.BaseEventLoop
     loop._run_once = Turns(_WrittenTurns()).measuring(loop._run_once)
     program.main()
 
 
 def long_turns(folder: Path) -> list[float]:
-    """Return the turns of a program in this folder so far."""
+    """Return the recorded iterations of a program in this folder."""
     file = folder / TURNS
     return [float(line) for line in file.read_text().split()] if file.exists() else []
 

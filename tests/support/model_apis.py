@@ -1,4 +1,4 @@
-"""The four APIs of models, as a runtime uses them: items of a reply, and what is appended."""
+"""The four model APIs as used by a runtime: items of a reply, and appended messages."""
 
 import importlib
 import json
@@ -12,12 +12,12 @@ from pydantic import ConfigDict, TypeAdapter
 Json = dict[str, Any]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
-"""Types of the vendors' packages allow keys that they do not name; here none may be there."""
+"""Types of the vendors' packages allow unknown keys; these tests do not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelApi:
-    """One API: where its types are, and how it names things."""
+    """One API: the module of its types and its names."""
 
     name: str
     module: str
@@ -61,15 +61,15 @@ class ModelApi:
         return [(it["tool_use_id"], it["content"]) for one in messages for it in one["content"]]
 
     def validated(self, messages: Sequence[Json]) -> list[Json]:
-        """Return the messages as the vendor's own types take them, without any other key."""
+        """Return the messages validated by the vendor's types, without unknown keys."""
         return [listed(it) for it in _adapter(self).validate_python(messages)]
 
 
 @cache
 def _adapter(api: ModelApi) -> TypeAdapter[Any]:
-    """Build what validates: 0.1 s of CPU for the largest of the unions."""
+    """Build a validator: 0.1 s of CPU for the largest of the unions."""
     vendor = getattr(importlib.import_module(api.module), api.type_name)
-    config = None if api.name == "gemini" else STRICT  # its types have their own
+    config = None if api.name == "gemini" else STRICT  # these types have separate settings
     return TypeAdapter(list[vendor], config=config)  # type: ignore[valid-type]
 
 

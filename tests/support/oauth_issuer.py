@@ -1,4 +1,4 @@
-"""An issuer of tokens on loopback, and a server that accepts them alone."""
+"""A token issuer on loopback, and a server that accepts only its tokens."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 @dataclass
 class Issued:
-    """A token, and what it was issued for."""
+    """A token and its parameters."""
 
     token: str
     form: dict[str, str]
@@ -36,7 +36,7 @@ class Issued:
 
 @dataclass
 class Issuer:
-    """Issues tokens to clients that know their secret; what it was sent is in ``requests``."""
+    """Issues tokens to clients with the right secret; ``requests`` has the received requests."""
 
     url: str = ""
     secrets: dict[str, str] = field(default_factory=lambda: {"proxy": "s3cret"})
@@ -50,19 +50,20 @@ class Issuer:
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     """Token requests wait until it is set."""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What was requested for each code that is not used yet."""
+    """The request of each unused code."""
     refreshes: dict[str, str] = field(default_factory=dict)
-    """The refresh tokens that are not used yet; each is good once."""
+    """The unused refresh tokens; each is valid once."""
     registered: list[Json] = field(default_factory=list)
     revoked: list[str] = field(default_factory=list)
     answer: Json = field(default_factory=dict)
-    """Replaces parts of what the browser brings back."""
+    """Replaces parts of the callback parameters."""
     device_pending: int = 0
-    """How often nobody has typed in the code yet."""
+    """Number of polls before the device code counts as entered."""
     refused: set[str] = field(default_factory=set)
-    """Tokens that are no longer good."""
+    """Revoked tokens."""
     claims: Json | None = None
-    """Of whoever signs in: then access tokens are JWTs, which a gateway accepts of its callers."""
+    """Claims of users who sign in: access tokens are then JWTs, which a gateway accepts from
+    callers."""
 
     def __post_init__(self) -> None:
         self.pause.set()
@@ -73,7 +74,7 @@ class Issuer:
         return [form for path, form in self.requests if path == "/token"]
 
     def find(self, authorization: str | None) -> Issued | None:
-        """Return the good token of an ``Authorization`` header."""
+        """Return the valid token of an ``Authorization`` header."""
         token = (authorization or "").removeprefix("Bearer ")
         found = (it for it in self.issued if it.token == token and token not in self.refused)
         return next(found, None)
@@ -116,7 +117,7 @@ class Issuer:
         return web.json_response(answer)
 
     async def authorize(self, request: web.Request) -> web.Response:
-        """Send the browser back with a code, as if somebody had signed in."""
+        """Redirect the browser with a code, as after a sign-in."""
         query = dict(request.query)
         code = f"code-{next(self._numbers)}"
         self.codes[code] = query
@@ -150,7 +151,7 @@ class Issuer:
         return web.json_response(answer)
 
     def _grant(self, form: dict[str, str]) -> web.Response | None:
-        """Check what only a person, or a login, gives; None is good."""
+        """Check grants that need a user or a login; None is valid."""
         match form.get("grant_type"):
             case "authorization_code":
                 requested = self.codes.pop(form.get("code", ""), None)
@@ -178,7 +179,6 @@ class Issuer:
 
 @asynccontextmanager
 async def running_issuer(**options: Any) -> AsyncIterator[Issuer]:
-    """Serve an issuer on a free port."""
     issuer = Issuer(**options)
 
     @web.middleware
@@ -202,9 +202,9 @@ async def running_issuer(**options: Any) -> AsyncIterator[Issuer]:
 
 
 def protect(server: RawServer, issuer: Issuer, *, scope: str | None = None) -> list[str | None]:
-    """Refuse all but the issuer's tokens at a server; return the list of what it was sent.
+    """Refuse all tokens except the issuer's at a server; return the list of received tokens.
 
-    ``scope`` is what its challenge and its metadata name.
+    ``scope`` is named in its challenge and its metadata.
     """
     sent: list[str | None] = []
     address = server.url.replace("ws://", "http://")

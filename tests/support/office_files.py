@@ -1,4 +1,4 @@
-"""Builds .docx files by hand, good and hostile ones."""
+"""Builds valid and hostile .docx files."""
 
 from collections.abc import Mapping
 from io import BytesIO
@@ -26,12 +26,12 @@ def document_xml(body: str, *, prolog: str = "") -> bytes:
 
 
 def text_xml(text: str) -> str:
-    """Return a paragraph whose text is the XML given."""
+    """Return a paragraph with this XML as its text."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
 def picture_xml(relation: str, description: str) -> str:
-    """Return a paragraph with the picture that a relation of the document names."""
+    """Return a paragraph with the picture of one of the document's relations."""
     return (
         f'<w:p xmlns:r="{_OFFICE}" xmlns:a="{_DRAWING}/main" xmlns:pic="{_DRAWING}/picture" '
         f'xmlns:wp="{_DRAWING}/wordprocessingDrawing"><w:r><w:drawing><wp:inline>'
@@ -51,7 +51,6 @@ def relations_of(*named: tuple[str, str], first: int = 0) -> bytes:
 
 
 def zip_of(parts: Mapping[str, bytes]) -> bytes:
-    """Return a packed archive of parts."""
     packed = BytesIO()
     with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
         for name, content in parts.items():

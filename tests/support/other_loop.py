@@ -1,4 +1,4 @@
-"""Runs what a test needs beside the service in a thread with an event loop of its own."""
+"""Runs helpers of a test in a thread with a separate event loop."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class OtherLoop(Generic[T]):
-    """What runs in the other loop, and the way into that loop."""
+    """The object in the other loop, and access to that loop."""
 
     def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
         self._opening = opening
@@ -52,7 +52,7 @@ class OtherLoop(Generic[T]):
 
 @asynccontextmanager
 async def in_another_loop(opening: AbstractAsyncContextManager[T]) -> AsyncIterator[OtherLoop[T]]:
-    """Enter ``opening`` in a thread with a loop of its own, and leave it there at the end."""
+    """Enter ``opening`` in a thread with a separate loop, and exit it there at the end."""
     other = OtherLoop(opening)
     await other.start()
     try:

@@ -1,4 +1,4 @@
-"""A receiver of OTLP over HTTP, as a collector is: it decodes spans, or misbehaves."""
+"""A receiver of OTLP over HTTP, like a collector: it decodes spans, or misbehaves on request."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """One decoded span; ids are hex digits, empty for none."""
+    """One decoded span; ids are hex digits, empty if missing."""
 
     name: str
     kind: str
@@ -35,12 +35,12 @@ class ReceivedSpan:
 
     @property
     def error_type(self) -> object:
-        """What it failed with, None for a success."""
+        """Its error, or None for a success."""
         return self.attributes.get("error.type")
 
 
 class Receiver:
-    """What was received so far; ``status`` is answered, after ``held`` is set."""
+    """The received spans; requests are answered with ``status`` once ``held`` is set."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -51,10 +51,9 @@ class Receiver:
         self.spans: list[ReceivedSpan] = []
         self.resource: dict[str, object] = {}
         self.raw = b""
-        """Every body, one after the other."""
+        """Every body in order."""
 
     def receive(self, body: bytes) -> None:
-        """Decode one export."""
         self.requests += 1
         self.raw += body
         for resource_spans in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -63,11 +62,11 @@ class Receiver:
                 self.spans += map(_decoded, scope.spans)
 
     def named(self, name: str) -> list[ReceivedSpan]:
-        """Return the spans of that name."""
+        """Return the spans with this name."""
         return [span for span in self.spans if span.name == name]
 
     def one(self, name: str) -> ReceivedSpan:
-        """Return the only span of that name."""
+        """Return the only span with this name."""
         (span,) = self.named(name)
         return span
 
@@ -76,7 +75,7 @@ class Receiver:
         return sorted(span.name for span in self.spans if span.parent_id == parent.span_id)
 
     async def received(self, name: str, count: int = 1) -> None:
-        """Wait until so many spans of that name came; what is below them came before."""
+        """Wait for this many spans with this name; their children have arrived earlier."""
         await until(lambda: len(self.named(name)) >= count, f"{count} times {name}")
 
 
@@ -117,7 +116,7 @@ def receiving() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Write nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver = Receiver(server.server_address[1])
@@ -133,12 +132,12 @@ def receiving() -> Iterator[Receiver]:
 
 
 def sdk_variables(url: str) -> dict[str, str]:
-    """Return the variables by which spans are exported to ``url``, at once."""
+    """Return the variables that export spans to ``url`` immediately."""
     at_once = {"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
     return {ENDPOINT: url, **at_once}
 
 
 def export_to(url: str, monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    """Set the variables by which spans are exported to ``url``, and ``variables``."""
+    """Set the variables that export spans to ``url``, and ``variables``."""
     for name, value in {**sdk_variables(url), **variables}.items():
         monkeypatch.setenv(name, value)

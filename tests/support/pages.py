@@ -1,4 +1,4 @@
-"""What the pages of the documentation print."""
+"""Printed examples in the documentation's pages."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""For clients of servers on this machine, which speak HTTP without TLS."""
+"""TLS settings for clients of plain HTTP servers on this machine."""
 
 import ssl
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts no authority: loading those of the system takes each httpx client 10 ms of CPU."""
+"""Trusts no authority, because loading the system's takes each httpx client 10 ms of CPU."""

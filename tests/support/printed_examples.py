@@ -1,4 +1,4 @@
-"""The examples that pages print calls of: served as a reader serves them, and compared."""
+"""Examples whose calls are printed on pages: served as by a reader, and compared."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ _VARYING = (
     (re.compile(r'("(?:updated|since)":)"[\d:.TZ-]+"'), r'\1"TIME"'),
     (re.compile(r"(//127\.0\.0\.1:)\d+"), r"\1PORT"),
 )
-"""Ids, times, ports and scores differ each time; the rest of an answer is compared."""
+"""Ids, times, ports and scores, which vary; the rest of an answer is compared."""
 
 
 class PrintedCall(NamedTuple):
@@ -47,14 +47,14 @@ def calls_of(page: Path) -> Iterator[PrintedCall]:
 
 
 def link_root(folder: Path) -> None:
-    """Link into a folder what commands need of the project's root: examples and programs."""
+    """Link the project's examples and programs into a folder, for commands that need them."""
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / ".venv").symlink_to(sys.prefix)
 
 
 @contextmanager
 def example_gateway(**settings: Any) -> Iterator[TestClient]:
-    """Serve from the working directory once each server was tried."""
+    """Serve from the working directory after each server was tried."""
     started = create_app(Settings(startup_wait_s=BOUND_S, **settings))
     with TestClient(started, "http://localhost") as client:
         while client.get("/health/ready").status_code == 503:
@@ -71,7 +71,6 @@ def served_example(folder: Path, name: str) -> Iterator[TestClient]:
 
 
 def without_varying_parts(text: str) -> str:
-    """Replace ids, times, ports and scores by placeholders."""
     for pattern, placeholder in _VARYING:
         text = pattern.sub(placeholder, text)
     return text

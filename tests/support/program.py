@@ -1,4 +1,4 @@
-"""The started program: a process of its own on a free port."""
+"""The started program: a separate process on a free port."""
 
 import json
 import signal
@@ -25,8 +25,6 @@ UNLIMITED = {
 
 
 class Program:
-    """A running ``mcp-tools-proxy serve``."""
-
     def __init__(self, process: Process, port: int, log: Path) -> None:
         self.process = process
         self.port = port
@@ -37,16 +35,15 @@ class Program:
         )
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
-        """Send a signal and give the exit code."""
+        """Send a signal and return the exit code."""
         self.process.send_signal(sig)
         return self.process.wait(BOUND_S)
 
     def wait_for_server(self) -> None:
-        """Wait until its first downstream server is connected."""
         wait_until(lambda: self.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Read what it logged; every line has to be JSON."""
+        """Read its log; every line must be JSON."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
@@ -59,10 +56,10 @@ def started(
     port: int | None = None,
     fresh: bool = False,
 ) -> Iterator[Program]:
-    """Start the program in ``folder`` and wait until it answers; it is gone afterwards.
+    """Start the program in ``folder`` and wait until it answers; stop it after the block.
 
-    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log. ``port`` is
-    a free one where none is given. ``fresh`` is as in ``launch``.
+    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log. By default
+    ``port`` is a free one. ``fresh`` is as in ``launch``.
     """
     port = free_port() if port is None else port
     log = folder / "service.log"
@@ -95,7 +92,7 @@ def _wait_until_it_answers(program: Program) -> None:
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float = BOUND_S) -> None:
-    """Ask until it is true."""
+    """Wait until it returns true."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold in time"

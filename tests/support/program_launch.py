@@ -1,7 +1,7 @@
-"""Starts the programs as processes of their own: a fork, or a fresh interpreter.
+"""Starts the programs as separate processes: a fork, or a fresh interpreter.
 
-A fork has its own arguments, environment, folder, streams, signals and end, as what a shell starts;
-only the imports, over a second of CPU each time, are done once for each worker of the tests.
+A fork has its own arguments, environment, folder, streams and signals, like a process started by a
+shell; but the imports, over a second of CPU each time, happen only once per test worker.
 """
 
 import json
@@ -28,20 +28,20 @@ CLEAN = {
     "PYTHONPATH": str(Path(mcp_tools_proxy.__file__).parents[1]),
     "MCP_PROXY_SHUTDOWN_DRAIN_S": "0",
 }
-"""The least environment: programs run the package that the tests import, wherever that is, and stop
-at once, whatever connections a test has open."""
+"""The minimal environment: programs run the package that the tests import and stop immediately,
+regardless of the test's open connections."""
 
 PATH_WITH_PYTHON = f"{Path(sys.executable).parent}:{CLEAN['PATH']}"
-"""Where programs find ``python3``, and what is installed for the tests."""
+"""Search path of programs for ``python3`` and packages installed for the tests."""
 
 CACHES = ("MCP_PROXY_CACHE_DIR", "RETRIEVAL_CACHE_DIR")
-"""Each program keeps what it finds in document files where it is started."""
+"""Each program caches data of document files in its working directory."""
 
 _STARTING = threading.Lock()
 
 
 class Fork:
-    """A forked program; what it has of ``subprocess.Popen`` is the same."""
+    """A forked program with part of the interface of ``subprocess.Popen``."""
 
     def __init__(self, keeper: socket.socket, pipes: Sequence[IO[bytes] | None]) -> None:
         self.stdin, self.stdout, self.stderr = pipes
@@ -62,12 +62,10 @@ class Fork:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 
     def kill(self) -> None:
-        """End it at once."""
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, timeout_s: float) -> int | None:
@@ -92,7 +90,7 @@ def launch(
 ) -> Process:
     """Start a program in ``folder``; its three ``streams`` are as ``subprocess.Popen``'s.
 
-    With ``fresh`` an interpreter of its own imports it, for tests of what that may break.
+    With ``fresh`` a separate interpreter imports it, for tests that could break a fork.
     """
     environment = CLEAN | dict.fromkeys(CACHES, str(folder / ".cache")) | dict(environment or {})
     if fresh:
@@ -148,7 +146,7 @@ def run(
 
 
 class _Stream(NamedTuple):
-    """A descriptor for the program, and our end where it is a pipe."""
+    """A descriptor for the program, and our end if it is a pipe."""
 
     descriptor: int
     is_new: bool = True
@@ -167,15 +165,15 @@ def _open(number: int, chosen: int | None) -> _Stream:
 
 
 class _Forking(NamedTuple):
-    """The interpreter that forks, and the way to ask it."""
+    """The interpreter that forks, and the channel to it."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket
 
 
 def _forking() -> _Forking:
-    """Return the interpreter that forks, started once; it ends when this process does."""
-    with _STARTING:  # two threads that began at once each started one
+    """Return the interpreter that forks, started once; it ends with this process."""
+    with _STARTING:  # two threads that started in parallel each started one
         return _start_forking()
 
 

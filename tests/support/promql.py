@@ -1,4 +1,4 @@
-"""What a query of Prometheus names: metrics and labels. No parser: it knows the forms we write."""
+"""Metrics and labels in a Prometheus query. Not a parser: it supports the forms we use."""
 
 import re
 from collections.abc import Iterator
@@ -13,19 +13,18 @@ _STRING = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True)
 class Query:
-    """One query: its metrics with the labels that each is selected by, and those it groups by."""
+    """One query: its metrics with their selecting labels, and the grouping labels."""
 
     selected: frozenset[tuple[str, frozenset[str]]]
     grouped: frozenset[str]
 
     @property
     def metrics(self) -> frozenset[str]:
-        """Names of series, as they are in the query."""
+        """Names of series as written in the query."""
         return frozenset(name for name, _ in self.selected)
 
 
 def parse_query(expression: str) -> Query:
-    """Return what a query names."""
     selected = frozenset(
         (found[1], frozenset(_MATCHED.findall(found[2] or "")))
         for found in _SELECTED.finditer(expression)
@@ -35,7 +34,7 @@ def parse_query(expression: str) -> Query:
 
 
 def labels_of_legend(text: str) -> frozenset[str]:
-    """Return the labels that a legend or an alert's text shows."""
+    """Return the labels shown by a legend or an alert's text."""
     return frozenset(re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", text))
 
 

@@ -1,4 +1,4 @@
-"""True quotes of a document whose pages are set as a PDF's are, and quotes that are nearly true."""
+"""Correct and nearly correct quotes of a document whose pages are typeset like a PDF's."""
 
 import random
 import re
@@ -52,20 +52,20 @@ _SIGN = re.compile(r"[0-9]+|[A-Za-zА-яü]+|.")
 
 @dataclass(frozen=True, slots=True)
 class Quotations:
-    """A document, and the prose that it was set from: ``words``, and Chinese ``signs``."""
+    """A document and its original prose: ``words``, and Chinese ``signs``."""
 
     document: Document
     words: tuple[str, ...]
     signs: tuple[str, ...]
 
     def true_quotes(self, count: int) -> Iterator[str]:
-        """Yield quotes that stand in the document, one in twelve of them Chinese."""
+        """Yield quotes found in the document, one in twelve of them Chinese."""
         chance = random.Random(_SEED)  # noqa: S311 - not for secrets
         for _ in range(count):
             yield self._quote(chance)
 
     def false_quotes(self, count: int) -> Iterator[tuple[str, str]]:
-        """Yield what was done to a quote, and the quote, which stands nowhere in the document."""
+        """Yield a kind of change and the changed quote, which is not in the document."""
         chance = random.Random(_SEED + 1)  # noqa: S311 - not for secrets
         prose, chinese = " ".join(self.words), "".join(self.signs)
         alterations: list[tuple[str, Callable[[random.Random, str], str | None]]] = [
@@ -96,9 +96,9 @@ class Quotations:
 
 
 def make_quotations(words: int | None = None) -> Quotations:
-    """Set the pages of this project's documentation, and sentences of five other languages.
+    """Typeset the pages of this project's documentation, and sentences of five other languages.
 
-    ``words`` are the most of the documentation's; None is all.
+    ``words`` limits the words of the documentation; None is all.
     """
     chance = random.Random(_SEED)  # noqa: S311 - not for secrets
     files = [*sorted((_ROOT / "docs").glob("*/*.md")), *sorted(_ROOT.glob("*.md"))]
@@ -115,7 +115,7 @@ def make_quotations(words: int | None = None) -> Quotations:
 
 
 def _stands(quote: str, prose: str) -> bool:
-    """Return whether whole words of the prose are the quote by chance."""
+    """Return whether the prose contains the quote as whole words by chance."""
     return quote in prose and re.search(rf"(?<!\w){re.escape(quote)}(?!\w)", prose) is not None
 
 
@@ -131,7 +131,7 @@ def _filled(chance: random.Random, template: str) -> str:
 
 
 def _lines(chance: random.Random, words: tuple[str, ...]) -> Iterator[str]:
-    """Yield lines as a typesetter makes them: words broken, ligatures, marks, accents apart."""
+    """Yield lines as typeset: words broken, ligatures, marks, accents separated."""
     line = ""
     for word in words:
         if len(line) + len(word) < _LINE_CHARS:
@@ -174,7 +174,7 @@ def _pages(lines: list[str]) -> Iterator[str]:
 def _other_digit(chance: random.Random, quote: str) -> str | None:
     """Replace, drop or repeat one digit.
 
-    None is dropped at an end: what is left of "needs (2" stands in the text.
+    Digits at an end are not dropped, because the rest of "needs (2" is in the text.
     """
     places = [found.start() for found in re.finditer(r"[0-9]", quote)]
     if not places:

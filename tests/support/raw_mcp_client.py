@@ -1,4 +1,4 @@
-"""The facade's wire in both eras, message by message, with nothing between that could mend it."""
+"""A client of the facade in both eras that sends and receives messages unchanged."""
 
 import asyncio
 import itertools
@@ -55,7 +55,7 @@ class RawMcpClient:
         declared: Json,
         caller: Mapping[str, str] = TENANT,
     ) -> None:
-        """``caller`` are the headers that say who calls."""
+        """``caller`` are the headers that identify the caller."""
         self.era = era
         self.session_id = session_id
         self._served = served
@@ -63,7 +63,6 @@ class RawMcpClient:
         self._caller = caller
 
     def build(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
-        """Build a request's body and headers."""
         headers = {**BOTH, **self._caller}
         if self.session_id is not None:
             headers["Mcp-Session-Id"] = self.session_id
@@ -77,7 +76,7 @@ class RawMcpClient:
         return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}, headers
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        """Send a request and give the message that answers it."""
+        """Send a request and return its response."""
         body, headers = self.build(method, params or {})
         response = await self._served.http.post("/mcp", json=body, headers=headers)
         if not response.headers["content-type"].startswith("text/event-stream"):
@@ -87,7 +86,7 @@ class RawMcpClient:
         return last
 
     async def call(self, tool: str, arguments: Json | None = None, **params: Any) -> Json:
-        """Call a tool of s1 and give its result."""
+        """Call a tool of s1 and return its result."""
         name = {"name": f"s1:{tool}", "arguments": arguments or {}}
         message = await self.request("tools/call", {**name, **params})
         result: Json = message["result"]
@@ -95,7 +94,7 @@ class RawMcpClient:
 
     @asynccontextmanager
     async def stream(self, method: str, params: Json) -> AsyncIterator[AsyncIterator[Json]]:
-        """Send a request and give the messages of the stream that answers it, as they come."""
+        """Send a request and yield the messages of its response stream."""
         body, headers = self.build(method, params)
         async with (
             self._served.http.stream("POST", "/mcp", json=body, headers=headers) as response,
@@ -104,7 +103,7 @@ class RawMcpClient:
             yield messages
 
     async def notify(self, body: Json) -> None:
-        """Send a notification, or the answer to a question of the gateway's."""
+        """Send a notification, or the answer to a request of the gateway."""
         _, headers = self.build("", {})
         accepted = await self._served.http.post(
             "/mcp", json={"jsonrpc": "2.0", **body}, headers=headers
@@ -135,7 +134,7 @@ async def messages_of(response: httpx.Response) -> AsyncGenerator[Json]:
 
 
 async def lines_of(response: httpx.Response) -> AsyncGenerator[str]:
-    """Yield the lines of a stream as they come. No line ends at U+2028, says SSE."""
+    """Yield the lines of a stream. According to SSE, U+2028 does not end a line."""
     rest = ""
     async with asyncio.timeout(BOUND_S):
         async for text in response.aiter_text():
@@ -160,7 +159,7 @@ def _message_in(line: str) -> Json | None:
 
 
 def theirs(result: Json) -> Json:
-    """Leave of a result what its server said: not the era's envelope, nor what is marked ours."""
+    """Return the server's part of a result, without the era's envelope and our marks."""
     meta = {k: v for k, v in result.get("_meta", {}).items() if not k.startswith(PREFIX)}
     meta.pop("io.modelcontextprotocol/serverInfo", None)
     left = {

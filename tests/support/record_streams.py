@@ -1,4 +1,4 @@
-"""Reading the records that the gateway sends as they come."""
+"""Reads the records that the gateway streams."""
 
 import asyncio
 import json
@@ -14,18 +14,17 @@ from tests.support.tokens import bearer
 STREAM = "/internal/mcp/calls/stream"
 
 Event = tuple[str, Any]
-"""The name of an event, and its data; that of a comment is empty."""
+"""The name of an event, and its data; the name of a comment is empty."""
 
 
 class RecordReader:
-    """Reads the events of one stream, one after the other."""
+    """Reads the events of one stream in order."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self._lines = response.aiter_lines()
 
     async def next(self) -> Event:
-        """Wait for the next event or comment."""
         async with asyncio.timeout(BOUND_S):
             head = await anext(self._lines)
             if head.startswith(":"):
@@ -49,7 +48,7 @@ class RecordReader:
 async def watching(
     http: httpx.AsyncClient, token: str | None = None, **query: str
 ) -> AsyncIterator[RecordReader]:
-    """Open a stream, which has to be admitted, and wait until it has begun."""
+    """Open a stream, which must be admitted, and wait until it has started."""
     headers = {} if token is None else bearer(token)
     async with http.stream("GET", STREAM, params=query, headers=headers) as response:
         assert response.status_code == 200, await response.aread()

@@ -1,4 +1,4 @@
-"""A Redis of the tests' own: started, paused, killed and restarted on one free port."""
+"""A Redis for tests: started, paused, killed and restarted on one free port."""
 
 import importlib.util
 import os
@@ -17,7 +17,8 @@ from tests.support.held_port import free_port
 
 
 class RedisServer:
-    """One Redis or Valkey process on 127.0.0.1, without persistence; all calls block, bounded."""
+    """One Redis or Valkey process on 127.0.0.1, without persistence; all calls block with a time
+    limit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +51,7 @@ class RedisServer:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """Kill the process, as a crash would, paused or not."""
+        """Kill the process, like a crash, even if paused."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=BOUND_S)
@@ -58,12 +59,12 @@ class RedisServer:
             self._hold_port()
 
     def end(self) -> None:
-        """Kill the process for good."""
+        """Kill the process and release its port."""
         self.stop()
         self._release_port()
 
     def pause(self) -> None:
-        """Stop it from answering; the kernel still accepts connections."""
+        """Pause it; the kernel still accepts connections."""
         os.waitid(os.P_PID, self._signal(signal.SIGSTOP), os.WSTOPPED)  # it stops a moment later
 
     def resume(self) -> None:
@@ -72,7 +73,7 @@ class RedisServer:
     def _hold_port(self) -> None:
         """Bind the port without listening: calls are refused, and no other process gets it.
 
-        Another test's server once had it before this one was started again.
+        Another test's server once took it before this one was started again.
         """
         self._held = socket.socket()
         self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -116,7 +117,7 @@ def server_program() -> str:
 
 @contextmanager
 def running_redis(folder: Path) -> Iterator[RedisServer]:
-    """Start a Redis in ``folder``, and stop it after the block, whatever happens in it."""
+    """Start a Redis in ``folder``, and always stop it after the block."""
     server = RedisServer(folder)
     server.start()
     try:

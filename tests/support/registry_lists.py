@@ -1,4 +1,4 @@
-"""The lists of a registry that MCP shows: of prompts, resources and templates."""
+"""The registry's MCP lists of prompts, resources and templates."""
 
 from collections.abc import Sequence
 

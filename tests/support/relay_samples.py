@@ -1,4 +1,4 @@
-"""What servers list, answer, send and request in tests of every entry."""
+"""Sample lists, answers, notifications and requests of servers, for tests of every entry."""
 
 from tests.support.configuration import Json
 
@@ -102,7 +102,7 @@ LOG_LINES = [
 
 
 def requesting_tool(server_era: str, question: Json) -> tuple[str, Json]:
-    """Return the tool by which a server of an era sends a request, and its arguments."""
+    """Return the tool that makes a server of an era send a request, and its arguments."""
     return (
         ("request_client", question)
         if server_era == "legacy"

@@ -1,4 +1,4 @@
-"""Logins for tests that renew them, and what is found out of their issuer."""
+"""Logins for tests of renewals, and discovery results of their issuer."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from tests.support.stored_logins import BINDING, binding_at, make_login
 
 CLIENT = {"id": "proxy", "secret": "s3cret"}
-"""The client of the entry, which the login is of."""
+"""The entry's client, which the login belongs to."""
 
 
 async def discovered_at(web: OAuthWeb, url: str) -> Discovered:
-    """Return what is found out for a server on this machine whose tokens an issuer gives."""
+    """Return the discovery result for a server on this machine with an issuer."""
     origin = URL(url)
     issuer = await find_issuer(web, url, server=origin, configured=frozenset({origin}))
     return Discovered(resource=BINDING.resource, issuer=issuer, scopes=None)
 
 
 def login_at(url: str, **fields: Any) -> Login:
-    """Build a login at an issuer, with the secret of the entry and none of its own."""
+    """Build a login at an issuer, with the entry's client secret."""
     return make_login(binding=binding_at(url, CLIENT["id"]), client_secret=None, **fields)

@@ -11,7 +11,7 @@ DPI = 150
 
 
 def text_pdf(*pages: Sequence[str]) -> FPDF:
-    """Return a PDF with pages of lines in large print, half as high as usual."""
+    """Return a PDF with pages of lines in large print, half the usual height."""
     pdf = FPDF(unit="pt", format=(595, 300))
     pdf.set_font("helvetica", size=16)
     for lines in pages:
@@ -24,7 +24,7 @@ def text_pdf(*pages: Sequence[str]) -> FPDF:
 def scan_of(
     *pages: Sequence[str], texts: Sequence[str] = (), stamp: str = "", turned: int = 0
 ) -> bytes:
-    """Return a PDF of pictures, turned by degrees, then of pages of text.
+    """Return a PDF of pictures, rotated by degrees, then of pages of text.
 
     Each picture has a stamp that is text.
     """

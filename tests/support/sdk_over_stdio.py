@@ -24,7 +24,7 @@ async def sdk_client_of_program(
 ) -> AsyncIterator[Client]:
     """Start the program in this folder, and connect the SDK's client to it.
 
-    The SDK's own ``stdio_client`` would start a fresh interpreter, 2 s of CPU each time.
+    The SDK's ``stdio_client`` would start a fresh interpreter, 2 s of CPU each time.
     """
     process = _launch(arguments, environment)
     try:
@@ -42,7 +42,7 @@ def _launch(arguments: Sequence[str], environment: Mapping[str, str]) -> Process
 
 @asynccontextmanager
 async def _streams_of(process: Process) -> AsyncIterator[TransportStreams]:
-    """Carry the client's messages over the program's pipes; at the end its input is closed."""
+    """Transfer the client's messages over the program's pipes; at the end its input is closed."""
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None
     assert stdout is not None
@@ -56,7 +56,7 @@ async def _streams_of(process: Process) -> AsyncIterator[TransportStreams]:
         async with to_client:
             async for line in lines:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                with suppress(anyio.BrokenResourceError):  # the client has left
+                with suppress(anyio.BrokenResourceError):  # the client has exited
                     await to_client.send(SessionMessage(message))
 
     async def send() -> None:

@@ -1,4 +1,4 @@
-"""Searches across documents over a store of a test, with indexes on disk."""
+"""Searches across the documents of a test's store, with indexes on disk."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ ANN = Readers(users=frozenset({"ann"}))
 
 
 class CountedDocuments(TenantDocuments):
-    """Counts the documents that are read to be indexed; none are once ``gate`` is shut."""
+    """Counts the documents read for indexing; reading blocks once ``gate`` is shut."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -65,7 +65,7 @@ class Searching:
                 await task
 
     async def catch_up(self, tenant_id: str = "acme") -> None:
-        """Update the index of a tenant, and wait for that."""
+        """Update a tenant's index and wait for it."""
         index = self.indexes.use(tenant_id)
 
         async def is_done() -> bool:
@@ -79,7 +79,7 @@ class Searching:
         return await self.search.search(TenantQuery(caller=who or caller(), text=query, **wanted))
 
     async def ids(self, query: str, who: Caller | None = None, **narrowed: Any) -> list[str]:
-        """Return the documents of what is found, in order of ids."""
+        """Return the found documents in order of ids."""
         found = await self.find(query, who, **narrowed)
         return sorted(document.head.doc_id for document, _ in found.places)
 

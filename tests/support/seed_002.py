@@ -1,4 +1,4 @@
-"""The messages of seed 002, as they stand there; what it leaves open is filled in as A.6 has it."""
+"""The unchanged messages of seed 002; details that it omits follow A.6."""
 
 import json
 from typing import Any
@@ -95,4 +95,4 @@ SEED: dict[str, list[Json]] = {
         }
     ],
 }
-"""What seed 002 lists, in MCP's spelling."""
+"""The listed items of seed 002, with the field names of MCP."""

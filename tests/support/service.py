@@ -1,4 +1,4 @@
-"""The whole service in process, over ASGI: the public seam of most tests."""
+"""The whole service in process, over ASGI: the public interface for most tests."""
 
 import asyncio
 import os
@@ -38,10 +38,10 @@ SHARED_VARIABLES = {
     for field in Settings.model_fields.values()
     if field.validation_alias is not None
 }
-"""Settings whose variables have no prefix, as other programs read them too."""
+"""Settings with unprefixed variables, because other programs read them too."""
 
 Envelope = dict[str, Any]
-"""An envelope as JSON; Any, since each test knows the shape that it asks for."""
+"""An envelope as JSON; Any, because each test knows its shape."""
 
 
 class Service:
@@ -64,29 +64,29 @@ class Service:
         tenant_id: str = "tenant_1",
         **top_level: object,
     ) -> Envelope:
-        """Run one tool and give its envelope, whatever the status."""
+        """Run one tool and return its envelope, for any status."""
         response = await self.http.post(
             EXECUTE, json=request_of(tool_name, arguments, tenant_id=tenant_id, **top_level)
         )
         return cast("Envelope", response.json())
 
     async def get(self, path: str, **query: str) -> Envelope:
-        """GET a route and give its JSON, whatever the status."""
+        """GET a route and return its JSON, for any status."""
         return cast("Envelope", (await self.http.get(path, params=query)).json())
 
     async def listed(self) -> list[str]:
-        """Name the downstream tools that are listed."""
+        """Return the names of the listed downstream tools."""
         tools = (await self.get(TOOLS))["tools"]
         return [tool["name"] for tool in tools if ":" in tool["name"]]
 
     async def discovered(self) -> None:
-        """Wait until every server was connected to, or could not be, and the registry knows."""
+        """Wait until every server was tried and the registry is updated."""
         await self.gateway.pool.wait_first_attempts(BOUND_S)
 
     async def result(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
     ) -> Envelope:
-        """Run one tool that has to succeed and give its result."""
+        """Run one tool that must succeed and return its result."""
         envelope = await self.execute(tool_name, arguments, **context)
         assert envelope["status"] == "ok", envelope
         return cast("Envelope", envelope["result"])
@@ -94,7 +94,7 @@ class Service:
     async def code(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
     ) -> str:
-        """Run one tool and give its error code, or "OK"."""
+        """Run one tool and return its error code, or "OK"."""
         envelope = await self.execute(tool_name, arguments, **context)
         return "OK" if envelope["status"] == "ok" else cast("str", envelope["error"]["code"])
 
@@ -106,7 +106,6 @@ def request_of(
     tenant_id: str = "tenant_1",
     **top_level: object,
 ) -> dict[str, object]:
-    """Build an execute request's body."""
     return {
         "tool_name": tool_name,
         "arguments": dict(arguments or {}),
@@ -126,9 +125,9 @@ async def running(
 ) -> AsyncIterator[Service]:
     """Start the service with ``documents`` beside the seed one.
 
-    ``unlimited`` turns the budgets off, for tests that are not about them. Lists name tools
-    ``server:tool`` at every entry, unless ``tool_name_style`` says otherwise. ``config`` is written
-    into the test's own folder; with ``discovered`` the service is given once it tried each server.
+    ``unlimited`` turns the budgets off. Lists name tools ``server:tool`` at every entry, unless
+    ``tool_name_style`` is given. ``config`` is written into the test's folder; with ``discovered``
+    the service is yielded after it tried each server.
     """
     if config is not None:
         config.write(CONFIG_DIR)
@@ -147,7 +146,7 @@ async def running(
 
 
 class GivenSettings(Settings):
-    """Settings from arguments only: without the environment it takes a twentieth of the time."""
+    """Settings from arguments only: skipping the environment takes a twentieth of the time."""
 
     def __init__(self, **values: Any) -> None:
         BaseModel.__init__(self, **values)
@@ -180,6 +179,6 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
 
 
 def put_all(service: Service, documents: Iterable[Document]) -> None:
-    """Serve documents that are in memory only."""
+    """Serve documents that are only in memory."""
     for document in documents:
         service.gateway.repository.hold(document)

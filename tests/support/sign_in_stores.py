@@ -1,4 +1,4 @@
-"""Stores of unfinished sign-ins whose time a test can let pass, without waiting."""
+"""Stores of unfinished sign-ins with a controllable clock."""
 
 import asyncpg
 from redis import Redis
@@ -26,7 +26,7 @@ class HeldClock:
 
 
 async def advance_redis(url: str, seconds: float) -> None:
-    """End each record in a Redis so many seconds earlier."""
+    """Let each record in a Redis expire this many seconds earlier."""
     with Redis.from_url(url) as client:
         for kind in _KINDS:
             prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
@@ -38,7 +38,7 @@ async def advance_redis(url: str, seconds: float) -> None:
 
 
 async def advance_postgres(owner_url: str, seconds: float) -> None:
-    """End each record in a database so many seconds earlier."""
+    """Let each record in a database expire this many seconds earlier."""
     connection = await asyncpg.connect(owner_url)
     try:
         await connection.execute(

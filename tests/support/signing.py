@@ -1,4 +1,4 @@
-"""An issuer of JWTs: keys, key sets and tokens, good ones and forged ones."""
+"""An issuer of JWTs: keys, key sets, and valid and forged tokens."""
 
 import base64
 import hashlib
@@ -31,7 +31,7 @@ class SigningKey:
     private: Any
 
     def jwk(self, **changes: object) -> Json:
-        """Return the public key as a member of a key set; ``...`` leaves a part out."""
+        """Return the public key as a member of a key set; ``...`` omits a part."""
         public = get_default_algorithms()[self.algorithm].to_jwk(
             self.private.public_key(), as_dict=True
         )
@@ -39,21 +39,20 @@ class SigningKey:
         return {name: value for name, value in entry.items() if value is not ...}
 
     def pem(self) -> bytes:
-        """Return the public key as PEM."""
         encoded: bytes = self.private.public_key().public_bytes(
             Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         )
         return encoded
 
     def sign(self, *, headers: Json | None = None, **claims: object) -> str:
-        """Sign a token; ``...`` leaves a claim out."""
+        """Sign a token; ``...`` omits a claim."""
         return jwt.encode(
             claims_of(**claims), self.private, self.algorithm, {"kid": self.kid, **(headers or {})}
         )
 
 
 def make_key(algorithm: str = "RS256", kid: str = "k1", *, bits: int = 2048) -> SigningKey:
-    """Create a key; equal arguments return the same one, since creating some takes long."""
+    """Create a key; equal arguments return the same one, because creation can be slow."""
     kind = "RSA" if algorithm[:2] in ("RS", "PS") else algorithm
     return SigningKey(kid, algorithm, _private(kind, kid, bits))
 
@@ -68,17 +67,16 @@ def _private(kind: str, _kid: str, bits: int) -> Any:
 
 
 def key_set(*keys: SigningKey | Json) -> bytes:
-    """Build a key set."""
     entries = [key.jwk() if isinstance(key, SigningKey) else key for key in keys]
     return json.dumps({"keys": entries}).encode()
 
 
 def claims_of(**changes: object) -> Json:
-    """Build the claims of a good token of tenant_1, but for what is given."""
+    """Build the claims of a valid token of tenant_1, with the given changes."""
     claims = {
         "iss": ISSUER,
         "aud": AUDIENCE,
-        "exp": int(time.time()) + 600,  # noqa: TID251 - the program under test reads its own clock
+        "exp": int(time.time()) + 600,  # noqa: TID251 - the program under test uses its own clock
         "tenant_id": "tenant_1",
         "sub": "user_1",
         **changes,
@@ -94,7 +92,7 @@ def forged(header: Json, *, secret: bytes | None = None, **claims: object) -> st
 
 
 def spoilt(token: str) -> list[str]:
-    """Return tokens that differ from a good one."""
+    """Return invalid variants of a valid token."""
     header, payload, signature = token.split(".")
     other = _part(json.dumps(claims_of(tenant_id="rival")).encode())
     return [

@@ -1,4 +1,4 @@
-"""The files of the repository that house tests read."""
+"""The repository files read by house tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 def source_files(*folders: str, suffixes: frozenset[str] = frozenset({".py"})) -> Iterator[Path]:
     """Yield the files in these folders with one of the suffixes, in order.
 
-    Not those of ``node_modules``, which ``make test-interop`` installs and which has Python files.
+    ``node_modules``, installed by ``make test-interop``, is skipped because it has Python files.
     """
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*")):

@@ -1,4 +1,4 @@
-"""Tables of cases of one test, which cost less than a test for each of them."""
+"""Tables of cases in one test, which cost less than one test for each."""
 
 import inspect
 import reprlib
@@ -15,10 +15,10 @@ Test = Callable[..., Coroutine[Any, Any, None] | None]
 def each_row(
     names: str | tuple[str, ...], rows: Iterable[Any], *, ids: Iterable[object] | None = None
 ) -> Callable[[Test], Test]:
-    """Run a test with each of the rows, as ``pytest.mark.parametrize``; report all that fail.
+    """Run a test with each row, like ``pytest.mark.parametrize``; report all failures.
 
-    This is for functions without state. The rows share an event loop and the test's fixtures, but
-    each has a ``tmp_path`` and a ``monkeypatch`` of its own.
+    For functions without state. The rows share an event loop and the test's fixtures, but each has
+    a separate ``tmp_path`` and ``monkeypatch``.
     """
     keys = (names,) if isinstance(names, str) else names
     cases = [dict(zip(keys, [it] if len(keys) == 1 else it, strict=True)) for it in rows]
@@ -55,7 +55,7 @@ def each_row(
 
 @contextmanager
 def named_row(*row: object) -> Iterator[None]:
-    """Name the row of a table in the failure of a block, for tests whose rows share a service."""
+    """Name a table's row in the failure of a block, for tests whose rows share a service."""
     try:
         yield
     except Exception as error:
@@ -74,7 +74,7 @@ class _Failures:
             yield
         except Exception as error:  # noqa: BLE001 - reported with the others
             self._add(error, number)
-        except pytest.fail.Exception as error:  # as pytest.raises fails
+        except pytest.fail.Exception as error:  # like pytest.raises
             self._add(AssertionError(str(error)), number)
 
     def _add(self, failure: Exception, number: int) -> None:

@@ -25,7 +25,7 @@ def token_settings() -> Settings:
 
 
 def jwt_settings() -> Settings:
-    """Write the issuer's keys and give the settings of auth_mode jwt."""
+    """Write the issuer's keys and return the settings of auth_mode jwt."""
     JWKS_FILE.write_bytes(key_set(KEY))
     return {
         "auth_mode": "jwt",
@@ -38,7 +38,7 @@ def jwt_settings() -> Settings:
 
 
 def sign_in_settings(**more: Any) -> Settings:
-    """Return the settings with which MCP clients are told where to sign in, and ``more``."""
+    """Return the settings that refer MCP clients to a sign-in, and ``more``."""
     return {
         **jwt_settings(),
         "jwt_audience": (AUDIENCE, RESOURCE),
@@ -58,7 +58,7 @@ def file_token(
     asserts_users: bool = False,
     documents: tuple[str, ...] | None = None,
 ) -> str:
-    """Put a token into the file."""
+    """Add a token to the file."""
     principal = Principal(
         tenant_id=tenant,
         user_id=user,
@@ -82,7 +82,6 @@ def signed_token(
     roles: tuple[str, ...] = (),
     documents: object = ...,
 ) -> str:
-    """Sign a token."""
     return KEY.sign(
         tenant_id=tenant or ...,
         sub=user or ...,
@@ -103,4 +102,4 @@ MODES: dict[str, tuple[Callable[[], Settings], MakeToken]] = {
     "token": (token_settings, file_token),
     "jwt": (jwt_settings, signed_token),
 }
-"""For each auth_mode that asks for tokens its settings, and what makes a token."""
+"""The settings of each auth_mode with tokens, and its token factory."""

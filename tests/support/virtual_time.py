@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer when nothing else is to be done.
+"""An event loop whose clock jumps to the next timer when idle.
 
-What waits for seconds is over at once, in the right order; nothing is patched, and a test that
-hangs fails quickly. ManualClock is for what reads a clock and waits for nothing.
+Waits for seconds end immediately, in the right order; nothing is patched, and a test that hangs
+fails quickly. ManualClock is for code that reads a clock without waiting.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ _Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for no time: it hands the time-out to the clock instead."""
+    """Passes the time-out to the clock instead of waiting."""
 
     now_s = 1000.0
 
@@ -26,14 +26,14 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector loop on virtual seconds."""
+    """A selector loop with virtual seconds."""
 
     def __init__(self) -> None:
         self._virtual = _Selector()
         super().__init__(self._virtual)
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncio's name
-        """Wait for the threads however long they take: a bound would be over at once."""
+        """Wait for the threads without a bound, because a bound would expire immediately."""
         await super().shutdown_default_executor()
 
     def time(self) -> float:
@@ -41,7 +41,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class ManualClock:
-    """A clock that a test moves, by ``now``."""
+    """A clock that a test moves with ``now``."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

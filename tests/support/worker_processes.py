@@ -1,4 +1,4 @@
-"""The processes in which the started program imports files and draws pages."""
+"""The started program's worker processes, which import files and draw pages."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from tests.support.program import Program, wait_until
 
 
 def workers(program: Program) -> set[int]:
-    """Return the processes that work for the program."""
+    """Return the program's worker processes."""
     return {
         int(path.name)
         for path in Path("/proc").glob("[0-9]*")
@@ -17,7 +17,7 @@ def workers(program: Program) -> set[int]:
 
 
 def stop_new_worker(program: Program, before: set[int]) -> int:
-    """Wait for a process that is not in ``before``, and stop it, so that it never ends itself."""
+    """Wait for a process that is not in ``before``, and pause it, so that it never ends itself."""
     wait_until(lambda: bool(workers(program) - before))
     (pid,) = workers(program) - before
     os.kill(pid, signal.SIGSTOP)

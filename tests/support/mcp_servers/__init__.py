@@ -1,5 +1,5 @@
 """Real MCP servers for the tests.
 
-``raw`` and what it imports are SDK-free and scripted for faults and load; ``sdk_server`` is built
-on the SDK and behaves as a well-kept server does. Both run as programs and inside a test.
+``raw`` and its imports are SDK-free and scripted for faults and load; ``sdk_server`` uses the SDK
+and behaves correctly. Both run as programs and inside a test.
 """

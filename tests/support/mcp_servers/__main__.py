@@ -52,7 +52,6 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of the command line."""
     words = argparse.ArgumentParser(prog="mcp_servers", allow_abbrev=False)
     words.add_argument("--mode", choices=MODES, default="stdio")
     words.add_argument("--host", default="127.0.0.1")

@@ -1,4 +1,4 @@
-"""A raw server that does not finish being connected to until the test says so."""
+"""A raw server that blocks connections until the test releases them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,18 +11,18 @@ from tests.support.mcp_servers.raw_web import RawServer
 
 
 class BlockedScript(Script):
-    """Lists nothing until it is released."""
+    """A script that lists nothing until it is released."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._may_list = asyncio.Event()
 
     def release(self) -> None:
-        """Answer lists from now on, and those that wait."""
+        """Answer all lists, including waiting ones."""
         self._may_list.set()
 
     def hold(self) -> None:
-        """Answer no list from now on."""
+        """Stop answering lists."""
         self._may_list.clear()
 
     async def answer(self, request: Json, seen: Seen) -> Json | Fault:
@@ -32,18 +32,18 @@ class BlockedScript(Script):
 
 
 class BlockedServer(RawServer):
-    """Held until ``release``."""
+    """Blocked until ``release``."""
 
     def __init__(self, **options: Any) -> None:
         self.held = BlockedScript(Options(**options))
         super().__init__(self.held)
 
     def hold(self) -> None:
-        """Hold the connections to come."""
+        """Block new connections."""
         self.held.hold()
 
     def release(self) -> None:
-        """Answer the connections that wait, and all later ones."""
+        """Answer waiting and later connections."""
         self.held.release()
 
 

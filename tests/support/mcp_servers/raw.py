@@ -1,6 +1,6 @@
 """The raw server as a program: ``python -m tests.support.mcp_servers.raw --transport stdio``.
 
-Over stdio it needs the standard library only and starts in well under 100 ms.
+Over stdio it needs only the standard library and starts in well under 100 ms.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of the command line; a list is given by repeating its option."""
+    """Build the parser of the command line; repeating an option gives a list."""
     words = argparse.ArgumentParser(prog="raw")
     words.add_argument("--transport", choices=["stdio", "http", "sse", "ws"], default="stdio")
     words.add_argument("--host", default="127.0.0.1")
@@ -80,7 +80,7 @@ def options_of(chosen: argparse.Namespace) -> Options:
 
 
 async def serve_stdio(script: Script, *, stubborn: bool) -> None:
-    """Converse over stdin and stdout until stdin ends."""
+    """Read stdin and write to stdout until stdin ends."""
     lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)

@@ -1,4 +1,4 @@
-"""One duplex stream of messages (stdio, SSE, WebSocket) and the requests that run on it."""
+"""One duplex stream of messages (stdio, SSE, WebSocket) and its running requests."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from tests.support.mcp_servers.raw_tools import Json, Send
 
 
 class Conversation:
-    """Feeds what one client sends to the script; ``tasks`` owns the running requests."""
+    """Passes one client's messages to the script; ``tasks`` owns the running requests."""
 
     def __init__(
         self, script: Script, tasks: asyncio.TaskGroup, send: Send, headers: Json | None = None
@@ -19,7 +19,7 @@ class Conversation:
         self._running: dict[object, asyncio.Task[None]] = {}
 
     def take(self, text: str | bytes, headers: Json | None = None) -> None:
-        """Handle one message as it arrived; ``headers`` are its own, beside the stream's."""
+        """Handle one message; ``headers`` are its own, beside the stream's."""
         message = json.loads(text)
         if "method" not in message:
             self._script.on_response(message)
@@ -32,7 +32,7 @@ class Conversation:
             self._note(message["method"], message.get("params") or {})
 
     def close(self) -> None:
-        """Cancel what runs, and listen no more."""
+        """Cancel running requests and stop listening."""
         self._script.listeners.pop(self, None)
         for task in self._running.values():
             task.cancel()

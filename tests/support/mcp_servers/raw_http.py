@@ -1,4 +1,4 @@
-"""The raw server's streamable HTTP: both eras, JSON or event streams, sessions that get lost."""
+"""The raw server's streamable HTTP: both eras, JSON or event streams, sessions that can be lost."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from tests.support.mcp_servers.raw_script import LEGACY, MODERN, PREFIX, Script,
 from tests.support.mcp_servers.raw_tools import GARBAGE, HALF, Fault, Json
 
 Running = dict[object, "asyncio.Task[None]"]
-"""What runs in one session, by request id."""
+"""Running requests of one session, by id."""
 
 
 class StreamableHttp:
@@ -20,7 +20,7 @@ class StreamableHttp:
     def __init__(self, script: Script, crash: Crash) -> None:
         self.script = script
         self.sessions: dict[str, Running] = {}
-        """Those of the legacy era."""
+        """Sessions of the legacy era."""
         self._crash = crash
 
     async def post(self, request: web.Request) -> web.StreamResponse:
@@ -45,7 +45,7 @@ class StreamableHttp:
         return await self._reply(request, message, self.sessions.get(session_id, {}), headers)
 
     def _sessionless(self, request: web.Request, message: Json) -> web.Response | None:
-        """Refuse a legacy request that is of no session that we know."""
+        """Refuse a legacy request of an unknown session."""
         if message.get("method") == "initialize" or self.script.options.stateless:
             return None
         session_id = request.headers.get("Mcp-Session-Id")
@@ -110,7 +110,7 @@ class StreamableHttp:
         )
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Keep the legacy era's stream for notifications."""
+        """Serve the legacy era's stream for notifications."""
         session_id = request.headers.get("Mcp-Session-Id", "")
         if not session_id or not self.script.options.list_changed:
             return web.Response(status=405)
@@ -130,7 +130,7 @@ class StreamableHttp:
 
 
 def _strictly(request: web.Request, message: Json) -> web.Response | None:
-    """Refuse a modern request whose headers are not what its body says."""
+    """Refuse a modern request whose headers differ from its body."""
     params = message.get("params") or {}
     expected = {
         "MCP-Protocol-Version": params["_meta"][f"{PREFIX}protocolVersion"],

@@ -1,4 +1,4 @@
-"""How messages and faults go out over aiohttp."""
+"""Sends messages and faults over aiohttp."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.support.mcp_servers.raw_tools import GARBAGE, HALF, Fault, Json
 
 Outbox = asyncio.Queue[Json | Fault | None]
-"""What goes to a client next; None ends it."""
+"""Pending messages for a client; None ends it."""
 Write = Callable[[bytes], Awaitable[None]]
 Crash = Callable[[], None]
 
@@ -17,7 +17,7 @@ Crash = Callable[[], None]
 async def event_stream(
     request: web.Request, outbox: Outbox, crash: Crash, *, headers: Json, first: str = ""
 ) -> web.StreamResponse:
-    """Send what the outbox holds as events until None comes; ``first`` goes before."""
+    """Send ``first`` and then the outbox's messages as events, until None."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
     await response.prepare(request)
     if first:
@@ -55,7 +55,7 @@ async def commit(
 PEER = ":peer"
 """The key beside the headers for the other end of the connection."""
 SESSION = "mcp-session-id"
-"""The header that names a session of streamable HTTP; here for one of legacy SSE, too."""
+"""The session header of streamable HTTP; here also used for legacy SSE."""
 
 
 def headers_of(request: web.Request) -> Json:

@@ -16,13 +16,13 @@ from tests.support.mcp_servers.raw_tools import (
 
 
 async def notify(run: Run) -> Json:
-    """Send ``messages`` as they are, with ``$token`` filled in, before the result."""
+    """Send ``messages`` unchanged except for ``$token``, before the result."""
     _send_all(run)
     return text_result("said")
 
 
 async def notify_late(run: Run) -> Json:
-    """Send ``messages`` when the result has been sent."""
+    """Send ``messages`` after the result."""
     asyncio.get_running_loop().call_later(0.02, _send_all, run)
     return text_result("not said yet")
 
@@ -35,9 +35,9 @@ def _send_all(run: Run) -> None:
 
 
 async def request_client(run: Run) -> Json | Fault:
-    """Send ``times`` requests at once, and return the answers; ``beside``: on another stream.
+    """Send ``times`` requests in parallel and return the answers; ``beside``: on another stream.
 
-    With ``withdraw`` the request is cancelled, and no answer is waited for; with ``crash`` the
+    With ``withdraw`` the request is cancelled without waiting for an answer; with ``crash`` the
     server dies while it is pending, with ``leave`` the call ends.
     """
     times = int(run.arguments.get("times", 1))
@@ -63,7 +63,7 @@ async def request_client(run: Run) -> Json | Fault:
 
 
 async def request_client_later(run: Run) -> Json:
-    """Send a request when the call is over; ``answers_later`` returns the answer."""
+    """Send a request after the end of the call; ``answers_later`` returns the answer."""
     question: Json = {k: run.arguments[k] for k in ("method", "params")}
     loop = asyncio.get_running_loop()
     loop.call_later(
@@ -106,19 +106,18 @@ def completed(params: Json) -> Json:
 
 
 async def touch(run: Run) -> Json:
-    """Notify of a changed resource."""
     run.script.updates.notify(str(run.arguments["uri"]), run.script.listeners)
     return text_result("touched")
 
 
 class Updates:
-    """Who wants to be told of which resources."""
+    """Subscribers of resources."""
 
     def __init__(self) -> None:
         self.subscribed: Counter[str] = Counter()
         """Those of the legacy era."""
         self.streams: dict[object, tuple[Send, Json, list[str]]] = {}
-        """Those of the modern era, with what their messages are marked by."""
+        """Those of the modern era, with the marks of their messages."""
 
     def subscribe(self, params: Json) -> Json:
         if params["uri"] == "raw://refused":
@@ -131,7 +130,7 @@ class Updates:
         return {}
 
     def watches(self, uri: str) -> int:
-        """Count the subscriptions to a resource, of both eras."""
+        """Count the subscriptions to a resource, in both eras."""
         return self.subscribed[uri] + sum(uri in uris for _, _, uris in self.streams.values())
 
     def notify(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:

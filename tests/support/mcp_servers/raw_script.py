@@ -1,4 +1,4 @@
-"""A bare JSON-RPC responder that plays an MCP server of both eras. Standard library only."""
+"""A bare JSON-RPC responder that acts as an MCP server of both eras. Standard library only."""
 
 import asyncio
 import os
@@ -35,72 +35,72 @@ METHOD_OF_LIST = {
 
 @dataclass(kw_only=True)
 class Options:
-    """How the server behaves as a whole; each may be changed while it runs."""
+    """The server's behaviour; every option can be changed while it runs."""
 
     name: str = "raw"
     era: str = "both"
     """both, legacy (no server/discover), or modern (no initialize)."""
     tools: int = 0
-    """How many tools ``tool_001`` … it has beside the scripted ones."""
+    """Number of additional tools ``tool_001`` …"""
     only: tuple[str, ...] | None = None
-    """The scripted tools that it lists; None is all."""
+    """The listed scripted tools; None is all."""
     extra: dict[str, list[Any]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
     more: dict[str, Any] = field(default_factory=dict)
-    """Fields that the results of prompts/get and resources/read have besides; or a whole result."""
+    """Additional fields of the results of prompts/get and resources/read; or a whole result."""
     without: tuple[str, ...] = ()
-    """Capabilities it has not: tools, prompts, resources, completions, subscribe."""
+    """Missing capabilities: tools, prompts, resources, completions, subscribe."""
     undeclared: tuple[str, ...] = ()
-    """Capabilities that it has and does not declare: tools, prompts, resources."""
+    """Existing but undeclared capabilities: tools, prompts, resources."""
     page_size: int = 0
     """Items in a page of a list; 0 is all of them."""
     delay_s: float = 0.0
-    """Seconds before it answers a list."""
+    """Delay of lists in seconds."""
     mute: tuple[str, ...] = ()
-    """Methods that it never answers; ``*`` is every one."""
+    """Methods that are never answered; ``*`` is every one."""
     die_on: tuple[str, ...] = ()
     """Methods that kill it."""
     list_changed: bool = True
     """Whether it declares and sends list_changed."""
     sse: bool = False
-    """Streamable HTTP: whether it answers as an event stream, not as JSON."""
+    """Streamable HTTP: whether it answers with an event stream instead of JSON."""
     stateless: bool = False
-    """Streamable HTTP, legacy era: whether it does without session ids."""
+    """Streamable HTTP, legacy era: whether it omits session ids."""
     journal: str = ""
-    """A file that gets a line for each method asked for, tool that runs, and cancelled call."""
+    """A file that gets a line for each received method, tool run, and cancelled call."""
 
 
 @dataclass(kw_only=True)
 class Seen:
-    """Where a request came from: ``headers`` of HTTP, and the way back while it runs."""
+    """The source of a request: ``headers`` of HTTP, and the way back while it runs."""
 
     send: Send
     headers: Json = field(default_factory=dict)
 
 
 class Script:
-    """The state of one server: what it lists, who listens, what it was asked."""
+    """The state of one server: its lists, listeners and received requests."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.calls: Counter[str] = Counter()
-        """How often each tool was called."""
+        """Number of calls of each tool."""
         self.written: Counter[str] = Counter()
-        """How often each entry was written."""
+        """Number of writes of each entry."""
         self.requests: Counter[str] = Counter()
-        """How often each method was asked for."""
+        """Number of requests of each method."""
         self.cancelled_count = 0
-        """Calls that were cancelled, by a message or a disconnect."""
+        """Number of calls cancelled by a message or a disconnect."""
         self.running_count = 0
-        """Calls that run now."""
+        """Number of running calls."""
         self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
         self.requested: dict[str, asyncio.Future[Json]] = {}
         """Requests to clients, by id; the answer is a message with result or error."""
         self.later: asyncio.Queue[str] = asyncio.Queue()
-        """The ids of requests that were sent after the call that caused them."""
+        """The ids of requests that were sent after the end of their call."""
         self.initialized: Json = {}
-        """What the client said of itself in the legacy handshake."""
+        """The client's parameters in the legacy handshake."""
         self.tools: dict[str, Json] = {}
         for name in ALL if options.only is None else options.only:
             self.tools[name] = descriptor(name)
@@ -123,7 +123,7 @@ class Script:
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
 
     def request_client(self, question: Json, send: Send) -> str:
-        """Send a request of the server's own; return its id."""
+        """Send a request of the server; return its id."""
         id_ = f"q{len(self.requested) + 1}"
         self.requested[id_] = asyncio.get_running_loop().create_future()
         send({"jsonrpc": "2.0", "id": id_, **question})
@@ -136,7 +136,7 @@ class Script:
             future.set_result({k: message[k] for k in ("result", "error") if k in message})
 
     async def answer(self, request: Json, seen: Seen) -> Json | Fault:
-        """Answer one request; cancelling it is counted when it is a tool call."""
+        """Answer one request; the cancellation of a tool call is counted."""
         method, params = str(request["method"]), request.get("params") or {}
         self.requests[method] += 1
         self._journal(method)
@@ -206,7 +206,7 @@ class Script:
         return found | completes
 
     def _stamped(self, method: str, result: Json) -> Json:
-        """Add what the modern era asks of results."""
+        """Add the modern era's fields of results."""
         meta = {**result.get("_meta", {}), f"{PREFIX}serverInfo": self._identity()}
         stamped = {"resultType": "complete", **result, "_meta": meta}
         if method in METHOD_OF_LIST or method in {"server/discover", "resources/read"}:
@@ -301,5 +301,5 @@ def is_modern(params: Any) -> bool:
 
 
 def die() -> None:
-    """End the process at once, as a crash does."""
+    """End the process immediately, like a crash."""
     os._exit(3)

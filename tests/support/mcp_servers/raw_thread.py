@@ -1,4 +1,4 @@
-"""The raw server in a thread of its own, so that its work is not in the event loop of the test."""
+"""The raw server in a separate thread, so that its work is not in the test's event loop."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What each tool of the raw server does. Standard library only: it has to start at once."""
+"""The tools of the raw server. Standard library only, so that it starts quickly."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ Json = dict[str, Any]
 
 
 class Fault(Enum):
-    """What a transport does instead of answering."""
+    """A transport's fault in place of an answer."""
 
     CRASH = "crash"
-    """Die: the process ends, or its connection is torn down."""
+    """Die: the process ends, or its connection is aborted."""
     GARBAGE = "garbage"
-    """Write something that is no JSON."""
+    """Write invalid JSON."""
     HALF = "half"
     """Write half an answer, then close."""
 
@@ -34,8 +34,6 @@ Send = Callable[[Json | Fault], None]
 
 
 class RpcError(Exception):
-    """Becomes a JSON-RPC error."""
-
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.error = {"code": code, "message": message} | ({} if data is None else {"data": data})
@@ -49,18 +47,17 @@ class Run:
     tool: str
     arguments: Json
     params: Json
-    """All of the request's."""
+    """All params of the request."""
     meta: Json
     headers: Json
     send: Send
 
 
 Behaviour = Callable[[Run], Awaitable[Any]]
-"""Gives a result, or a Fault."""
+"""Returns a result or a Fault."""
 
 
 def text_result(text: str, structured: object = None, **more: object) -> Json:
-    """Build a tool's result."""
     result: Json = {"content": [{"type": "text", "text": text}], **more}
     return result if structured is None else result | {"structuredContent": structured}
 
@@ -84,15 +81,15 @@ async def headers(run: Run) -> Json:
 
 
 async def witness(run: Run) -> Json:
-    """Return all that shows who calls, and whose session and process this is."""
+    """Return everything that identifies the caller, session and process."""
     seen: Json = {"headers": run.headers, "meta": run.meta, "process": os.getpid()}
     seen["folder"] = os.path.basename(os.getcwd())
-    seen["environment"] = {k: v for k, v in os.environ.items() if k.startswith("CALLER_")}  # noqa: TID251 - what it tells
+    seen["environment"] = {k: v for k, v in os.environ.items() if k.startswith("CALLER_")}  # noqa: TID251 - part of the answer
     return text_result("seen", {**seen, "arguments": sys.argv[1:]})
 
 
 async def env(run: Run) -> Json:
-    return text_result("the environment", {"names": sorted(os.environ)})  # noqa: TID251 - what it tells
+    return text_result("the environment", {"names": sorted(os.environ)})  # noqa: TID251 - part of the answer
 
 
 async def sleep(run: Run) -> Json:
@@ -115,12 +112,13 @@ async def count(run: Run) -> Json:
 
 
 async def count_then_crash(run: Run) -> Json | Fault:
-    """Count, and die at the first call; for "not executed twice" read ``calls`` in process."""
+    """Count, and die at the first call; to check "not executed twice" read ``calls`` in process."""
     return Fault.CRASH if run.script.calls[run.tool] == 1 else await count(run)
 
 
 async def write(run: Run) -> Json:
-    """Write an entry, in ``seconds``: for "not executed twice" read ``written`` in process."""
+    """Write an entry after ``seconds``; to check "not executed twice" read ``written`` in
+    process."""
     run.script.written[run.arguments["entry"]] += 1
     await asyncio.sleep(float(run.arguments.get("seconds", 0)))
     return text_result(run.arguments["entry"])
@@ -136,7 +134,7 @@ async def big_image(run: Run) -> Json:
 
 
 async def many_keys(run: Run) -> Json:
-    """Return an object of ``count`` keys: few bytes, and much memory once they are parsed."""
+    """Return an object of ``count`` keys: few bytes, but much memory once parsed."""
     return text_result("keys", {f"k{number}": number for number in range(run.arguments["count"])})
 
 
@@ -180,7 +178,7 @@ async def bare(run: Run) -> Any:
 
 
 async def tools_swap(run: Run) -> Json:
-    """Turn the tool ``swapped`` on or off, and say that the list changed."""
+    """Switch the tool ``swapped`` on or off, and notify of the changed list."""
     run.script.swap("swapped")
     return text_result(", ".join(run.script.tools))
 
@@ -254,15 +252,16 @@ OWN_ITEMS: dict[str, list[Json]] = {
     "resources": [{"uri": "raw://text", "name": "text", "mimeType": "text/plain"}],
     "resourceTemplates": [{"uriTemplate": "raw://item/{id}", "name": "item"}],
 }
-"""What it lists beside tools."""
+"""The other listed items."""
 
 REQUIRED = {"sleep": ["seconds"], "write": ["entry"], "big_image": ["bytes"]}
 
 
 def descriptor(name: str) -> Json:
-    """Describe a tool as tools/list shows it.
+    """Describe a tool as in tools/list.
 
-    Those named ``…_safe`` may be called again, those named ``…_typed`` promise an object.
+    Those named ``…_safe`` may be repeated, those named ``…_typed`` have an output schema of an
+    object.
     """
     schema: Json = {"type": "object", "properties": PROPERTIES.get(name, {})}
     if name in REQUIRED:

@@ -31,16 +31,16 @@ from tests.support.mcp_servers.raw_tools import GARBAGE, HALF, Fault, Json
 TRANSPORTS = {"http": "streamable-http", "sse": "sse", "ws": "websocket"}
 PATH = "/mcp"
 MOVED_PATH = "/moved"
-"""Where the server is as well."""
+"""Another address of the server."""
 HALF_FRAME = b"\x81\x7e" + (1000).to_bytes(2, "big") + HALF.encode()
 """A text frame that announces 1000 bytes and has fewer."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class RawServer:
-    """One server on 127.0.0.1 and the test's hold on it; it keeps its port when restarted.
+    """One server on 127.0.0.1, controlled by the test; it keeps its port when restarted.
 
-    ``crash`` is what a crash does beside tearing down the connection.
+    ``crash`` runs on a crash, in addition to aborting the connection.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RawServer:
         self._crash = crash
         self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
         self.on_response: Callable[[web.Request, web.StreamResponse], None] = lambda *_: None
-        """Answers a request that the server itself is not to see."""
+        """Answers a request before the server sees it."""
         self._runner: web.AppRunner | None = None
         self._port_holder: socket.socket | None = None
         self._http = StreamableHttp(script, crash)
@@ -81,12 +81,12 @@ class RawServer:
 
     @property
     def connection_count(self) -> int:
-        """How many TCP connections are open."""
+        """Number of open TCP connections."""
         server = None if self._runner is None else self._runner.server
         return 0 if server is None else len(server.connections)
 
     async def start(self) -> None:
-        """Serve, on the port of the first start; ``close`` gives the port up."""
+        """Serve on the port of the first start; ``close`` releases the port."""
 
         @web.middleware
         async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -109,7 +109,7 @@ class RawServer:
         ).start()
 
     async def stop(self) -> None:
-        """Vanish, as a killed process does: every connection is torn down."""
+        """Abort every connection and stop listening, like a killed process."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             for site in list(runner.sites):
@@ -133,12 +133,12 @@ class RawServer:
             self.port = self._port_holder.getsockname()[1]
 
     def lose_sessions(self) -> None:
-        """Forget every session; who comes with one gets 404."""
+        """Forget every session; requests with one get 404."""
         self._http.sessions.clear()
         self._streams.clear()
 
     def drop_connections(self) -> None:
-        """Tear down every connection, and go on serving."""
+        """Abort every connection, but continue to serve."""
         if self._runner is not None:
             abort_all(self._runner)
 
@@ -235,5 +235,5 @@ async def serve(script: Script, transport: str, host: str, port: int) -> None:
     """Serve as a program until a signal ends it; prints the URL as its first line."""
     server = RawServer(script, transport, host=host, port=port, crash=die)
     await server.start()
-    print(server.url, flush=True)  # noqa: T201 - read by who started it
+    print(server.url, flush=True)  # noqa: T201 - read by the parent process
     await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The SDK's own client, connected to the server of an mcp.json entry."""
+"""The SDK's client, connected to the server of an mcp.json entry."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -36,7 +36,7 @@ async def connected(
 
 @asynccontextmanager
 async def websocket_client(url: str) -> AsyncIterator[tuple[Any, Any]]:
-    """Be the WebSocket transport that the SDK has no more."""
+    """A WebSocket transport, which the SDK no longer has."""
     to_session, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writes, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     async with AsyncExitStack() as stack:

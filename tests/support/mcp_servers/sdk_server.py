@@ -1,6 +1,6 @@
-"""A well-kept MCP server on the SDK: one tool, two prompts and two resources for each transport.
+"""A correct MCP server on the SDK: one tool, two prompts and two resources for each transport.
 
-It offers what broxy's test server offers, to the letter (seed behaviours A.9).
+It offers exactly the items of broxy's test server (seed behaviours A.9).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavour:
-    """What is peculiar to one mode."""
+    """Properties of one mode."""
 
     mode: str
     label: str
@@ -65,7 +65,7 @@ FLAVOURS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What tests need beside: numbered tools, pages of ``page_size``, slow lists."""
+    """Additions for tests: numbered tools, pages of ``page_size``, slow lists."""
 
     tools: int = 0
     page_size: int = 0
@@ -73,8 +73,6 @@ class Extras:
 
 
 class Handlers:
-    """Answers of one server."""
-
     def __init__(self, flavour: Flavour, extras: Extras) -> None:
         self._flavour = flavour
         self._extras = extras
@@ -169,7 +167,7 @@ class Handlers:
 
 
 def number(value: object) -> float:
-    """Read a number or a numeric string; anything else is 0."""
+    """Read a number or a numeric string; other values are 0."""
     try:
         return float(value) if isinstance(value, int | float | str) else 0.0
     except ValueError:

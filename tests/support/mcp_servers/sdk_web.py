@@ -62,7 +62,7 @@ def _streamable_http(server: Server[Any], path: str, era: str, *, json_response:
 
 
 def _sse(server: Server[Any], path: str, era: str) -> Starlette:
-    """Serve as A.9 does: the id of a session is ``sessionId``, an unknown one is 400."""
+    """Serve as in A.9: a session's id is ``sessionId``, an unknown one gets 400."""
     transport = SseServerTransport(f"{path}/message", ANY_HOST)
 
     class Stream:
@@ -96,14 +96,14 @@ def _sse(server: Server[Any], path: str, era: str) -> Starlette:
 
 
 class Socket:
-    """The WebSocket transport, which the SDK has no more: one message in each text frame."""
+    """The WebSocket transport, which the SDK no longer has: one message in each text frame."""
 
     def __init__(self, server: Server[Any], era: str) -> None:
         self._server = server
         self._era = era
 
     async def serve(self, socket: WebSocket) -> None:
-        """Converse until either side closes."""
+        """Exchange messages until either side closes."""
         await socket.accept("mcp" if "mcp" in socket.scope["subprotocols"] else None)
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -134,7 +134,7 @@ def url_of(mode: str, host: str, port: int, path: str) -> str:
 
 
 def configured(app: ASGIApp) -> uvicorn.Server:
-    """Build a uvicorn that logs nothing and waits at most 2 s for streams as it stops."""
+    """Build a uvicorn that logs nothing and waits at most 2 s for streams when stopping."""
     return uvicorn.Server(
         uvicorn.Config(
             app, log_config=None, access_log=False, ws_max_size=2**26, timeout_graceful_shutdown=2

@@ -1,4 +1,5 @@
-"""The servers as processes of their own: mcp.json entries for stdio, and started for the rest."""
+"""The servers as separate processes: mcp.json entries for stdio, started programs for the
+others."""
 
 import asyncio
 import signal
@@ -25,7 +26,6 @@ def raw_entry(**options: object) -> Json:
 
 
 def conformance_entry(**options: object) -> Json:
-    """Return the mcp.json entry of the conformance suite's server over stdio."""
     return _entry("tests.support.mcp_servers.conformance", ["--mode", "stdio", *words_of(options)])
 
 
@@ -35,7 +35,7 @@ def _entry(module: str, words: list[str]) -> Json:
 
 
 def words_of(options: dict[str, object]) -> list[str]:
-    """Spell options as words of a command line: True is a flag, a list repeats its option."""
+    """Convert options to a command line: True is a flag, a list repeats its option."""
     words: list[str] = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
@@ -48,7 +48,7 @@ def words_of(options: dict[str, object]) -> list[str]:
 
 
 class ServerProgram:
-    """A server as a process of its own that said on stdout where it listens."""
+    """A server process that printed its address on stdout."""
 
     def __init__(self, command: list[str]) -> None:
         self.url = ""
@@ -65,7 +65,7 @@ class ServerProgram:
         return self._process.pid
 
     async def start(self) -> None:
-        """Return once it listens: on a free port, the second time on the same."""
+        """Start it and return once it listens: on a free port, later on the same."""
         port = ["--port", str(self.port if self.url else 0)]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, *self._command, *port, stdin=PIPE, stdout=PIPE, cwd=ROOT
@@ -76,7 +76,7 @@ class ServerProgram:
         self.url = line.decode().strip()
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send it a signal that ends it, and wait until it is gone."""
+        """Send it a signal that ends it, and wait for its end."""
         if self._process is None:
             return
         process, self._process = self._process, None

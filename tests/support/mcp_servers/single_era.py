@@ -1,4 +1,4 @@
-"""Makes a server of the SDK, which speaks both eras, speak one of them only."""
+"""Restricts a server of the SDK, which supports both eras, to one of them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ REFUSALS = {
 
 
 async def serve_streams(server: Server[Any], reads: Any, writes: Any, era: str) -> None:
-    """Serve one duplex conversation; the SDK's own stream types are private, thus Any."""
+    """Serve one duplex stream; the SDK's stream types are private, thus Any."""
     options = server.create_initialization_options()
     if era == "both":
         await server.run(reads, writes, options)
@@ -38,7 +38,7 @@ async def serve_streams(server: Server[Any], reads: Any, writes: Any, era: str) 
 async def refusing(
     reads: Any, send: Send, method: str, error: t.ErrorData
 ) -> AsyncIterator[anyio.abc.ObjectReceiveStream[SessionMessage | Exception]]:
-    """Pass on what ``reads`` gives, but answer the requests of one method with ``error``."""
+    """Pass on the messages of ``reads``, but answer the requests of one method with ``error``."""
     to_server, passed = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     async def relay() -> None:

@@ -41,11 +41,10 @@ class ThreadedServer:
 
     @property
     def entry(self) -> Json:
-        """The server's entry in mcp.json."""
         return {"transport": TRANSPORTS[self.mode], "url": self.url}
 
     async def start(self) -> None:
-        """Return once it accepts connections."""
+        """Start it and return once it accepts connections."""
         listening = socket.create_server(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         server = build_server(self.mode, self._extras)
@@ -62,7 +61,7 @@ class ThreadedServer:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Return once it is gone; open connections are torn down."""
+        """Stop it and abort open connections."""
         if self._thread is not None:
             thread, self._thread = self._thread, None
             await asyncio.to_thread(self._end, thread)
@@ -85,7 +84,7 @@ class ThreadedServer:
         self._uvicorn.should_exit = True
         ends = time.monotonic() + BOUND_S
         while thread.is_alive() and time.monotonic() < ends:
-            with suppress(RuntimeError):  # its loop may have closed a moment ago
+            with suppress(RuntimeError):  # its loop may have just closed
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(self._disconnect_all)
             thread.join(0.02)

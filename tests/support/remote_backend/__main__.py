@@ -1,6 +1,6 @@
-"""The backend by hand: start it, then a gateway, then type help.
+"""The backend for manual use: start it, then a gateway, then type help.
 
-``python -m tests.support.remote_backend`` starts it. Answers go to stdout, all else to stderr.
+``python -m tests.support.remote_backend`` starts it. Answers go to stdout, other output to stderr.
 """
 
 import argparse
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Serve until the commands are done; 0 when each got a result, 1 when one did not."""
+    """Serve until the commands are done; return 0 if each got a result, otherwise 1."""
     chosen = parser().parse_args(words)
     try:
         return asyncio.run(serve(chosen))
@@ -29,7 +29,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of the command line."""
     words = argparse.ArgumentParser(
         prog="remote_backend",
         description="A small backend that MCP Tools Proxy dials in remote mode.",
@@ -38,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
     words.add_argument("--port", type=int, default=8765, help="0 is any (%(default)s)")
     words.add_argument("--token", default="demo", help="what gateways have to say (%(default)s)")
-    words.add_argument("--identifier", help="speak to this gateway only; else to the newest")
+    words.add_argument("--identifier", help="use only this gateway (default: the newest)")
     words.add_argument(
         "--run", action="append", metavar="COMMAND", help="run this and end; may be repeated"
     )
@@ -72,13 +71,13 @@ async def serve(chosen: argparse.Namespace) -> int:
 
 
 async def run_all(console: Console, lines: Sequence[str], wait_s: float) -> int:
-    """Run every line, whatever became of the one before."""
+    """Run every line, even after a failed one."""
     results = [await obey(console, line, wait_s) for line in lines]
     return 0 if all(results) else 1
 
 
 async def obey(console: Console, line: str, wait_s: float | None) -> bool:
-    """Run one line once a gateway is there; tell if it got a result."""
+    """Run one line once a gateway is connected; return whether it got a result."""
     identifier = console.server_identifier
     if needs_gateway(line) and not console.backend.is_connected(identifier):
         note(f"Waiting for {identifier or 'a gateway'} ...")
@@ -97,13 +96,13 @@ async def obey(console: Console, line: str, wait_s: float | None) -> bool:
 
 
 async def typed() -> AsyncIterator[str]:
-    """Yield the lines of stdin, be it a terminal, a pipe or a file."""
+    """Yield the lines of stdin: a terminal, a pipe or a file."""
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     def read() -> None:
         with (
-            suppress(RuntimeError),  # the loop is over
+            suppress(RuntimeError),  # the loop has closed
             open(0, "rb", buffering=0, closefd=False) as stdin,
         ):
             for line in stdin:
@@ -116,7 +115,7 @@ async def typed() -> AsyncIterator[str]:
 
 
 def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - for who types
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - for the user
 
 
 if __name__ == "__main__":

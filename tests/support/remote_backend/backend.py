@@ -1,4 +1,5 @@
-"""The peer that the gateway's connector dials: it keeps sessions, and commits faults on demand."""
+"""The peer that the gateway's connector dials: it manages sessions, and commits faults on
+demand."""
 
 import asyncio
 import json
@@ -38,41 +39,41 @@ TOKEN_ENDED = 4401
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a backend starts."""
+    """Options of a backend's start."""
 
     token: str = TOKEN
     host: str = "127.0.0.1"
     port: int = 0
-    """0 is any that is free."""
+    """0 is any free port."""
     tls: ssl.SSLContext | None = None
     evict_code: int | None = EVICTED
     max_frame_bytes: int = 0
-    """A frame over this costs the link, with 1009; 0 is no limit."""
+    """A larger frame costs the link, with 1009; 0 is unlimited."""
     report: Callable[[str], None] = lambda _: None
-    """Called with a line for each gateway that comes, goes or is refused."""
+    """Called with a line for each gateway that connects, disconnects or is refused."""
 
 
 class Backend:
-    """What a test holds of a running backend; made by ``running_backend``."""
+    """A running backend as controlled by a test; created by ``running_backend``."""
 
     def __init__(self, options: Options) -> None:
         self.handshakes: deque[Handshake] = deque(maxlen=KEPT)
-        """All that arrived, whatever the answer."""
+        """All received handshakes, answered in any way."""
         self.links: deque[Link] = deque(maxlen=KEPT)
-        """All there were, oldest first."""
+        """All links so far, oldest first."""
         self.gateways: dict[str, Link] = {}
         """The links that are up, by server identifier, oldest first."""
         self.evict_code = options.evict_code
-        """Sent to a link when its identifier connects again; None aborts it."""
+        """Close code for a link when its identifier connects again; None aborts it."""
         self.clock_s = 0.0
-        """Moved by ``pass_time`` only."""
+        """Changed only by ``pass_time``."""
         self.drop_every = 0
-        """Abort the link over which each so-many-th frame arrives, counted over all links."""
+        """Abort the link that receives each n-th frame, counted over all links."""
         self._inbox = Inbox()
         self.frames = self._inbox.frames
-        """All that arrived, raw, over whatever link."""
+        """All received frames, raw, over all links."""
         self.strays = self._inbox.strays
-        """Those of ``frames`` that are for no known session."""
+        """Those of ``frames`` that are for unknown sessions."""
         self._tokens = with_ends({options.token: NEVER})
         self._manner: Answer = Manner.WELCOME
         self._made: Counter[str] = Counter()
@@ -83,16 +84,15 @@ class Backend:
 
     @property
     def url(self) -> str:
-        """Where gateways dial, with ``{server_identifier}`` in it."""
+        """The URL that gateways dial, with ``{server_identifier}`` in it."""
         return self._listening.url
 
     @property
     def is_shut(self) -> bool:
-        """Whether it is down."""
         return not self._listening.is_open
 
     async def shut(self) -> None:
-        """Be down: every connection is torn down, and nothing listens on the port."""
+        """Go down: abort every connection and stop listening on the port."""
         await self._listening.shut()
 
     async def reopen(self) -> None:
@@ -100,15 +100,15 @@ class Backend:
         await self._listening.open()
 
     async def close(self) -> None:
-        """Be down for good."""
+        """Go down permanently."""
         await self.shut()
         self._listening.close()
 
-    # Who may come in
+    # Admission
 
     @property
     def tokens(self) -> dict[str, float]:
-        """The accepted tokens and when each ends, by ``clock_s``; assign to change them."""
+        """The accepted tokens and their expiry by ``clock_s``; assign to change them."""
         return self._tokens
 
     @tokens.setter
@@ -117,7 +117,7 @@ class Backend:
 
     @property
     def manner(self) -> Answer:
-        """How handshakes are answered; assign to change it."""
+        """The answer to handshakes; assign to change it."""
         return self._manner
 
     @manner.setter
@@ -126,7 +126,7 @@ class Backend:
         self._changes.notify()
 
     async def pass_time(self, seconds: float = 0.0) -> None:
-        """Move the clock, and close with 4401 each link whose token is good no more."""
+        """Move the clock, and close with 4401 each link whose token expired."""
         self.clock_s += seconds
         for link in list(self.gateways.values()):
             if not self._is_good(link.handshake.token):
@@ -135,7 +135,7 @@ class Backend:
     # Links
 
     def is_connected(self, server_identifier: str | None = None) -> bool:
-        """Return whether a link is up (of that identifier)."""
+        """Return whether a link is up (with that identifier)."""
         return self._up(server_identifier) is not None
 
     def link(self, server_identifier: str | None = None) -> Link:
@@ -150,9 +150,10 @@ class Backend:
         count: int = 1,
         bound_s: float | None = BOUND_S,
     ) -> Link:
-        """Wait until a link is up and there were at least ``count`` in all (of that identifier).
+        """Wait until a link is up and there were at least ``count`` in total (with that
+        identifier).
 
-        So a gateway that connects anew is waited for with count=2. Gives the link.
+        A reconnecting gateway is waited for with count=2. Returns the link.
         """
 
         def holds() -> bool:
@@ -166,12 +167,12 @@ class Backend:
         return self.link(server_identifier)
 
     async def disconnected(self, server_identifier: str | None = None) -> None:
-        """Wait until no link is up (of that identifier)."""
+        """Wait until no link is up (with that identifier)."""
         async with bounded(f"no link of {server_identifier or 'any'}"):
             await self._changes.until(lambda: not self.is_connected(server_identifier))
 
     async def dialled(self, count: int = 1) -> Handshake:
-        """Wait until at least ``count`` handshakes arrived, and give the latest."""
+        """Wait for at least ``count`` handshakes, and return the latest."""
         async with bounded(f"{count} handshakes"):
             await self._changes.until(lambda: len(self.handshakes) >= count)
         return self.handshakes[-1]
@@ -185,7 +186,7 @@ class Backend:
         era: str = MODERN,
         server_identifier: str | None = None,
     ) -> Session:
-        """Build a session with the gateway of that identifier (else the newest)."""
+        """Build a session with the gateway of that identifier (default: the newest)."""
 
         async def send(session_identifier: str, message: object) -> None:
             await self.send(session_identifier, message, server_identifier)
@@ -198,7 +199,7 @@ class Backend:
     async def client(
         self, mode: str = "auto", *, server_identifier: str | None = None, **options: Any
     ) -> AsyncIterator[Client]:
-        """Connect the SDK's client over a session of its own; ``options`` are Client's."""
+        """Connect the SDK's client over a new session; ``options`` are Client's."""
         session = self.session(server_identifier=server_identifier)
         streams = ClientStreams(session.send)
         self._inbox.handlers[session.identifier] = streams.on_message
@@ -210,13 +211,13 @@ class Backend:
             self.forget(session)
 
     def forget(self, session: Session) -> None:
-        """Remove the session: what still comes for it is a stray."""
+        """Remove the session; its later frames are strays."""
         self._inbox.handlers.pop(session.identifier, None)
 
     async def send(
         self, session_identifier: str, message: object, server_identifier: str | None = None
     ) -> None:
-        """Send one frame over the link that is up; waits for one when none is."""
+        """Send one frame over the link that is up, waiting for one if necessary."""
         text = json.dumps({"session_identifier": session_identifier, "message": message})
         while True:
             link = await self.connected(server_identifier)
@@ -225,7 +226,7 @@ class Backend:
             except ConnectionError:
                 link.leave()
 
-    # What comes
+    # Received frames
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a handshake, and read from the link until it ends."""
@@ -234,7 +235,7 @@ class Backend:
         self._changes.notify()
         await self._changes.until(lambda: self._manner is not Manner.SILENT)
         transport = request.transport
-        if transport is None:  # the gateway is gone already
+        if transport is None:  # the gateway has already disconnected
             return web.Response()
         if isinstance(self._manner, RawAnswer):
             return self._manner.write(transport)

@@ -1,4 +1,4 @@
-"""A certificate authority that no system trusts, and a server's certificate of it."""
+"""A certificate authority that no system trusts, and its certificate for a server."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -26,16 +26,16 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 
 class Certified(NamedTuple):
-    """What the two sides of a TLS connection need."""
+    """The parts of both sides of a TLS connection."""
 
     ca_file: Path
-    """Who trusts it, trusts the server."""
+    """Clients that trust it trust the server."""
     tls: ssl.SSLContext
     """The server's: ``running_backend(tls=...)``."""
 
 
 def certify(folder: Path, host: str = "127.0.0.1", *, expired: bool = False) -> Certified:
-    """Create both; ``host`` is the address or name that the server's certificate is good for."""
+    """Create both; ``host`` is the address or name in the server's certificate."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_public, server_public = ca_key.public_key(), server_key.public_key()
     ca = (

@@ -1,4 +1,4 @@
-"""What can be typed to the backend by hand, and what it answers."""
+"""Commands for the backend in manual use, and their results."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ MAX_SESSIONS = 10_000
 
 
 class CommandError(Exception):
-    """A command got no result; the message says why."""
+    """A command failed; the message has the reason."""
 
 
 class Console:
-    """Runs commands, each over sessions of one gateway (None is the newest that is connected)."""
+    """Runs commands, each over sessions of one gateway (None is the newest connected one)."""
 
     def __init__(self, backend: Backend, server_identifier: str | None = None) -> None:
         self.backend = backend
@@ -30,18 +30,18 @@ class Console:
         return self.backend.session(server_identifier=self.server_identifier)
 
     async def run(self, line: str) -> str:
-        """Run one line and give the text that answers it; CommandError when there is none."""
+        """Run one line and return the answer's text; CommandError if it fails."""
         name, _, rest = line.strip().partition(" ")
         command = COMMANDS.get(name)
         if command is None:
-            raise CommandError(f"There is no command {name!r}. Type help for the list.")
+            raise CommandError(f"Unknown command {name!r}. Type help for the list.")
         try:
             return await command.run(self, rest.strip())
         except AssertionError as error:  # a wait that took too long, or no link
             raise CommandError(str(error)) from error
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        """Ask the gateway; CommandError with its words when it answers with an error."""
+        """Send a request to the gateway; CommandError with the message of an error response."""
         return result_of(await self._session.request(method, params))
 
     async def list_all(self, kind: str) -> str:
@@ -56,7 +56,7 @@ class Console:
             params = {"cursor": cursor}
 
     async def named(self, method: str, rest: str, *, usage: str) -> str:
-        """Ask for what has a name and arguments: ``NAME {json}``."""
+        """Request an item with a name and arguments: ``NAME {json}``."""
         name, _, arguments = rest.partition(" ")
         if not name:
             raise CommandError(f"Usage: {usage}")
@@ -64,7 +64,7 @@ class Console:
         return pretty(await self.request(method, params))
 
     async def raw(self, text: str) -> str:
-        """Send a message as it is, in a session kept for such, and wait for what answers it."""
+        """Send a message unchanged, in a session reserved for that, and wait for its answer."""
         message = parsed(text)
         await self._raw.send(message)
         if "id" not in message or "method" not in message:
@@ -75,7 +75,7 @@ class Console:
                 return pretty(result_of(answer))
 
     async def sessions(self, text: str) -> str:
-        """List the tools in many new sessions at once, and count what each got."""
+        """List the tools in many new sessions in parallel, and count the tools of each."""
         if not text.isdecimal() or not 1 <= int(text) <= MAX_SESSIONS:
             raise CommandError(f"Usage: sessions N, with N from 1 to {MAX_SESSIONS}")
         loop = asyncio.get_running_loop()
@@ -102,7 +102,7 @@ class Console:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; ``usage`` is how it is typed."""
+    """One command; ``usage`` is its syntax."""
 
     usage: str
     about: str
@@ -135,7 +135,7 @@ LISTED = (
     Command("resources", "list the resources, one a line", lambda it, _: it.list_all("resources")),
     Command("read URI", "read a resource", _read),
     Command("sessions N", "list the tools in N new sessions at once", lambda it, n: it.sessions(n)),
-    Command("raw {json}", "send a JSON-RPC message as it is", lambda it, text: it.raw(text)),
+    Command("raw {json}", "send a JSON-RPC message unchanged", lambda it, text: it.raw(text)),
     Command("drop", "abort the connection; the gateway dials again", lambda it, _: it.drop()),
     Command("help", "show this list", _help),
 )
@@ -143,7 +143,7 @@ COMMANDS = {each.usage.partition(" ")[0]: each for each in LISTED}
 
 
 def needs_gateway(line: str) -> bool:
-    """Return whether a line is a command that a gateway has to answer."""
+    """Return whether a line is a command that needs a gateway's answer."""
     command = COMMANDS.get(line.strip().partition(" ")[0])
     return command is not None and command.run is not _help
 
@@ -153,18 +153,18 @@ def _shown(item: Json) -> Json:
 
 
 def parsed(text: str) -> Json:
-    """Read a JSON object; CommandError when it is none."""
+    """Read a JSON object; CommandError if it is invalid."""
     try:
         value: Any = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"This is no JSON: {error}") from error
+        raise CommandError(f"Invalid JSON: {error}") from error
     if not isinstance(value, dict):
         raise CommandError("A JSON object is wanted, such as {}")
     return value
 
 
 def result_of(answer: Json) -> Json:
-    """Return an answer's result. Raises CommandError when it has none."""
+    """Return a response's result. Raises CommandError for an error."""
     if "result" not in answer:
         raise CommandError(json.dumps(answer.get("error", answer), ensure_ascii=False))
     result: Json = answer["result"]

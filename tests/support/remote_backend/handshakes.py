@@ -1,4 +1,4 @@
-"""What a handshake said, and how it is answered."""
+"""Handshakes and the answers to them."""
 
 import asyncio
 import math
@@ -9,17 +9,17 @@ from enum import Enum
 from aiohttp import web
 
 TOKEN = "secret-token"
-"""Accepted unless another is given."""
+"""The default accepted token."""
 NEVER = math.inf
-"""The end of a token that has none."""
+"""The expiry of a token without one."""
 
 Tokens = Mapping[str, float] | Iterable[str]
-"""Bearer tokens, or when each ends, in seconds of the backend's clock."""
+"""Bearer tokens, or their expiries in seconds of the backend's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """One that arrived, whatever the answer; names of headers are lower case."""
+    """A received handshake; header names are lower case."""
 
     path: str
     """As on the wire, with its query."""
@@ -37,7 +37,7 @@ class Handshake:
 
     @property
     def token(self) -> str | None:
-        """The bearer token, None when there is none."""
+        """The bearer token, or None."""
         scheme, _, token = (self.authorization or "").partition(" ")
         return token if scheme.lower() == "bearer" and token else None
 
@@ -56,19 +56,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """Bytes in place of an HTTP response, whatever the token; then the connection is closed."""
+    """Bytes in place of an HTTP response, for any token; then the connection is closed."""
 
     data: bytes
 
     def write(self, transport: asyncio.Transport) -> web.Response:
-        """Write the bytes, and return a response that goes nowhere."""
+        """Write the bytes, and return a response that is discarded."""
         transport.write(self.data)
         transport.close()
         return web.Response()
 
 
 class Manner(Enum):
-    """How handshakes with a good token are answered, but for a Refusal or a RawAnswer."""
+    """The answers to handshakes with a valid token, other than a Refusal or a RawAnswer."""
 
     WELCOME = "welcome"
     NO_SUBPROTOCOL = "no subprotocol"
@@ -89,5 +89,5 @@ def handshake_of(request: web.Request) -> Handshake:
 
 
 def with_ends(tokens: Tokens) -> dict[str, float]:
-    """Name the end of each token; those of no mapping have none."""
+    """Return the expiry of each token; tokens without a mapping do not expire."""
     return dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, NEVER)

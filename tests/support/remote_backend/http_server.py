@@ -1,4 +1,4 @@
-"""The backend's HTTP server, which can go down and come back on the same port."""
+"""The backend's HTTP server, which can stop and restart on the same port."""
 
 import socket
 import ssl
@@ -21,7 +21,7 @@ class ListenStreams:
     ) -> None:
         self.host = host
         self.port = port
-        """0 until the first start when any will do."""
+        """0 for any port, until the first start."""
         self._handler = handler
         self._tls = tls
         self._runner: web.AppRunner | None = None
@@ -29,17 +29,16 @@ class ListenStreams:
 
     @property
     def url(self) -> str:
-        """Where gateways dial, with a place for their identifier."""
+        """The URL that gateways dial, with a placeholder for their identifier."""
         scheme = "ws" if self._tls is None else "wss"
         return f"{scheme}://{self.host}:{self.port}{PATH}"
 
     @property
     def is_open(self) -> bool:
-        """Whether it listens."""
         return self._runner is not None
 
     async def open(self) -> None:
-        """Listen; OSError when the port is taken."""
+        """Listen; OSError if the port is taken."""
         if self.port == 0:
             self._port_holder = hold_port(self.host)
             self.port = self._port_holder.getsockname()[1]
@@ -59,7 +58,7 @@ class ListenStreams:
         await site.start()
 
     async def shut(self) -> None:
-        """Vanish, as a killed process does: every connection is torn down."""
+        """Abort every connection and stop listening, like a killed process."""
         if self._runner is None:
             return
         runner, self._runner = self._runner, None
@@ -69,6 +68,6 @@ class ListenStreams:
         await runner.cleanup()
 
     def close(self) -> None:
-        """Release a port that was chosen here: nothing listens on it again."""
+        """Release a port that was chosen here, permanently."""
         if self._port_holder is not None:
             self._port_holder.close()

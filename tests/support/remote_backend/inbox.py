@@ -1,4 +1,4 @@
-"""What arrives from gateways: recorded raw, and given to the session that it is for."""
+"""Received frames: recorded raw, and passed to their sessions."""
 
 import json
 from collections import deque
@@ -11,7 +11,7 @@ Take = Callable[[Json], None]
 
 
 class Inbox:
-    """Takes frames; ``handlers`` are the known sessions by their identifiers."""
+    """Takes frames; ``handlers`` are the known sessions by identifier."""
 
     def __init__(self) -> None:
         self.frames: deque[str | bytes] = deque(maxlen=KEPT)
@@ -31,7 +31,7 @@ class Inbox:
 
 
 def parts_of(data: str | bytes) -> tuple[str, Json | None]:
-    """Parse a frame's session identifier and message; "" and None of no envelope."""
+    """Parse a frame's session identifier and message; "" and None without an envelope."""
     try:
         frame = json.loads(data) if isinstance(data, str) else None
     except ValueError:

@@ -9,11 +9,11 @@ from tests.support.remote_backend.handshakes import Handshake
 from tests.support.remote_backend.waits import bounded
 
 CLOSING_TIMEOUT_S = 1.0
-"""How long a gateway has to answer a close frame."""
+"""Time limit for a gateway's answer to a close frame."""
 
 
 def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocketResponse:
-    """Build a WebSocket that leaves pings to the link; a limit of 0 is none."""
+    """Build a WebSocket that leaves pings to the link; a limit of 0 means unlimited."""
     return web.WebSocketResponse(
         protocols=protocols,
         max_msg_size=max_frame_bytes,
@@ -24,7 +24,7 @@ def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocke
 
 
 class Link:
-    """What is up from a handshake until either side ends it; then ``on_closed`` is called."""
+    """Up from a handshake until either side ends it; then ``on_closed`` is called."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Link:
         self.socket = socket
         self.is_up = True
         self.pings = 0
-        """How many pings arrived."""
+        """Number of received pings."""
         self._transport = transport
         self._on_closed = on_closed
         self._is_half_open = False
@@ -48,11 +48,11 @@ class Link:
 
     @property
     def close_code(self) -> int | None:
-        """The code of the gateway's close frame, None or 1006 when it sent none."""
+        """The code of the gateway's close frame; None or 1006 without one."""
         return self.socket.close_code
 
     async def send_raw(self, text: str) -> None:
-        """Send a text frame that may be anything; waits while the gateway does not read.
+        """Send any text as a frame; waits while the gateway does not read.
 
         ConnectionError when the link is ending.
         """
@@ -67,12 +67,12 @@ class Link:
                 await self.socket.send_bytes(data)
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are, be they a frame, many, or none."""
+        """Write raw bytes: a frame, many, or none."""
         self._transport.write(data)
 
     @property
     def unsent_bytes(self) -> int:
-        """What was written and the system does not take, since the gateway does not read."""
+        """Written bytes that the system does not accept, because the gateway does not read."""
         return self._transport.get_write_buffer_size()
 
     async def pong(self, data: bytes) -> None:
@@ -81,16 +81,16 @@ class Link:
             await self.socket.pong(data)
 
     def stop_reading(self) -> None:
-        """Read nothing, so that TCP backs up to the gateway."""
+        """Stop reading, so that TCP blocks the gateway."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         self._transport.resume_reading()
 
     def half_open(self) -> None:
-        """Be a peer that vanished without a word: nothing is read, answered or written any more.
+        """Vanish silently: stop reading, answering and writing.
 
-        It stays among the gateways until the same identifier connects again, as at a real relay.
+        It stays among the gateways until the same identifier connects again, as with a real relay.
         """
         self._is_half_open = True
         self.stop_reading()
@@ -101,12 +101,12 @@ class Link:
         self._transport.abort()
 
     def hang_up(self) -> None:
-        """Close the TCP connection once all is written, without a close frame."""
+        """Close the TCP connection after all writes, without a close frame."""
         self.leave()
         self._transport.close()
 
     async def close(self, code: int = 1001, reason: str = "") -> None:
-        """Send a close frame and wait a moment for the gateway's."""
+        """Send a close frame and wait briefly for the gateway's."""
         self.leave()
         if self._is_half_open:
             self._transport.abort()
@@ -114,7 +114,6 @@ class Link:
             await self.socket.close(code=code, message=reason.encode())
 
     def leave(self) -> None:
-        """Count as up no more."""
         if self.is_up:
             self.is_up = False
             self._on_closed(self)

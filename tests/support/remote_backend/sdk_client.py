@@ -1,4 +1,4 @@
-"""The SDK's own client over one session of the backend."""
+"""The SDK's client over one session of the backend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,11 +12,11 @@ from mcp.shared.message import SessionMessage
 from tests.support.remote_backend.session import Json
 
 LEAVING_S = 1.0
-"""How long a client that ends has to say its last word."""
+"""Time for a client's last message at its end."""
 
 
 class ClientStreams:
-    """A transport of the SDK's client: what it writes is sent, what is taken it reads."""
+    """A transport of the SDK's client: its writes are sent, received messages are read."""
 
     def __init__(self, send: Callable[[Json], Awaitable[None]]) -> None:
         self._send = send
@@ -25,7 +25,7 @@ class ClientStreams:
         ](1_000_000)
 
     def on_message(self, message: Json) -> None:
-        """Pass a message on to the client, or an exception when it is no JSON-RPC."""
+        """Pass a message to the client, or an exception if it is not JSON-RPC."""
         try:
             parsed = t.jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValueError as error:
@@ -35,7 +35,7 @@ class ClientStreams:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Yield the streams; the SDK's own types of them are private, thus Any."""
+        """Yield the streams; the SDK's types of them are private, thus Any."""
         writes, from_client = anyio.create_memory_object_stream[SessionMessage](0)
 
         async def send_all() -> None:

@@ -1,4 +1,4 @@
-"""One MCP session of the backend: it outlives links, and sends exactly what a test chooses."""
+"""One MCP session of the backend: it survives links, and sends exactly the test's messages."""
 
 import asyncio
 import itertools
@@ -25,31 +25,31 @@ KEPT = 10_000
 
 
 class Session:
-    """Made by ``Backend.session``; request ids count from 1 in each, so all have the same."""
+    """Created by ``Backend.session``; request ids count from 1 in each, so sessions share them."""
 
     def __init__(self, identifier: str | None, era: str, send: Send) -> None:
         self.identifier = identifier or str(uuid.uuid4())
         self.era = era
         self.messages: deque[Json] = deque(maxlen=KEPT)
-        """All that came, in order."""
+        """All received messages, in order."""
         self._send = send
         self._ids = itertools.count(1)
         self._pending: dict[object, asyncio.Future[Json]] = {}
         self._others: asyncio.Queue[Json] = asyncio.Queue()
 
     async def send(self, message: object) -> None:
-        """Send any JSON as ``message``; waits for a link when there is none."""
+        """Send any JSON as ``message``, waiting for a link if necessary."""
         await self._send(self.identifier, message)
 
     async def receive(self) -> Json:
-        """Wait for the next message that answers no ``request``."""
+        """Wait for the next message that is not an answer to ``request``."""
         async with bounded(f"a message in session {self.identifier}"):
             return await self._others.get()
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, era: str | None = None
     ) -> Json:
-        """Send a request and give the message that answers it, be it a result or an error."""
+        """Send a request and return its response, a result or an error."""
         request_id = next(self._ids)
         params = dict(params or {})
         if (era or self.era) == MODERN:
@@ -66,7 +66,7 @@ class Session:
             del self._pending[request_id]
 
     async def result(self, method: str, params: Mapping[str, Any] | None = None) -> Json:
-        """Ask what has to succeed, and give its result."""
+        """Send a request that must succeed, and return its result."""
         message = await self.request(method, params)
         assert "result" in message, message
         result: Json = message["result"]
@@ -75,7 +75,7 @@ class Session:
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, **params: Any
     ) -> Json:
-        """Call a tool and give its result."""
+        """Call a tool and return its result."""
         return await self.result(
             "tools/call", {"name": tool, "arguments": dict(arguments or {}), **params}
         )
@@ -85,7 +85,7 @@ class Session:
         await self.send(note if params is None else note | {"params": dict(params)})
 
     async def initialize(self, **capabilities: Any) -> Json:
-        """Begin as a client of the older eras does, and give the server's result."""
+        """Initialize like a client of the older eras, and return the server's result."""
         self.era = LEGACY
         client = {"name": "backend", "version": "1"}
         begun = await self.result(
@@ -96,7 +96,7 @@ class Session:
         return begun
 
     def on_message(self, message: Json) -> None:
-        """Handle a message that arrived for this session."""
+        """Handle a message received for this session."""
         self.messages.append(message)
         answer = None if "method" in message else self._pending.get(message.get("id"))
         if answer is None:

@@ -1,4 +1,4 @@
-"""A stand-in for a gateway: the SDK's server in each session of one WebSocket, or a mute one."""
+"""A stub of a gateway: the SDK's server in each session of one WebSocket, or a mute one."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ from tests.support.remote_backend.handshakes import TOKEN
 
 
 class StandIn:
-    """What a test holds of it."""
+    """The stub as controlled by a test."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, server_identifier: str) -> None:
         self.socket = socket
         self.received: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
-        """The frames that no server is there for."""
+        """The frames without a server."""
         self.ended = asyncio.Event()
-        """The link is over."""
+        """The link has ended."""
         self._server_identifier = server_identifier
         self._sessions: dict[str, Any] = {}
 
@@ -51,7 +51,6 @@ class StandIn:
         self.ended.set()
 
     async def send(self, session_identifier: str, message: object) -> None:
-        """Send one frame."""
         await self.socket.send_json(
             {
                 "session_identifier": session_identifier,
@@ -85,7 +84,7 @@ async def standing_in(
     is_mute: bool = False,
     **options: Any,
 ) -> AsyncIterator[StandIn]:
-    """Dial the backend; ``options`` are ws_connect's. A mute one answers nothing by itself."""
+    """Dial the backend; ``options`` are ws_connect's. A mute stub does not answer."""
     url = url.format(server_identifier=server_identifier)
     options |= {"headers": {"Authorization": f"Bearer {token}"}, "max_msg_size": 0}
     async with (

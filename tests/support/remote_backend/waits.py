@@ -1,4 +1,4 @@
-"""Bounded waits: for an answer, or for something to become true."""
+"""Bounded waits for an answer or a condition."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from tests.support.bounds import BOUND_S
 
 @asynccontextmanager
 async def bounded(what: str, bound_s: float | None = BOUND_S) -> AsyncIterator[None]:
-    """Fail with words when what is inside takes longer than ``bound_s``; None is no bound."""
+    """Fail with this message if the block takes longer than ``bound_s``; None is unlimited."""
     limit = asyncio.timeout(bound_s)
     try:
         async with limit:
@@ -21,7 +21,7 @@ async def bounded(what: str, bound_s: float | None = BOUND_S) -> AsyncIterator[N
 
 
 class Changes:
-    """Wakes who waits for something to become true, whenever something changed."""
+    """Wakes waiters for a condition whenever something changed."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
@@ -31,6 +31,6 @@ class Changes:
         self._next = asyncio.Event()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait without a bound; whoever changes what ``holds`` reads has to ``notify``."""
+        """Wait without a bound; changes of the state that ``holds`` reads must ``notify``."""
         while not holds():
             await self._next.wait()

@@ -1,5 +1,5 @@
-"""The server that the public conformance suite expects: its names and answers, in both eras.
+"""The conformance suite's expected server: its names and answers, in both eras.
 
-What a tool asks its caller is written once, as a round of the modern era; over the legacy one
-the server asks the same by itself.
+A tool's requests to its caller are defined once, as a round of the modern era; over the legacy era
+the server sends the same requests.
 """

@@ -1,24 +1,24 @@
-"""Events of streams, kept so that a stream that was closed can be resumed (SEP-1699)."""
+"""Stored events of streams, so that a closed stream can be resumed (SEP-1699)."""
 
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp_types import JSONRPCMessage
 
 
 class KeptEvents(EventStore):
-    """Keeps all of them; an event's id is its place."""
+    """Stores all events; an event's id is its index."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, JSONRPCMessage | None]] = []
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Keep an event and give its id; without a message it only marks the stream's start."""
+        """Store an event and return its id; without a message it only marks the stream's start."""
         self._events.append((stream_id, message))
         return str(len(self._events))
 
     async def replay_events_after(
         self, last_event_id: str, send_callback: EventCallback
     ) -> str | None:
-        """Send what its stream had after an event, and give the stream's id."""
+        """Send the stream's events after this one, and return the stream's id."""
         last = int(last_event_id)
         stream = self._events[last - 1][0]
         for number, (each, message) in enumerate(self._events[last:], last + 1):

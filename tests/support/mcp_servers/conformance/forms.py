@@ -1,4 +1,4 @@
-"""What the server asks: forms to fill in, texts to write, and the caller's roots."""
+"""The server's requests: forms, sampling, and the caller's roots."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ ENUMS: Schema = {
     },
     "required": [],
 }
-"""Each way to spell a choice (SEP-1330)."""
+"""Each spelling of a choice (SEP-1330)."""
 
 
 def fields(**types: str) -> Schema:

@@ -1,4 +1,4 @@
-"""Tools that ask their caller, once or round by round."""
+"""Tools that send requests to their caller, in one or more rounds."""
 
 import json
 
@@ -14,7 +14,7 @@ COLOUR = forms.form("Step 2: What is your favorite color?", forms.fields(color="
 
 
 def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallToolResult]:
-    """Build a tool that returns what its caller entered into a form."""
+    """Build a tool that returns its caller's form input."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
@@ -28,7 +28,7 @@ def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallT
 
 
 def written(key: str, prompt: str) -> Behaviour[t.CallToolResult]:
-    """Build a tool that returns what its caller's model wrote."""
+    """Build a tool that returns the text of its caller's model."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
@@ -122,7 +122,7 @@ SCHEMAS = {
     "test_sampling": {"prompt": {"type": "string", "description": "What to send to the model"}},
     "test_elicitation": {"message": {"type": "string", "description": "What to show the user"}},
 }
-"""Properties of those that take arguments; all are required."""
+"""Properties of tools with arguments; all are required."""
 
 CURRENT_CALLER: dict[str, Behaviour[t.CallToolResult]] = {
     "test_sampling": written("text", ""),

@@ -1,4 +1,4 @@
-"""Tools that tell their caller something while they run: progress, log lines, changed lists."""
+"""Tools that send notifications while they run: progress, log lines, changed lists."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 async def _log(call: Round, text: str) -> None:
-    """Send a log line; in the modern era only a request that asks for logs gets them."""
+    """Send a log line; in the modern era only if the request asks for logs."""
     if call.is_modern and LOG_LEVEL not in (call.context.meta or {}):
         return
     line = t.LoggingMessageNotificationParams(level="info", data=text)
@@ -41,9 +41,9 @@ async def progress(call: Round) -> Answer:
 
 
 async def reconnect(call: Round) -> Answer:
-    """Close the stream of the answer where the transport can, so that it has to be resumed.
+    """Close the answer's stream if the transport can, so that it must be resumed.
 
-    The pause lets the stream's first event out, which names where to resume.
+    The pause lets the stream's first event out, which names the place to resume.
     """
     if call.context.close_sse_stream is not None:
         await asyncio.sleep(PAUSE_S)
@@ -53,7 +53,7 @@ async def reconnect(call: Round) -> Answer:
 
 
 class Lists:
-    """Which of the items that come and go are there; all who listen are told of a change."""
+    """The changing items that currently exist; listeners are notified of changes."""
 
     TOOL = "test_dynamic_tool"
     PROMPT = "test_dynamic_prompt"

@@ -1,4 +1,4 @@
-"""Tools, resources and prompts that always answer the same."""
+"""Tools, resources and prompts with constant results."""
 
 import json
 from base64 import b64encode
@@ -66,7 +66,7 @@ TEMPLATE = "test://template/{id}/data"
 
 
 def contents_of(uri: str) -> t.TextResourceContents | t.BlobResourceContents | None:
-    """Read a resource, or one of the template; None when there is no such."""
+    """Read a resource, or one of the template; None if unknown."""
     if uri in TEXTS:
         return t.TextResourceContents(uri=uri, mime_type="text/plain", text=TEXTS[uri])
     if uri == BINARY:
@@ -90,7 +90,7 @@ PROMPTS: dict[str, list[str]] = {
 
 
 def messages_of(name: str, arguments: dict[str, str]) -> list[t.PromptMessage] | None:
-    """Fill in a prompt; None when there is no such, or it asks first."""
+    """Fill in a prompt; None if it is unknown or sends a request first."""
     contents: list[t.ContentBlock]
     match name:
         case "test_simple_prompt":

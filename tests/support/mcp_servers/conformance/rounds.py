@@ -1,4 +1,4 @@
-"""One call of a tool or a prompt, and what it asks its caller before it answers."""
+"""One call of a tool or prompt, and its requests to the caller."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,8 @@ ANSWERS: dict[str, type[t.Result]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of a call; ``answers`` are to the questions of the round before, by their keys."""
+    """One round of a call; ``answers`` are those to the previous round's requests, by their
+    keys."""
 
     context: Context
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class Round:
         return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def content(self, key: str) -> dict[str, Any] | None:
-        """Return what a user entered into the form ``key``; None when there is no such answer."""
+        """Return a user's input to the form ``key``; None without an answer."""
         answer = self.answers.get(key)
         if not isinstance(answer, t.ElicitResult) or answer.action != "accept":
             return None
@@ -46,7 +47,7 @@ class Round:
 
 
 Behaviour = Callable[[Round], Awaitable[R | t.InputRequiredResult]]
-"""Answers with a result, or with questions."""
+"""Answers with a result or with requests."""
 
 
 def capability_of(method: str) -> str:
@@ -60,7 +61,7 @@ def require(questions: t.InputRequests, state: str | None = None) -> t.InputRequ
 async def conduct(behaviour: Behaviour[R], first: Round) -> R | t.InputRequiredResult:
     """Run a call: in the modern era one round of it, over the legacy one all of them.
 
-    Raises MCPError when its caller cannot be asked.
+    Raises MCPError if its caller accepts no requests.
     """
     result = await behaviour(first)
     if first.is_modern:
@@ -84,7 +85,7 @@ def _refuse_undeclared(call: Round, result: t.InputRequiredResult) -> None:
 
 
 def refuse(method: str) -> None:
-    """Raise the error of a call whose caller cannot be asked ``method``."""
+    """Raise the error of a call whose caller does not accept ``method``."""
     needed = capability_of(method)
     raise MCPError(
         t.MISSING_REQUIRED_CLIENT_CAPABILITY,

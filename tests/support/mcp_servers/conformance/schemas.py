@@ -1,4 +1,4 @@
-"""Input schemas that the suite looks at."""
+"""Input schemas checked by the suite."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ DIALECT_2020_12: Schema = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
-"""Keywords that may not get lost on the way (SEP-1613, SEP-2106)."""
+"""Keywords that must be preserved (SEP-1613, SEP-2106)."""
 
 MIRRORED: Schema = {
     "type": "object",

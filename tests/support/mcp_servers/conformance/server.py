@@ -1,4 +1,4 @@
-"""The server's lists, and who answers what."""
+"""The server's lists and the handlers of its requests."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ TOOLS = [
     DIALECT,
     Lists.TOOL,
 ]
-"""Names of all tools; the last comes and goes."""
+"""Names of all tools; the last one is added and removed."""
 
 INPUT_PROMPT = "test_input_required_result_prompt"
 SUGGESTIONS = ["test", "testing", "tested"]
@@ -181,7 +181,7 @@ async def complete(_: Context, params: t.CompleteRequestParams) -> t.CompleteRes
 
 
 def build_server() -> Server[Any]:
-    """Build the server; it keeps which of its lists were changed."""
+    """Build the server; it records which of its lists changed."""
     bus = InMemorySubscriptionBus()
     fixture = Fixture(bus)
     server: Server[Any] = Server(
