@@ -1,4 +1,4 @@
-"""Fixtures that tests of several packages share."""
+"""Fixtures shared by the tests of several packages."""
 
 import gc
 import itertools
@@ -36,26 +36,26 @@ OF_SETTINGS = {
     ),
     *(f"RETRIEVAL_{name.upper()}" for name in RetrievalSettings.model_fields),
 }
-"""The variables that the programs read."""
+"""Variables read by the programs."""
 
 DESCRIPTORS = 4096
-"""What a worker may open, where the machine allows it; the tests need a quarter of it."""
+"""A worker's limit of open files, if the machine allows it; the tests need a quarter of it."""
 
 _numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--update``, which writes goldens as the code is now."""
+    """Add ``--update``, which writes goldens from the current code."""
     parser.addoption("--update", action="store_true", help="write the files of tests/goldens/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep tests independent of how busy the machine is, and of how they were started.
+    """Make tests independent of the machine's load and of the parent process.
 
     Hypothesis would fail an example that takes over 200 ms; ``--hypothesis-profile full`` draws ten
-    times as many examples. A shell of macOS gives 256 descriptors though the system allows more.
-    What a shell starts in the background ignores SIGINT and SIGQUIT, and so does every child of it:
-    two tests that interrupt the program failed after ``nohup make test &``.
+    times as many examples. A shell of macOS allows 256 descriptors although the system allows more.
+    Background processes of a shell ignore SIGINT and SIGQUIT, as do their children: two tests that
+    interrupt the program failed after ``nohup make test &``.
     """
     settings.register_profile(
         "full",
@@ -79,7 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Import the tests without collections of garbage: a fifth of what it takes, in each worker."""
+    """Import the tests without garbage collections, which take a fifth of the time in each
+    worker."""
     gc.disable()
     try:
         return (yield)
@@ -89,7 +90,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse to leave a requirement to ``make test-full``."""
+    """Refuse tests of a requirement that only ``make test-full`` runs."""
     left = [it.nodeid for it in items if it.get_closest_marker("full")]
     cited = [it.nodeid for it in items if it.get_closest_marker("requirement")]
     if both := {*left} & {*cited}:
@@ -97,11 +98,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was there before the first test out of later collections of garbage.
+    """Exclude objects older than the first test from later garbage collections.
 
-    Tests that look for what was left behind collect it each time, 0.2 s of CPU with all the tests
-    in memory; what they made themselves is found as before. Garbage is collected as seldom as in
-    the program that serves.
+    Leak tests collect garbage each time, 0.2 s of CPU with all tests in memory; their own objects
+    are still found. The thresholds are those of the serving program.
     """
     gc.collect()
     gc.freeze()
@@ -112,7 +112,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """End a failure with the assertion, also where task groups or a table are around it."""
+    """End a failure with the assertion, even inside task groups or a table."""
     report = yield
     if report.failed and call.excinfo and (shown := report_leaves(item, call.excinfo)):
         report.longrepr = shown
@@ -121,7 +121,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a folder, without pytest's search for the highest number among those of all tests."""
+    """Create a folder without pytest's search for the highest number among all tests' folders."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
     path = tmp_path_factory.getbasetemp() / f"{name}_{next(_numbers)}"
     path.mkdir(mode=0o700)
@@ -130,23 +130,24 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(autouse=True)
 def own_cache_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep what tests find in document files out of the folder of this user."""
+    """Keep caches of document files out of this user's folder."""
     monkeypatch.setattr(cache_folder, "default_folder", lambda: tmp_path / "cache")
 
 
 @pytest.fixture
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for Redis as long as it takes: over 250 ms, or 1 s of a probe, we would count alone."""
+    """Wait for Redis without the limits of 250 ms, or 1 s for a probe, after which the gateway
+    counts locally."""
     monkeypatch.setattr(limiter, "STORE_WAIT_S", BOUND_S)
     monkeypatch.setattr(failover, "PROBE_TIMEOUT_S", BOUND_S)
 
 
 @pytest.fixture(autouse=True)
 def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a connection, and for the end of a killed server, as long as it takes.
+    """Wait for a connection, and for the end of a killed server, without a limit.
 
-    Server and client share an event loop in most tests, and five hundred connections at once
-    overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
+    Server and client share an event loop in most tests, and five hundred connections overflow its
+    backlog: on a busy machine a connect took 9 s, like to a dead server.
     """
     monkeypatch.setattr(dialer, "CONNECT_S", BOUND_S)
     monkeypatch.setattr(redis_pool, "CONNECT_TIMEOUT_S", BOUND_S)
@@ -155,7 +156,7 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def all_databases() -> Iterator["Databases"]:
-    """A PostgreSQL of this worker, started by the first test that needs it."""
+    """This worker's PostgreSQL, started by the first test that needs it."""
     # asyncpg is slow to import
     from tests.support.postgres_databases import running_databases  # noqa: PLC0415
 
@@ -165,24 +166,26 @@ def all_databases() -> Iterator["Databases"]:
 
 @pytest.fixture
 def databases(all_databases: "Databases") -> Iterator["Databases"]:
-    """Databases that are lent until the end of the test."""
+    """Databases lent until the end of the test."""
     yield all_databases
     all_databases.take_back()
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Return what compares facts with a file of tests/goldens/."""
+    """Return a function that compares facts with a file of tests/goldens/."""
     module = request.path.relative_to(request.config.rootpath).as_posix()
     return Golden(update=request.config.getoption("--update"), module=module)
 
 
 @pytest.fixture(scope="session")
 def kept_secret_rules(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep the compiled rules for secrets in pytest's cache: 4 s of CPU for each process."""
+    """Keep the compiled rules for secrets in pytest's cache: they take 4 s of CPU per process."""
     import kingfisher_sdk  # noqa: PLC0415 - large
 
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # none where it is off
+    cache: pytest.Cache | None = getattr(
+        request.config, "cache", None
+    )  # absent if the cache is off
     folder = cache.mkdir("secret-rules") if cache else None
     compile_rules = kingfisher_sdk.Rules
 
@@ -196,22 +199,21 @@ def kept_secret_rules(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Run async tests on asyncio, as the service does."""
     return "asyncio"
 
 
 @pytest.fixture(autouse=True, scope="session")
 def no_settings_of_the_environment() -> None:
-    """Keep the developer's own settings and proxies out of the tests and what they start.
+    """Hide the developer's settings and proxies from the tests and their programs.
 
-    With HTTP_PROXY and without NO_PROXY, clients of servers on this machine asked the proxy.
+    With HTTP_PROXY and without NO_PROXY, clients of servers on this machine used the proxy.
     """
-    for name in [*os.environ]:  # noqa: TID251 - to be taken out of it
+    for name in [*os.environ]:  # noqa: TID251 - variables are removed
         if name in OF_SETTINGS or name.lower().endswith("_proxy"):
-            del os.environ[name]  # noqa: TID251 - this process runs tests only
+            del os.environ[name]  # noqa: TID251 - this process runs only tests
 
 
 @pytest.fixture(autouse=True)
 def own_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the developer's .env, configuration and documents out of the tests."""
+    """Hide the developer's .env, configuration and documents from the tests."""
     monkeypatch.chdir(tmp_path)

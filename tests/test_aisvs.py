@@ -1,4 +1,4 @@
-"""The table of security requirements names tests that exist, and misses no requirement."""
+"""The table of security requirements is complete and names existing tests."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ SECTIONS = {
     "10.3": 5,
     "10.4": 9,
 }
-"""How many requirements each section of AISVS 1.0 and 1.01-dev has."""
+"""Number of requirements in each section of AISVS 1.0 and 1.01-dev."""
 REQUIRED = {
     *(f"{section}.{number + 1}" for section, count in SECTIONS.items() for number in range(count)),
     *(f"MCP{number + 1:02}:2025" for number in range(10)),
@@ -37,7 +37,7 @@ def functions_in(path: str) -> frozenset[str]:
     return frozenset(it.name for it in ast.walk(tree) if isinstance(it, functions))
 
 
-def test_each_test_that_is_named_exists() -> None:
+def test_every_named_test_exists() -> None:
     assert TEST_IDS
     for test_id in TEST_IDS:
         with named_row(test_id):
@@ -49,7 +49,7 @@ def test_no_requirement_is_missing() -> None:
     assert {id_ for id_, _ in ROWS} == REQUIRED
 
 
-def test_each_state_is_known_and_what_is_met_names_a_test() -> None:
+def test_every_state_is_known_and_met_requirements_name_a_test() -> None:
     for id_, row in ROWS:
         with named_row(id_, row):
             (state,) = re.findall(r"\*\*(met|partly|not|n/a)\*\*", row)

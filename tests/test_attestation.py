@@ -1,4 +1,4 @@
-"""The attestation of a release: signed, verified, and refused for anything that was changed."""
+"""The attestation of a release is signed and verified, and refuses any change."""
 
 import base64
 import json
@@ -95,7 +95,7 @@ def test_the_commands_sign_and_verify_a_release(dist: Path, keys: Path) -> None:
     assert (code, f"{WHEEL} was changed" in output) == (1, True)
 
 
-def test_the_statement_is_provenance_of_slsa(signed: Path, keys: Path) -> None:
+def test_the_statement_is_slsa_provenance(signed: Path, keys: Path) -> None:
     statement = verify(signed, keys / "release.pub")
     subjects = {it["name"]: it["digest"] for it in statement["subject"]}
     build = statement["predicate"]["buildDefinition"]
@@ -111,7 +111,7 @@ def test_the_statement_is_provenance_of_slsa(signed: Path, keys: Path) -> None:
     assert statement["predicate"]["runDetails"]["builder"]["id"].startswith("https://")
 
 
-def test_the_signature_is_that_of_dsse(signed: Path, keys: Path) -> None:
+def test_the_signature_follows_dsse(signed: Path, keys: Path) -> None:
     """OpenSSL is an independent oracle: other tools verify the same bytes."""
     envelope = envelope_in(signed)
     payload = base64.b64decode(envelope["payload"])
@@ -125,7 +125,7 @@ def test_the_signature_is_that_of_dsse(signed: Path, keys: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603
 
 
-def test_the_same_release_gives_the_same_bytes(signed: Path, keys: Path) -> None:
+def test_the_same_release_produces_the_same_bytes(signed: Path, keys: Path) -> None:
     before = (signed / NAME).read_bytes()
     sign(signed, keys / "release.pem", base_image=IMAGE, source=SOURCE, revision=REVISION)
     assert (signed / NAME).read_bytes() == before
@@ -193,7 +193,7 @@ def test_a_key_can_have_a_passphrase(
     assert verify(dist, keys / "locked.pub")
 
 
-def test_no_other_kind_of_key_signs(dist: Path, keys: Path) -> None:
+def test_other_kinds_of_keys_cannot_sign(dist: Path, keys: Path) -> None:
     write_pair(keys, "rsa", generate_private_key(public_exponent=65_537, key_size=2_048))
     for name in ("rsa.pem", "none.pem", "release.pub"):
         with pytest.raises(Refused):
@@ -210,14 +210,14 @@ def test_a_key_in_the_repository_is_refused(dist: Path) -> None:
         sign(dist, ROOT / "key.pem", base_image=IMAGE, source=SOURCE, revision=REVISION)
 
 
-def test_a_release_without_one_of_its_artefacts_is_not_signed(dist: Path, keys: Path) -> None:
+def test_a_release_with_a_missing_artefact_is_not_signed(dist: Path, keys: Path) -> None:
     (dist / SDIST).unlink()
     with pytest.raises(Refused, match=r"has no \*\.tar\.gz"):
         sign(dist, keys / "release.pem", base_image=IMAGE, source=SOURCE, revision=REVISION)
 
 
 @pytest.mark.parametrize("key", ["", "/nowhere/release.pem"])
-def test_make_release_needs_a_key(key: str) -> None:
+def test_make_release_requires_a_key(key: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own Makefile
         ["make", "release", f"BASE_IMAGE={IMAGE}", f"RELEASE_KEY={key}"],  # noqa: S607
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The deliberate breaks apply to the code, and the program that tries them reports correctly."""
+"""The deliberate breaks apply to the code, and the program that runs them reports correctly."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,13 +12,13 @@ BREAKS = load_breaks()
 WITHOUT_PLUGINS = " ".join(
     f"-p no:{it}" for it in ("anyio", "hypothesispytest", "randomly", "respx", "schemathesis")
 )
-"""The small repository needs no plugins, and loading them takes a second for each run."""
+"""The small repository needs no plugins, which would take a second to load in each run."""
 
 CONFTEST = """
 def pytest_addoption(parser):
     parser.addoption("--hypothesis-profile")
 """
-"""For the option of the plugin that is left out."""
+"""Replaces an option of the omitted plugin."""
 
 MODULE = """
 def one() -> int:
@@ -47,16 +47,16 @@ class LIMIT: value = 1
 
 
 def test_every_break_applies() -> None:
-    """Whoever renames the function of a break, or rewrites it, changes the break as well."""
+    """After renaming or rewriting a function, update its breaks."""
     problems = [f"{it.theme}: {it.id}: {why}" for it in BREAKS if (why := it.problem())]
     assert problems == [], "\n".join(problems)
 
 
-def test_no_two_breaks_have_one_id() -> None:
+def test_ids_of_breaks_are_unique() -> None:
     assert [id_ for id_, count in Counter(it.id for it in BREAKS).items() if count > 1] == []
 
 
-def test_breaks_are_chosen_by_theme_or_by_a_part_of_their_id() -> None:
+def test_breaks_are_chosen_by_theme_or_part_of_their_id() -> None:
     chosen = {(it.theme, it.id == "revoked-token") for it in choose(BREAKS, ["limits", "oked-tok"])}
     assert chosen == {("limits", False), ("auth", True)}
 
@@ -164,7 +164,7 @@ async def test_each_break_gets_its_verdict(repository: Path, tmp_path: Path) -> 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Write a repository of one module and three tests, one of which is red and one empty."""
+    """Write a repository of one module and three tests, one of them failing and one empty."""
     files = {
         PACKAGE / "__init__.py": "",
         PACKAGE / "room/__init__.py": "",

@@ -1,6 +1,6 @@
-"""What Docker Compose makes of its files and of ``.env`` in the project's root.
+"""Docker Compose's interpretation of its files and of ``.env`` in the project's root.
 
-Where there is no ``docker compose`` only the files themselves are compared.
+Without ``docker compose`` only the files themselves are compared.
 """
 
 import json
@@ -28,7 +28,7 @@ OWN = {
 }
 
 
-def test_the_file_for_the_old_command_is_that_of_the_root() -> None:
+def test_the_file_for_the_old_command_matches_that_of_the_root() -> None:
     file = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
     assert file == {
         "name": "mcp-tools-proxy",
@@ -36,7 +36,7 @@ def test_the_file_for_the_old_command_is_that_of_the_root() -> None:
     }
 
 
-def test_the_file_of_the_root_takes_dot_env_if_there_is_one() -> None:
+def test_the_file_of_the_root_uses_dot_env_if_it_exists() -> None:
     file = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     assert file["services"]["gateway"]["env_file"] == [{"path": ".env", "required": False}]
 
@@ -63,7 +63,8 @@ def project(tmp_path: Path) -> Path:
 def configured(
     project: Path, command: str, own: dict[str, str] | None = None, **shell: str
 ) -> dict[str, Any]:
-    """Return what Compose would start, with ``own`` in .env; None is without the file."""
+    """Return the configuration that Compose would start, with ``own`` in .env; None is without the
+    file."""
     if own is not None:
         text = "".join(f"{name}={value}\n" for name, value in own.items())
         (project / ".env").write_text(text, encoding="utf-8")
@@ -82,7 +83,7 @@ def configured(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_dot_env_it_is_a_trial_on_loopback(project: Path, command: str) -> None:
+def test_the_default_without_dot_env_is_a_trial_on_loopback(project: Path, command: str) -> None:
     services = configured(project, command)["services"]
     environment = services["gateway"]["environment"]
     (port,) = services["gateway"]["ports"]
@@ -93,7 +94,7 @@ def test_without_dot_env_it_is_a_trial_on_loopback(project: Path, command: str) 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_dot_env_of_the_root_is_the_one_file_that_counts(project: Path, command: str) -> None:
+def test_only_the_dot_env_of_the_root_is_used(project: Path, command: str) -> None:
     services = configured(project, command, OWN)["services"]
     environment = services["gateway"]["environment"]
     for name in OWN.keys() - {"REDIS_PASSWORD", "MCP_PROXY_PORT"}:
@@ -110,7 +111,7 @@ def test_dot_env_of_the_root_is_the_one_file_that_counts(project: Path, command:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("own", [None, OWN])
-def test_paths_are_those_of_the_root(
+def test_paths_are_relative_to_the_root(
     project: Path, command: str, own: dict[str, str] | None
 ) -> None:
     gateway = configured(project, command, own)["services"]["gateway"]
@@ -120,7 +121,7 @@ def test_paths_are_those_of_the_root(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_shell_goes_before_dot_env(project: Path, command: str) -> None:
+def test_the_shell_overrides_dot_env(project: Path, command: str) -> None:
     services = configured(project, command, OWN, REDIS_PASSWORD="of-the-shell")["services"]
     assert services["redis"]["environment"]["REDISCLI_AUTH"] == "of-the-shell"
 
@@ -136,7 +137,7 @@ def test_the_example_of_every_setting_changes_nothing(project: Path, command: st
         assert gateway["environment"][name] == value
 
 
-def test_the_lines_for_postgresql_in_dot_env_start_it(project: Path) -> None:
+def test_the_postgresql_lines_in_dot_env_start_it(project: Path) -> None:
     lines = (ROOT / "docker/postgres.env").read_text(encoding="utf-8")
     (project / ".env").write_text(lines, encoding="utf-8")
     services = configured(project, "root")["services"]

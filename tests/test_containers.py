@@ -1,4 +1,4 @@
-"""What the Dockerfile and the Compose file promise (the image itself is built by hand)."""
+"""The Dockerfile and the Compose file (the image itself is built manually)."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ def test_the_images_version_is_the_projects() -> None:
     assert f"ARG VERSION={project['version']}\n" in DOCKERFILE
 
 
-def test_the_image_says_what_it_is_of() -> None:
+def test_the_image_has_labels_of_its_origin() -> None:
     for label in ["version", "revision", "source"]:
         with named_row(label):
             assert f'org.opencontainers.image.{label}="${{{label.upper()}}}"' in DOCKERFILE
@@ -36,7 +36,7 @@ def test_the_base_image_is_an_argument() -> None:
     assert set(bases) == {"${BASE_IMAGE}"}
 
 
-def test_the_image_is_built_once_and_by_default_never_pulled() -> None:
+def test_the_image_is_built_once_and_never_pulled_by_default() -> None:
     own = {name for name, it in SERVICES.items() if by_default(it["image"]) == "mcp-tools-proxy"}
     pulled = {name: by_default(it.get("pull_policy", "")) for name, it in SERVICES.items()}
     assert [name for name, it in SERVICES.items() if "build" in it] == ["gateway"]
@@ -44,7 +44,7 @@ def test_the_image_is_built_once_and_by_default_never_pulled() -> None:
 
 
 def test_every_image_can_be_named_by_its_digest() -> None:
-    """A digest takes the place of name and tag, so the whole name has to be a variable."""
+    """A digest replaces name and tag, so the whole name must be a variable."""
     base = SERVICES["gateway"]["build"]["args"]["BASE_IMAGE"]
     images = [base, *(it["image"] for it in SERVICES.values())]
     assert [it for it in images if VARIABLE.fullmatch(it) is None] == []
@@ -56,7 +56,7 @@ def test_every_image_can_be_named_by_its_digest() -> None:
 @pytest.mark.parametrize(
     "image", ["", "python:3.12-slim", "python@sha256:12ab", "python:3.12@sha512:" + "0" * 64]
 )
-def test_a_release_needs_a_base_image_by_digest(image: str) -> None:
+def test_a_release_requires_a_base_image_with_a_digest(image: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own Makefile
         ["make", "release", f"BASE_IMAGE={image}", "RELEASE_KEY=key.pem"],  # noqa: S607
         cwd=ROOT,
@@ -69,12 +69,12 @@ def test_a_release_needs_a_base_image_by_digest(image: str) -> None:
 
 
 def by_default(value: str) -> str:
-    """Return what Compose puts in place of ``value`` where no variable is set."""
+    """Return the value that Compose uses if no variable is set."""
     found = VARIABLE.fullmatch(value)
     return value if found is None else found[1]
 
 
-def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
+def test_only_the_gateway_reaches_redis_and_redis_requires_a_password() -> None:
     for name, variable in [
         ("redis", "MCP_PROXY_RATE_LIMIT_STORAGE_URL"),
         ("state", "MCP_PROXY_STATE_URL"),
@@ -91,7 +91,7 @@ def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
             assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@{name}" in url
 
 
-def test_the_redis_of_outcomes_never_drops_one_and_writes_them_to_disk() -> None:
+def test_the_redis_of_outcomes_evicts_nothing_and_writes_to_disk() -> None:
     command = " ".join(SERVICES["state"]["command"])
     assert "--maxmemory-policy noeviction" in command
     assert "--appendonly yes" in command
@@ -104,7 +104,7 @@ def test_the_gateway_knows_its_host_names() -> None:
     assert "*" not in hosts
 
 
-def test_an_extra_of_the_image_is_locked_with_the_versions_that_are_tested() -> None:
+def test_an_extra_of_the_image_is_locked_to_the_tested_versions() -> None:
     for extra in ["ocr", "formats"]:
         with named_row(extra):
             assert f"requirements/{extra}.lock" in DOCKERFILE
@@ -140,6 +140,6 @@ def installs_on(it: Requirement, system: str) -> bool:
     return it.marker is None or it.marker.evaluate({"sys_platform": system})
 
 
-def test_an_image_without_extras_reads_no_scan() -> None:
+def test_an_image_without_extras_cannot_read_scans() -> None:
     assert re.findall(r"^ARG (?:EXTRAS|OCR_LANGUAGES)=(.*)$", DOCKERFILE, re.MULTILINE) == [""] * 3
     assert "MCP_PROXY_OCR_LANGUAGES=${OCR_LANGUAGES}" in DOCKERFILE

@@ -1,4 +1,4 @@
-"""References that cannot rot: ids in code, links and anchors in documents, lists of pages."""
+"""References in code and documents resolve: ids, links, anchors, lists of pages."""
 
 import re
 from collections.abc import Iterator
@@ -49,13 +49,13 @@ def text_of(path: Path) -> str:
 
 @cache
 def prose_of(page: Path) -> str:
-    """Return a page without its blocks of code."""
+    """Return a page without its code blocks."""
     return _FENCED.sub("", text_of(page))
 
 
 @cache
 def anchors_of(page: Path) -> frozenset[str]:
-    """Return the anchors of a page: explicit ones, and those that GitHub makes of headings."""
+    """Return the anchors of a page: explicit ones, and those that GitHub derives from headings."""
     prose = prose_of(page)
     slugs: list[str] = []
     for heading in _HEADING.findall(prose):
@@ -70,7 +70,7 @@ def name_of(path: Path) -> str:
 
 
 def cited(path: Path) -> Iterator[tuple[str, Path, str]]:
-    """Yield each id that a file cites, with the page and the anchor that it has to lead to."""
+    """Yield each id that a file cites, with its page and anchor."""
     text = text_of(path)
     for sections in _SECTION.findall(text):
         for number in re.findall(r"\d+", sections):
@@ -90,7 +90,7 @@ def test_every_cited_id_has_an_anchor(files: list[Path]) -> None:
     assert sorted(lost) == []
 
 
-def test_the_acceptance_criteria_are_those_that_tests_show() -> None:
+def test_the_acceptance_criteria_are_those_with_tests() -> None:
     described = {name.upper() for name in anchors_of(CRITERIA) if _CRITERION.match(name.upper())}
     assert described == REQUIREMENTS.keys()
 
@@ -107,7 +107,7 @@ def test_the_page_of_the_http_api_is_generated_from_the_openapi_document() -> No
 
 
 def is_broken(page: Path, target: str) -> bool:
-    """Return whether a relative link of a page leads nowhere."""
+    """Return whether a relative link of a page is broken."""
     place, _, anchor = target.partition("#")
     file = (page.parent / unquote(place)).resolve() if place else page
     if not file.exists() or not file.is_relative_to(ROOT):
@@ -127,8 +127,8 @@ def test_every_link_and_anchor_resolves() -> None:
     assert [f"{name_of(page)}: {to}" for page, to in links if is_broken(page, to)] == []
 
 
-def test_documentation_links_to_its_own_pages_only() -> None:
-    """What is outside of docs/ is not part of the site that is built of it."""
+def test_documentation_links_only_to_its_own_pages() -> None:
+    """Files outside docs/ are not part of the site."""
     outside = [
         f"{name_of(page)}: {target}"
         for page in PAGES
@@ -140,7 +140,7 @@ def test_documentation_links_to_its_own_pages_only() -> None:
 
 
 _NAMED = re.compile(r"`([\w./-]+\.py)(?:::|`, `)?(\w+)?`(?! \(new)")
-"""A file, maybe with what it defines: ``a.py``, ``a.py::test_b``, ``a.py`, `B``."""
+"""A file, optionally with a name in it: ``a.py``, ``a.py::test_b``, ``a.py`, `B``."""
 _BASES = (ROOT, ROOT / "services/mcp_tools_proxy")
 FOR_CONTRIBUTORS = [
     page for page in PAGES if page.parent.name in {"contributing", "decisions", "reference"}
@@ -148,15 +148,14 @@ FOR_CONTRIBUTORS = [
 
 
 def is_lost(file: str, name: str) -> bool:
-    """Return whether the repository has no such file, or the file does not have the name."""
+    """Return whether the repository lacks the file, or the file lacks the name."""
     found = [base / file for base in _BASES if (base / file).is_file()]
     if not found and "/" not in file:
         found = list((ROOT / "services").rglob(file))
     return not found or (bool(name) and not re.search(rf"\b{name}\b", text_of(found[0])))
 
 
-def test_files_that_are_named_are_there_and_have_what_is_named_with_them() -> None:
-    """A recipe that names a file which was renamed since is worse than none."""
+def test_named_files_exist_and_contain_the_names_cited_with_them() -> None:
     named = [(page, *found) for page in FOR_CONTRIBUTORS for found in _NAMED.findall(text_of(page))]
     assert named
     lost = {f"{name_of(page)}: {file} {name}" for page, file, name in named if is_lost(file, name)}

@@ -1,4 +1,4 @@
-"""The examples on the page of errors, beside errors that happen."""
+"""The examples on the page of errors match real errors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ DOC: Json = {"doc_id": "doc_1"}
 
 
 def examples() -> Mapping[str, str]:
-    """Return the example of each code on the page."""
     rows = re.findall(r"^\| `([A-Z_]+)`.* \| ([^|]+) \|$", PAGE, re.MULTILINE)
     return {code: example.replace("&lt;", "<") for code, example in rows}
 

@@ -1,4 +1,4 @@
-"""A test that does not end fails by itself, and is named."""
+"""A hanging test fails by its time limit and is named."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_hangs() -> None:
 
 
 @pytest.mark.parametrize("hang", HANGS)
-def test_a_test_that_hangs_is_named(tmp_path: Path, hang: str) -> None:
+def test_a_hanging_test_is_named(tmp_path: Path, hang: str) -> None:
     (tmp_path / "test_it.py").write_text(HANGS[hang] + "\n\ndef test_other() -> None: ...\n")
     bounds = ["-o", "timeout=1", "-o", "faulthandler_timeout=2"]
     done = subprocess.run(  # noqa: S603 - our own program

@@ -1,4 +1,4 @@
-"""Checks that no linter has: the documentation matches the code."""
+"""The documentation matches the code; checks that linters lack."""
 
 import ast
 import re
@@ -47,7 +47,7 @@ CLIENT_VARIABLES = variables(ClientSettings, ENV_PREFIX)
 
 
 def in_example(variable: str) -> str | None:
-    """Return the value in .env.example, "" when it is commented out, None when it is not there."""
+    """Return the value in .env.example, "" if it is commented out, None if it is absent."""
     line = re.search(rf"^(# )?{variable}=(.*)$", ENV_EXAMPLE, re.MULTILINE)
     return None if line is None else "" if line[1] else line[2]
 
@@ -63,7 +63,7 @@ def test_the_settings_page_has_every_setting_once() -> None:
     assert sorted(rows) == sorted(GATEWAY_VARIABLES)
 
 
-def test_the_settings_page_is_what_the_code_says() -> None:
+def test_the_settings_page_matches_the_code() -> None:
     """``make docs`` writes its tables."""
     assert written(REFERENCE["settings"]) == REFERENCE["settings"]
 
@@ -83,14 +83,14 @@ def test_the_page_of_the_command_line_is_generated_from_the_commands() -> None:
     assert command_line.written(REFERENCE["cli"]) == REFERENCE["cli"]
 
 
-def test_the_retrieval_readme_tells_every_setting() -> None:
+def test_the_retrieval_readme_describes_every_setting() -> None:
     for variable in RETRIEVAL_VARIABLES:
         with named_row(variable):
             assert f"`{variable}`" in RETRIEVAL_README
 
 
 FOR_A_TRIAL = {"MCP_PROXY_RETRIEVAL_WINDOW_URL": "local"}
-"""Settings that have no default and a value in .env.example: with it every tool works."""
+"""Settings without a default that have a value in .env.example, so that every tool works."""
 
 
 def test_the_example_file_has_every_setting_and_its_default() -> None:
@@ -100,7 +100,7 @@ def test_the_example_file_has_every_setting_and_its_default() -> None:
             assert same(in_example(variable), default)
 
 
-def test_the_example_file_has_no_setting_that_nothing_reads() -> None:
+def test_the_example_file_has_only_settings_that_are_read() -> None:
     named = set(re.findall(r"^(?:# )?([A-Z][A-Z_]+)=", ENV_EXAMPLE, re.MULTILINE))
     assert named - GATEWAY_VARIABLES.keys() - RETRIEVAL_VARIABLES.keys() == set()
 
@@ -144,13 +144,13 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     },
     {"embeddings_url": "http://embeddings.internal/v1/embeddings", "embeddings_model": "small"},
 )
-"""In one of these each setting has an effect on how the service is built."""
+"""Each setting affects the construction of the service in one of these."""
 
 READ_ELSEWHERE = {
     "port", "documents_owner_url", "logins_dir", "jwt_allow_http", "remote_allow_insecure",
     "otlp_protocol", "otlp_traces_protocol", "gateway_address",
 }  # fmt: skip
-"""What the ``serve`` command reads itself, and what the settings' own validators do."""
+"""Settings read by the ``serve`` command itself or by the settings' own validators."""
 
 
 def test_every_setting_of_the_gateway_is_read() -> None:
@@ -196,7 +196,7 @@ def test_the_page_of_metrics_is_generated_from_the_metrics() -> None:
 
 
 LOGGED = re.compile(r"log\.(?:info|warning|error)\(\s*\"([a-z_.]+)\"")
-"""Events that an operator sees; those of a crash are named all together."""
+"""Events for operators; those of a crash are documented together."""
 
 
 def test_every_log_event_is_in_the_reference() -> None:
@@ -218,7 +218,7 @@ def test_every_experiment_is_on_the_page_about_performance() -> None:
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_pages_name_no_setting_that_nothing_reads() -> None:
+def test_pages_name_only_settings_that_are_read() -> None:
     named = {
         variable
         for page in PAGES
@@ -251,7 +251,7 @@ def test_the_navigation_has_every_page_but_single_decisions() -> None:
     assert sorted(entries) == sorted(page for page in pages if not single.match(page))
 
 
-def test_the_documentation_asks_no_other_host_for_anything() -> None:
+def test_the_documentation_loads_nothing_from_other_hosts() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert ("font: false" in settings, "://" in settings, "mermaid" in settings) == (
         True,
@@ -260,7 +260,7 @@ def test_the_documentation_asks_no_other_host_for_anything() -> None:
     )
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_states_its_purpose() -> None:
     silent = [
         package.relative_to(ROOT)
         for package in PACKAGES
@@ -270,7 +270,7 @@ def test_every_package_says_what_it_is_for() -> None:
 
 
 def test_few_modules_share_a_file_name() -> None:
-    """Whoever types a name into "go to file" should not have to choose."""
+    """Searching for a file by name should find one file."""
     names = Counter(path.name for package in PACKAGES for path in package.glob("[!_]*.py"))
     assert len([name for name, files in names.items() if files > 1]) <= MAX_SHARED_NAMES
 
@@ -291,8 +291,8 @@ _OWN_BOUND = re.compile(
 )
 
 
-def test_waits_for_what_has_to_come_end_by_the_common_bound() -> None:
-    """Bounds of their own made other tests fail in each of three runs on a busy machine."""
+def test_waits_use_the_common_bound() -> None:
+    """Separate bounds made other tests fail in each of three runs on a busy machine."""
     own = [
         f"{path.relative_to(ROOT)}: {found}"
         for path in SOURCES
@@ -306,7 +306,7 @@ _IMPORT_OF_A_TEST = re.compile(r"^\s*(?:from|import) (tests(?:\.\w+)*\.test_\w+)
 
 
 def test_no_module_imports_from_a_test_module() -> None:
-    """What two test modules share is in a helper: in their folder, or in tests/support."""
+    """Code shared by test modules belongs in a helper: in their folder, or in tests/support."""
     importers = [
         f"{path.relative_to(ROOT)}: {found}"
         for path in SOURCES

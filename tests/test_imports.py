@@ -1,4 +1,4 @@
-"""What the start of a gateway imports: libraries that a feature needs come with that feature."""
+"""Libraries of a feature are imported only if the feature is used."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ SLOW = (
     *("mcp", "mcp_types", "aiohttp", "httpx", "redis", "asyncpg", "jwt", "cryptography"),
     *("jinja2", "mcp_tools_proxy.console"),
 )
-"""Together they take longer than all else of a start, and half of its memory."""
+"""Together they take most of the startup time and half of its memory."""
 
 PROGRAM = f"""
 import sys
@@ -42,7 +42,7 @@ print([name for name in ("mcp", "aiohttp", "httpx", "redis", "asyncpg") if name 
 """
 
 
-def test_a_console_imports_neither_the_stores_nor_the_issuers_that_it_does_not_use() -> None:
+def test_a_console_imports_no_unused_stores_or_issuers() -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", CONSOLE], capture_output=True, text=True, timeout=BOUND_S, check=True
     )
@@ -66,7 +66,7 @@ MODULES = [f"{DOWNSTREAM}.mcp_client.dialer", f"{DOWNSTREAM}.oauth.session_token
 
 
 @pytest.mark.parametrize("names", [MODULES, MODULES[::-1]])
-def test_what_servers_need_is_imported_by_threads_at_once(names: list[str]) -> None:
+def test_modules_for_servers_can_be_imported_by_parallel_threads(names: list[str]) -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", f"NAMES = {names}{TOGETHER}"],
         capture_output=True,
@@ -114,8 +114,8 @@ asyncio.run(main())
 """
 
 
-def test_restored_definitions_import_nothing_beside_the_first_connection(tmp_path: Path) -> None:
-    """Two threads that import the SDK at once end in a deadlock, which crashes the server."""
+def test_restored_definitions_import_nothing_during_the_first_connection(tmp_path: Path) -> None:
+    """Two threads importing the SDK in parallel deadlock, which crashes the server."""
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", f"FOLDER = {str(tmp_path)!r}{RESTORED}"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The SDK's test server offers what A.9 says, seen by the SDK's own client."""
+"""The SDK's test server offers the items of A.9, as seen by the SDK's client."""
 
 import asyncio
 import sys
@@ -29,7 +29,6 @@ SAMPLES = {
 
 @asynccontextmanager
 async def entry_of(mode: str, **options: Any) -> AsyncIterator[Mapping[str, Any]]:
-    """Run a server of a mode, and yield its entry."""
     if mode == "stdio":
         yield stdio_entry(**options)
     else:
@@ -38,7 +37,7 @@ async def entry_of(mode: str, **options: Any) -> AsyncIterator[Mapping[str, Any]
 
 
 async def offered_by(client: Client, mode: str) -> dict[str, object]:
-    """Ask for everything, and give it in short."""
+    """Request all lists, and return them shortened."""
     tools = await client.list_tools()
     prompts = await client.list_prompts()
     resources = await client.list_resources()
@@ -61,7 +60,7 @@ def text_of(content: object) -> object:
 
 
 def offer_of(mode: str) -> dict[str, object]:
-    """Return what A.9 promises of a mode."""
+    """Return the items that A.9 defines for a mode."""
     label, tool, operation, value = SAMPLES[mode]
     uri = f"test://resource/{mode}"
     structured = {"operation": operation, "result": value, "mode": mode}
@@ -83,7 +82,7 @@ async def test_a_server_offers_its_tool_prompts_and_resources(mode: str, client_
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_server_says_who_it_is_and_that_its_lists_do_not_change(mode: str) -> None:
+async def test_a_server_reports_its_name_and_that_its_lists_do_not_change(mode: str) -> None:
     async with entry_of(mode) as entry, connected(entry, "legacy") as client:
         identity, capabilities = client.server_info, client.server_capabilities
     assert identity is not None
@@ -97,20 +96,22 @@ async def test_a_server_says_who_it_is_and_that_its_lists_do_not_change(mode: st
 
 @pytest.mark.parametrize(("era", "version"), [("legacy", "2025-11-25"), ("modern", "2026-07-28")])
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_server_of_one_era_speaks_that_era(mode: str, era: str, version: str) -> None:
+async def test_a_server_of_one_era_supports_only_that_era(
+    mode: str, era: str, version: str
+) -> None:
     async with entry_of(mode, era=era) as entry, connected(entry) as client:
         assert (client.protocol_version, len((await client.list_tools()).tools)) == (version, 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_modern_server_refuses_to_be_initialized(mode: str) -> None:
+async def test_a_modern_server_refuses_initialize(mode: str) -> None:
     async with entry_of(mode, era="modern") as entry:
         with pytest.RaisesGroup(MCPError, allow_unwrapped=True, flatten_subgroups=True):
             async with connected(entry, "legacy"):
                 pass
 
 
-async def test_arguments_that_are_no_numbers_count_as_zero() -> None:
+async def test_non_numeric_arguments_count_as_zero() -> None:
     async with running_server("http") as server, connected(server.entry) as client:
         result = await client.call_tool("subtract_http", {"a": "seven", "b": None})
     assert text_of(result.content[0]) == "subtraction result: 0.0"
@@ -133,7 +134,7 @@ async def test_an_unknown_tool_prompt_or_resource_is_an_error() -> None:
                 await request
 
 
-async def test_lists_come_in_pages_with_as_many_tools_as_asked_for() -> None:
+async def test_list_pages_have_the_requested_number_of_tools() -> None:
     async with (
         running_server("http", page_size=2, tools=4) as server,
         connected(server.entry) as client,
@@ -198,7 +199,7 @@ async def test_a_restarted_server_has_the_same_address(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["http", "sse", "ws"])
-async def test_a_server_stops_at_once_though_a_client_is_connected(mode: str) -> None:
+async def test_a_server_with_a_connected_client_stops_immediately(mode: str) -> None:
     async with running_server(mode) as server, aiohttp.ClientSession() as http:
         opened: Any = await (http.ws_connect if mode == "ws" else http.get)(server.url)
         await asyncio.wait_for(server.stop(), BOUND_S)
@@ -206,13 +207,13 @@ async def test_a_server_stops_at_once_though_a_client_is_connected(mode: str) ->
 
 
 async def end_of(response: aiohttp.ClientResponse) -> None:
-    """Read the rest; a torn connection is an end as well."""
+    """Read the rest; an aborted connection is an end as well."""
     with suppress(aiohttp.ClientError):
         await response.read()
 
 
 @pytest.mark.parametrize(("alias", "scheme"), [("http-sse", "http"), ("web-socket", "ws")])
-async def test_the_program_says_where_it_listens(alias: str, scheme: str) -> None:
+async def test_the_program_prints_its_address(alias: str, scheme: str) -> None:
     module = "tests.support.mcp_servers"
     async with running_program(alias, module=module, path="/here") as program:
         assert (program.url, program.port > 0) == (

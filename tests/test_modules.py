@@ -1,4 +1,4 @@
-"""Modules hold one concept, whole: no module exists only to keep another one short."""
+"""Each module contains one complete concept; none exists only to shorten another."""
 
 import ast
 from collections import defaultdict
@@ -24,7 +24,7 @@ ALLOWED_LONG: frozenset[str] = frozenset()
 
 
 def modules() -> Mapping[str, Path]:
-    """Return the modules of both services, by their dotted names."""
+    """Return the modules of both services by dotted name."""
     paths = sorted(SERVICES.rglob("*.py"))
     return {".".join(path.relative_to(SERVICES).with_suffix("").parts): path for path in paths}
 
@@ -47,7 +47,7 @@ def short_name(module: str) -> str:
     return module.removeprefix("mcp_tools_proxy.")
 
 
-def test_no_module_is_small_for_the_sake_of_its_one_importer() -> None:
+def test_no_small_module_has_a_single_importer() -> None:
     found = modules()
     importers: defaultdict[str, set[str]] = defaultdict(set)
     for name, path in found.items():

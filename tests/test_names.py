@@ -19,8 +19,8 @@ EVERYDAY_WORDS = frozenset(
         *("whom", "whose", "nobody", "somebody", "everybody"),
     }
 )
-"""Words that had a private meaning each, and hid what the code does; the trade has a word for all
-of them: return, send, receive, request, notify, log, poll, capacity, pending …"""
+"""Words with private meanings that hid the code's behaviour; use standard terms: return, send,
+receive, request, notify, log, poll, capacity, pending …"""
 
 VAGUE_VERBS = frozenset(
     {
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def names_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield each name that a module gives to something, with its line."""
+    """Yield each name that a module defines, with its line."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -59,7 +59,7 @@ def words_of(name: str) -> set[str]:
         ("task", {"task"}),
     ],
 )
-def test_a_name_is_taken_apart_at_underscores_and_capitals(name: str, words: set[str]) -> None:
+def test_a_name_is_split_at_underscores_and_capitals(name: str, words: set[str]) -> None:
     assert words_of(name) == words
 
 
@@ -70,17 +70,17 @@ def is_for_users(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 @dataclass(slots=True)
 class Findings:
-    """What breaks a rule, with its place."""
+    """Violations of rules, with their places."""
 
     everyday_words: set[str] = field(default_factory=set)
-    """In names; those of tests are sentences, written in everyday words."""
+    """In names; except those of tests, which are sentences in everyday words."""
     vague_verbs: list[str] = field(default_factory=list)
-    """At the begin of a function's docstring."""
+    """At the start of a function's docstring."""
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Those of the gateway, by name; private ones, too: a search for a name should find one."""
+    """The gateway's classes by name, including private ones: a search for a name should find
+    one."""
 
     def add(self, path: Path, tree: ast.AST) -> None:
-        """Add the findings of a module."""
         self.everyday_words |= {
             f"{path}:{line}: {name}"
             for name, line in names_of(tree)
@@ -96,7 +96,7 @@ class Findings:
 
 
 def test_names_and_docstrings_keep_the_rules() -> None:
-    """All rules in one test: parsing the repository takes 5 s of CPU, in each worker."""
+    """One test for all rules, because parsing the repository takes 5 s of CPU in each worker."""
     found = Findings()
     for path in source_files("services", "tests", "benchmarks", "docs", "docker", "examples"):
         found.add(path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The raw test server does what tests of faults rely on, over each transport and in both eras."""
+"""The raw test server behaves as fault tests require, over each transport in both eras."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 TRANSPORTS = ["stdio", "http", "events", "sse", "ws"]
-"""``events`` is streamable HTTP that answers in event streams."""
+"""``events`` is streamable HTTP with event streams as answers."""
 ERAS = ["auto", "legacy"]
 
 
@@ -54,7 +54,7 @@ async def test_it_echoes(transport: str, era: str) -> None:
 
 @pytest.mark.parametrize(("era", "version"), [("legacy", "2025-11-25"), ("modern", "2026-07-28")])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_it_may_speak_one_era_only(transport: str, era: str, version: str) -> None:
+async def test_it_can_be_limited_to_one_era(transport: str, era: str, version: str) -> None:
     async with entry_of(transport, era=era) as entry, connected(entry) as client:
         assert client.protocol_version == version
 
@@ -70,7 +70,7 @@ async def test_it_has_prompts_resources_and_templates(era: str) -> None:
     assert [each.uri_template for each in templates.resource_templates] == ["raw://item/{id}"]
 
 
-async def test_it_lists_in_pages_what_it_was_given_beside_its_own() -> None:
+async def test_it_lists_additional_items_in_pages() -> None:
     extra = {"tools": [{"name": "a:b", "inputSchema": {"type": "object"}}]}
     async with talking("http", only=("echo",), tools=2, extra=extra, page_size=3) as client:
         first = await client.list_tools()
@@ -80,33 +80,33 @@ async def test_it_lists_in_pages_what_it_was_given_beside_its_own() -> None:
         assert (await structured(client, "a:b"))["tool"] == "a:b"
 
 
-async def test_it_offers_nothing_of_a_capability_it_is_without() -> None:
+async def test_it_offers_nothing_of_a_missing_capability() -> None:
     async with talking("http", without=("prompts",)) as client:
         assert client.server_capabilities.prompts is None
         with pytest.raises(MCPError):
             await client.list_prompts()
 
 
-async def test_it_tells_the_meta_that_it_got() -> None:
+async def test_it_returns_the_received_meta() -> None:
     meta: Any = {"traceparent": "00-1-2-03"}
     async with talking("http") as client:
         result = await client.call_tool("meta", meta=meta)
     assert result.structured_content["traceparent"] == "00-1-2-03"
 
 
-async def test_it_tells_the_headers_that_it_got() -> None:
+async def test_it_returns_the_received_headers() -> None:
     async with talking("http") as client:
         assert (await structured(client, "headers"))["mcp-name"] == "headers"
 
 
-async def test_it_tells_the_environment_that_it_sees() -> None:
+async def test_it_returns_its_environment() -> None:
     async with talking("stdio") as client:
         assert "PYTHONPATH" in (await structured(client, "env"))["names"]
 
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_it_counts_calls_that_were_cancelled(transport: str, era: str) -> None:
+async def test_it_counts_cancelled_calls(transport: str, era: str) -> None:
     async with talking(transport, era) as client:
         with pytest.raises(MCPError):
             await client.call_tool("hang", read_timeout_seconds=0.1)
@@ -123,7 +123,7 @@ async def test_it_counts_the_calls_of_a_tool() -> None:
     assert (counts, safe is not None and safe.read_only_hint) == ([1, 2], True)
 
 
-async def test_its_errors_are_of_the_kinds_asked_for() -> None:
+async def test_it_returns_the_requested_kinds_of_errors() -> None:
     async with talking("http") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("error", {"code": -32099})
@@ -134,7 +134,7 @@ async def test_its_errors_are_of_the_kinds_asked_for() -> None:
 @pytest.mark.parametrize("fault", ["crash", "half", "garbage"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_fault_leaves_its_call_without_a_result(transport: str, fault: str) -> None:
-    """The SDK's client may break as a whole; that is not ours to judge."""
+    """The SDK's client may fail completely; this is not checked."""
     result = None
     with suppress(MCPError, BaseExceptionGroup):
         async with talking(transport) as client:
@@ -143,14 +143,14 @@ async def test_a_fault_leaves_its_call_without_a_result(transport: str, fault: s
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_big_answer_comes_whole(transport: str) -> None:
+async def test_a_large_answer_arrives_complete(transport: str) -> None:
     async with talking(transport) as client:
         result = await client.call_tool("big", {"bytes": 900_000})
     assert len(getattr(result.content[0], "text", "")) == 900_000
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_listener_of_the_modern_era_hears_of_changed_tools(transport: str) -> None:
+async def test_a_modern_listener_is_notified_of_changed_tools(transport: str) -> None:
     async with talking(transport) as client, client.listen(tools_list_changed=True) as changes:
         before = {tool.name for tool in (await client.list_tools()).tools}
         await client.call_tool("tools_swap")
@@ -160,7 +160,7 @@ async def test_a_listener_of_the_modern_era_hears_of_changed_tools(transport: st
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_listener_of_the_legacy_era_hears_every_change(transport: str) -> None:
+async def test_a_legacy_listener_is_notified_of_every_change(transport: str) -> None:
     received: asyncio.Queue[object] = asyncio.Queue()
 
     async def take(message: object) -> None:
@@ -179,7 +179,6 @@ async def test_a_listener_of_the_legacy_era_hears_every_change(transport: str) -
 
 
 async def rpc(server: RawServer, method: str, session: str = "") -> aiohttp.ClientResponse:
-    """Send one legacy request over HTTP."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
     headers = {"Mcp-Session-Id": session} if session else {}
     async with aiohttp.ClientSession() as http:
@@ -204,7 +203,7 @@ async def test_a_stateless_server_needs_no_session() -> None:
 
 
 @pytest.mark.parametrize("transport", ["http", "sse", "ws"])
-async def test_it_comes_back_on_its_port(transport: str) -> None:
+async def test_it_restarts_on_its_port(transport: str) -> None:
     async with running_raw(transport) as server:
         before = server.url
         await server.restart()
@@ -212,7 +211,7 @@ async def test_it_comes_back_on_its_port(transport: str) -> None:
             assert (server.url, await structured(client, "echo")) == (before, {})
 
 
-async def test_it_stops_in_the_middle_of_a_call() -> None:
+async def test_it_can_be_stopped_during_a_call() -> None:
     async with running_raw() as server, aiohttp.ClientSession() as http:
         call = {"name": "hang", "arguments": {}}
         session = (await rpc(server, "initialize")).headers["Mcp-Session-Id"]
@@ -239,7 +238,7 @@ async def test_a_mute_server_answers_nothing() -> None:
             await asyncio.wait_for(rpc(server, "initialize"), 0.2)
 
 
-async def test_as_a_program_it_dies_of_a_crash_and_comes_back() -> None:
+async def test_the_program_can_crash_and_restart() -> None:
     async with running_program("http") as program:
         url = program.url
         with suppress(MCPError, BaseExceptionGroup):
@@ -250,7 +249,7 @@ async def test_as_a_program_it_dies_of_a_crash_and_comes_back() -> None:
             assert await structured(client, "counter") == {"count": 1}
 
 
-async def test_over_stdio_it_needs_the_standard_library_only() -> None:
+async def test_over_stdio_it_needs_only_the_standard_library() -> None:
     check = (
         "import sys, tests.support.mcp_servers.raw; "
         "print([m for m in ('mcp', 'aiohttp', 'pydantic') if m in sys.modules])"

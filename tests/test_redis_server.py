@@ -1,4 +1,4 @@
-"""The Redis of the tests is found on machines for which its package has no wheel."""
+"""The tests' Redis is found on machines without a wheel of its package."""
 
 import subprocess
 import sys
@@ -25,14 +25,14 @@ def found(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_without_the_package_the_server_is_taken_from_path(tmp_path: Path) -> None:
+def test_the_server_on_path_is_used_without_the_package(tmp_path: Path) -> None:
     for name in ("redis-server", "valkey-server"):
         program = tmp_path / name
         program.touch(mode=0o755)
         assert found(tmp_path).stdout == f"{program}\n"
 
 
-def test_without_any_server_the_package_to_install_is_named(tmp_path: Path) -> None:
+def test_the_package_to_install_is_named_if_the_server_is_missing(tmp_path: Path) -> None:
     complaint = found(tmp_path).stderr
     assert "install the package valkey or redis" in complaint
     assert "valkey-server" in complaint

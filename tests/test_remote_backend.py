@@ -1,4 +1,4 @@
-"""The backend that remote connections dial does what tests of them rely on."""
+"""The backend for tests of remote connections works as they require."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def unsupported_reason(url: str, token: str = TOKEN) -> aiohttp.WSServerHa
     return caught.value
 
 
-async def test_a_handshake_is_remembered_as_it_was_said() -> None:
+async def test_handshakes_are_recorded_unchanged() -> None:
     async with running_backend() as backend, standing_in(backend.url, server_identifier="a%20b"):
         handshake = (await backend.connected("a b")).handshake
     assert handshake == backend.handshakes[0]
@@ -33,7 +33,7 @@ async def test_a_handshake_is_remembered_as_it_was_said() -> None:
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-async def test_the_sdk_s_client_speaks_over_a_session(mode: str, version: str) -> None:
+async def test_the_sdks_client_can_use_a_session(mode: str, version: str) -> None:
     async with (
         running_backend() as backend,
         standing_in(backend.url),
@@ -48,7 +48,7 @@ async def test_the_sdk_s_client_speaks_over_a_session(mode: str, version: str) -
     assert not backend.strays
 
 
-async def test_a_raw_session_speaks_either_era() -> None:
+async def test_a_raw_session_can_use_either_era() -> None:
     async with running_backend() as backend, standing_in(backend.url):
         newer, older = backend.session(), backend.session()
         assert (await newer.call("divide_ws", {"a": 1}))["isError"] is True
@@ -56,7 +56,7 @@ async def test_a_raw_session_speaks_either_era() -> None:
         assert "_meta" not in await older.result("tools/list")
 
 
-async def test_each_answer_goes_to_who_asked_for_it() -> None:
+async def test_each_answer_goes_to_its_request() -> None:
     async with (
         running_backend() as backend,
         standing_in(backend.url, is_mute=True) as gateway,
@@ -78,7 +78,7 @@ async def test_each_answer_goes_to_who_asked_for_it() -> None:
 @pytest.mark.parametrize(
     "frame", ["{", "[]", '{"session_identifier": "known", "message": 1}', "unknown"]
 )
-async def test_what_no_session_is_meant_by_is_kept_apart(frame: str) -> None:
+async def test_frames_for_no_session_are_kept_apart(frame: str) -> None:
     async with running_backend() as backend, standing_in(backend.url) as gateway:
         known = backend.session("known")
         if frame == "unknown":
@@ -90,7 +90,7 @@ async def test_what_no_session_is_meant_by_is_kept_apart(frame: str) -> None:
         assert (len(backend.frames), list(backend.strays)) == (2, [backend.frames[0]])
 
 
-async def test_a_session_goes_on_over_the_next_link() -> None:
+async def test_a_session_continues_over_the_next_link() -> None:
     async with running_backend() as backend:
         session = backend.session()
         for _ in range(2):
@@ -99,7 +99,7 @@ async def test_a_session_goes_on_over_the_next_link() -> None:
             await backend.disconnected()
 
 
-async def test_a_token_counts_until_it_ends() -> None:
+async def test_a_token_is_valid_until_its_expiry() -> None:
     async with running_backend() as backend:
         backend.tokens = {"old": 60.0}
         async with standing_in(backend.url, token="old") as gateway:
@@ -114,7 +114,7 @@ async def test_a_token_counts_until_it_ends() -> None:
             await backend.connected(count=2)
 
 
-async def test_handshakes_are_refused_with_any_status() -> None:
+async def test_handshakes_can_be_refused_with_any_status() -> None:
     async with running_backend() as backend:
         backend.manner = Refusal(503, retry_after="7")
         refused = await unsupported_reason(backend.url)
@@ -129,14 +129,14 @@ async def test_handshakes_are_refused_with_any_status() -> None:
     assert len(backend.handshakes) == 3
 
 
-async def test_a_welcome_may_lack_the_subprotocol() -> None:
+async def test_a_handshake_can_omit_the_subprotocol() -> None:
     async with running_backend() as backend:
         backend.manner = Manner.NO_SUBPROTOCOL
         async with standing_in(backend.url) as gateway:
             assert gateway.socket.protocol is None
 
 
-async def test_a_handshake_waits_as_long_as_the_backend_is_silent() -> None:
+async def test_a_handshake_waits_while_the_backend_is_silent() -> None:
     async with running_backend() as backend, asyncio.TaskGroup() as tasks:
         backend.manner = Manner.SILENT
         dialling = tasks.create_task(unsupported_reason(backend.url))
@@ -147,7 +147,7 @@ async def test_a_handshake_waits_as_long_as_the_backend_is_silent() -> None:
 
 
 @pytest.mark.parametrize(("evict_code", "seen"), [(4409, 4409), (None, 1006)])
-async def test_who_connects_again_evicts_the_former(evict_code: int | None, seen: int) -> None:
+async def test_a_new_connection_evicts_the_former_one(evict_code: int | None, seen: int) -> None:
     async with (
         running_backend(evict_code=evict_code) as backend,
         standing_in(backend.url) as former,
@@ -169,7 +169,7 @@ async def test_a_dropped_link_ends_without_a_close_frame() -> None:
         assert gateway.socket.close_code == 1006
 
 
-async def test_a_link_is_closed_with_a_code() -> None:
+async def test_a_link_can_be_closed_with_a_code() -> None:
     async with running_backend() as backend, standing_in(backend.url) as gateway:
         await (await backend.connected()).close(1012, "restart")
         await gateway.ended.wait()
@@ -177,7 +177,7 @@ async def test_a_link_is_closed_with_a_code() -> None:
     assert backend.gateways == {}
 
 
-async def test_over_tls_it_shows_a_certificate_of_its_own_authority(tmp_path: Path) -> None:
+async def test_over_tls_it_uses_a_certificate_of_its_private_authority(tmp_path: Path) -> None:
     certified = certify(tmp_path)
     async with running_backend(tls=certified.tls) as backend:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
@@ -188,7 +188,7 @@ async def test_over_tls_it_shows_a_certificate_of_its_own_authority(tmp_path: Pa
             await backend.session().result("tools/list")
 
 
-async def test_every_so_manyth_frame_costs_the_link() -> None:
+async def test_every_nth_frame_can_abort_the_link() -> None:
     async with running_backend() as backend:
         backend.drop_every = 2
         session = backend.session()
@@ -201,7 +201,7 @@ async def test_every_so_manyth_frame_costs_the_link() -> None:
     assert len(backend.frames) == 4
 
 
-async def test_it_sends_whatever_it_is_told_to() -> None:
+async def test_it_sends_arbitrary_frames() -> None:
     async with (
         running_backend() as backend,
         standing_in(backend.url, is_mute=True) as gateway,
@@ -215,7 +215,7 @@ async def test_it_sends_whatever_it_is_told_to() -> None:
         assert len((await gateway.received.get()).data) == 10 * MEGABYTE
 
 
-async def test_a_link_that_is_not_read_backs_up() -> None:
+async def test_a_link_that_is_not_read_blocks_the_sender() -> None:
     async with (
         running_backend() as backend,
         standing_in(backend.url) as gateway,
@@ -231,7 +231,7 @@ async def test_a_link_that_is_not_read_backs_up() -> None:
         await sending
 
 
-async def test_a_half_open_link_answers_no_ping_and_gives_way_to_the_next() -> None:
+async def test_a_half_open_link_answers_no_ping_and_is_replaced_by_the_next() -> None:
     async with running_backend() as backend:
         async with standing_in(backend.url, heartbeat=0.2) as gateway:
             link = await backend.connected()
@@ -253,7 +253,7 @@ async def test_pings_are_answered_and_counted() -> None:
         assert link.pings == 1
 
 
-async def test_it_goes_down_and_comes_back_on_the_same_port() -> None:
+async def test_it_stops_and_restarts_on_the_same_port() -> None:
     async with running_backend() as backend:
         url = backend.url
         async with standing_in(url) as gateway:

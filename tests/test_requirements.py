@@ -1,4 +1,4 @@
-"""Every acceptance id has a test, and every test names a real one."""
+"""Every acceptance id has a test, and every cited id exists."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _CITED = re.compile(r'mark\.requirement\(((?:"[^"]+"(?:, )?)+)\)')
 
 
 def cited_ids() -> set[str]:
-    """Read the ids that tests cite from their sources."""
+    """Read the ids cited in the sources of tests."""
     return {
         quoted.strip(' "')
         for file in TESTS.rglob("test_*.py")

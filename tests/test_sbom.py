@@ -1,4 +1,4 @@
-"""The software bill of materials: valid, the same for the same commit, and all of the lock file."""
+"""The software bill of materials is valid, reproducible, and covers the lock file."""
 
 import json
 import re
@@ -22,7 +22,6 @@ def written(tmp_path: Path) -> str:
 
 
 def follows_the_schema(bill: str) -> bool:
-    """Return whether it is what CycloneDX describes."""
     # a second of CPU to import, in each worker
     from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
 
@@ -33,12 +32,12 @@ def test_it_follows_the_schema_of_cyclonedx(written: str) -> None:
     assert follows_the_schema(written)
 
 
-def test_the_same_commit_gives_the_same_bytes(written: str, tmp_path: Path) -> None:
+def test_the_same_commit_produces_the_same_bytes(written: str, tmp_path: Path) -> None:
     write_sbom(tmp_path / "again", None)
     assert (tmp_path / "again").read_text() == written
 
 
-def test_it_has_every_pin_of_the_lock_file_that_is_for_linux(written: str) -> None:
+def test_it_has_every_linux_pin_of_the_lock_file(written: str) -> None:
     pins = re.findall(r"^([\w.-]+)==(\S+) (;?)", LOCK, re.MULTILINE)
     bill: Any = json.loads(written)
     found = {(it["name"], it["version"]) for it in bill["components"]}
@@ -53,7 +52,7 @@ def test_it_has_every_pin_of_the_lock_file_that_is_for_linux(written: str) -> No
     assert sorted(depends) == sorted(it["bom-ref"] for it in bill["components"])
 
 
-def test_markers_are_those_of_the_image_and_not_of_this_machine() -> None:
+def test_markers_are_evaluated_for_the_image_and_not_for_this_machine() -> None:
     lock = "\n".join(
         f"{name}==1.0 ; {marker} \\\n    {HASHES}"
         for name, marker in {
@@ -66,13 +65,13 @@ def test_markers_are_those_of_the_image_and_not_of_this_machine() -> None:
     assert [(pin.name, len(pin.hashes)) for pin in read_lock(lock)] == [("linux", 2), ("new", 2)]
 
 
-def test_it_says_that_the_packages_of_the_base_image_are_missing(written: str) -> None:
+def test_it_states_that_packages_of_the_base_image_are_missing(written: str) -> None:
     properties = json.loads(written)["metadata"]["properties"]
     contents = {it["name"]: it["value"] for it in properties}["mcp-tools-proxy:contents"]
     assert contents.startswith("Python packages only")
 
 
-def test_with_a_list_of_the_image_it_has_the_debian_packages(tmp_path: Path) -> None:
+def test_a_list_of_the_image_adds_its_debian_packages(tmp_path: Path) -> None:
     (tmp_path / "debian").write_text("libc6\t2.36-9+deb12u10\tamd64\ntzdata\t2025b-0\tall\n")
     write_sbom(tmp_path / "sbom", tmp_path / "debian")
     text = (tmp_path / "sbom").read_text()
@@ -90,6 +89,6 @@ def test_a_pin_without_a_hash_is_refused() -> None:
         list(read_lock(f"a==1.0 \\\n    {HASHES}\nb==2.0"))
 
 
-def test_a_list_of_another_form_is_refused() -> None:
+def test_a_list_in_another_format_is_refused() -> None:
     with pytest.raises(UnreadableList, match="not as expected"):
         list(read_debian("ii  libc6:amd64  2.36-9"))

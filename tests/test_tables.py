@@ -1,4 +1,4 @@
-"""A table of cases in one test: each row runs, and all that fail are named."""
+"""A table of cases in one test: all rows run, and all failures are named."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ from tests.support.failure_reports import report_leaves
 from tests.support.tables import each_row
 
 
-def test_all_rows_run_and_those_that_fail_are_named() -> None:
+def test_all_rows_run_and_failures_are_named() -> None:
     seen = []
 
     @each_row(("number", "name"), [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
@@ -33,7 +33,7 @@ def test_all_rows_run_and_those_that_fail_are_named() -> None:
     ]
 
 
-def test_rows_have_fixtures_and_a_folder_of_their_own(tmp_path: Path) -> None:
+def test_each_row_has_separate_fixtures_and_a_folder(tmp_path: Path) -> None:
     @each_row("name", ["a", "b"], ids=["first", "second"])
     def test(tmp_path: Path, other: int, name: str) -> None:
         assert other == 7
@@ -59,12 +59,12 @@ async def test_a_table_may_be_asynchronous(wait_s: float) -> None:
 
 
 @each_row("name", ["A_ROW", "ANOTHER_ROW"])
-def test_a_row_patches_for_itself(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_patches_of_a_row_do_not_affect_others(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert not {"A_ROW", "ANOTHER_ROW"} & {*globals()}
     monkeypatch.setitem(globals(), name, 1)
 
 
-async def test_rows_that_fail_asynchronously_are_named() -> None:
+async def test_asynchronous_failures_are_named() -> None:
     @each_row("number", [1, 2, 3])
     async def test(number: int) -> None:
         await asyncio.sleep(0)
