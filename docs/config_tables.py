@@ -1,4 +1,4 @@
-"""Writes the tables of keys in ``reference/config-files.md`` from the models of the files.
+"""Writes the tables of keys of configuration files from the models of the files.
 
 ``make docs`` runs this; a test fails while the page differs from the output. A key's meaning is its
 description in the JSON Schema.
@@ -12,9 +12,16 @@ from typing import Any
 
 from mcp_tools_proxy.config.schema import PUBLISHED
 
-PAGE = Path(__file__).parent / "reference/config-files.md"
+PAGES = tuple(
+    Path(__file__).parent / page
+    for page in (
+        *("reference/config-files.md", "how-to/agents.md", "how-to/limit-rules.md"),
+        *("how-to/presets.md", "how-to/sandbox.md", "how-to/server-oauth.md"),
+    )
+)
 
 _TABLE = re.compile(r"(<!-- keys: ([\w.]+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+_OF_EDITORS = ("$schema", "createdAtEpochMillis")
 _VARIABLE = re.compile(r"(?<!`)\bMCP_PROXY_[A-Z_]+[A-Z]\b")
 
 
@@ -33,7 +40,7 @@ def _table(file: str, part: str | None) -> str:
 
 def _rows(keys: Mapping[str, Any]) -> Iterator[str]:
     for key, value in keys.items():
-        if key != "$schema":
+        if key not in _OF_EDITORS:
             meaning = " ".join(value["description"].split())
             if value.get("default") not in (None, [], {}) and "Default:" not in meaning:
                 meaning += f" Default: `{json.dumps(value['default']).strip(chr(34))}`."
@@ -42,4 +49,5 @@ def _rows(keys: Mapping[str, Any]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -169,8 +169,9 @@ class AgentEntry(BaseModel):
     exclude_components: list[Name] | None = Field(
         default=None, examples=[["delete_note", "notes:search", "prompt:draft"]]
     )
-    """Items that the agent may not use: `name` or `server_id:name`, with the prefix `tool:`,
-    `prompt:` or `resource:` for one kind only. A resource's name is its URI."""
+    """Items that the agent may not use: `name` of any server or `server_id:name`; the prefix
+    `tool:`, `prompt:` or `resource:` limits it to that kind. A resource's name is its URI. Document
+    tools can be excluded, too."""
     bind: AgentBind = Field(default={}, examples=[{"tickets:find": {"project": "DOCS"}}])
     """Constant arguments that the gateway fills in for this agent: `server_id:tool` → path → value.
     They are hidden from the agent's lists."""
@@ -183,7 +184,8 @@ class AgentEntry(BaseModel):
     read. An empty list: none."""
     document_tools: _DocumentTools = Field(default=None, examples=["none", ["read_doc_pages"]])
     """Document tools of the gateway that the agent may use: `all`, `none`, or a list of names.
-    MCP_PROXY_DOCUMENT_TOOLS may limit them further. If omitted or null: all."""
+    MCP_PROXY_DOCUMENT_TOOLS may limit them further. If omitted or null: all. Without
+    `read_doc_pages`, documents are not resources either."""
     sources: bool | None = Field(default=None, examples=[False])
     """Whether answers of document tools include `sources` by default; a request can override it. If
     omitted or null: MCP_PROXY_SOURCES."""

@@ -81,7 +81,7 @@ class AuthEntry(BaseModel):
     model_config = _STRICT
 
     type: Literal["oauth"]
-    """The only supported type."""
+    """`oauth`, the only supported type."""
     grant: _Grant | None = Field(default=None, examples=["client_credentials"])
     """`authorization_code` (users sign in), `client_credentials`, `token_exchange` (RFC 8693) or
     `id_jag` (enterprise-managed authorization). Default: `authorization_code`."""
@@ -90,26 +90,29 @@ class AuthEntry(BaseModel):
     client_id: CallerText | None = Field(default=None, examples=["tools-proxy"])
     """The gateway's client id at the issuer. Requires `authorizationServer`."""
     client_secret: CallerText | None = Field(default=None, examples=["${TICKETS_SECRET}"])
-    """The client secret. `${secret:PATH}` is read again for each token."""
+    """The client secret. `${secret:PATH}`, as in `clientId`, is read again for each token."""
     client_id_metadata_url: _Address | None = Field(
         default=None, examples=["https://tools.example.com/client.json"]
     )
-    """URL of a client ID metadata document, for issuers that support it."""
+    """URL of a client ID metadata document, for a sign-in without `clientId` at issuers that
+    support it."""
     client_name: NotBlank | None = Field(default=None, examples=["Company tools"])
-    """Client name shown on sign-in pages."""
+    """Client name shown on the sign-in page if the gateway registered itself."""
     redirect_uri: _Address | None = Field(
         default=None, examples=["http://127.0.0.1:8765/oauth/callback"]
     )
-    """Redirect URI at which the command `login` waits for the browser. Default: a free port."""
+    """Redirect URI at which the command `login` waits for the browser. Default: `/oauth/callback`
+    on a free port of 127.0.0.1. The sign-in pages do not use it."""
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post", "none"] | (
         None
     ) = Field(default=None, examples=["client_secret_post"])
-    """Client authentication method at the token endpoint. Default: one that the issuer supports."""
+    """Client authentication method at the token endpoint: `client_secret_basic`,
+    `client_secret_post` or `none`. Default: one that the issuer supports."""
     authorization_server: _Address | None = Field(
         default=None, examples=["https://login.example.com"]
     )
-    """Issuer identifier of the authorization server. Default: the issuer named in the server's
-    metadata."""
+    """Issuer identifier of the authorization server, as in its metadata: https, or http on
+    loopback. Default: the issuer named in the server's metadata."""
     pkce: Literal["S256"] | None = Field(default=None, examples=["S256"])
     """`S256`: the issuer supports PKCE although its metadata does not announce it, as with Entra ID
     and Amazon Cognito. If omitted, sign-in requires the announcement."""
@@ -125,11 +128,13 @@ class AuthEntry(BaseModel):
         default=None, examples=["id_token"]
     )
     """For `token_exchange` and `id_jag`: the type of callers' JWTs at the issuer that exchanges
-    them. Default: `access_token`."""
+    them: `access_token`, `id_token` or `jwt`. Default: `access_token`."""
     idp: IdpEntry | None = Field(default=None)
-    """For `id_jag`: the gateway's client at the issuer of callers' tokens."""
+    """For `id_jag`: the gateway's client (`clientId`, `clientSecret`) at MCP_PROXY_JWT_ISSUER."""
     discovery: DiscoveryAuthEntry | None = Field(default=None)
-    """Client used to discover the server's tools, if the server requires a token for that."""
+    """Client used to discover the server's tools, if the server requires a token for that: `grant`
+    (`client_credentials`), `clientId`, `clientSecret` and `scopes` at `authorizationServer`, which
+    is then required; with `token_exchange` at MCP_PROXY_JWT_ISSUER."""
 
     @property
     def effective_grant(self) -> Grant:

@@ -163,18 +163,21 @@ class RuleEntry(BaseModel):
     )
 
     name: _Name = Field(examples=["tickets-per-user"])
-    """The rule's name in errors, metrics and headers: 1 to 64 letters, digits, `_` or `-`."""
+    """The rule's name in errors, metrics and headers: 1 to 64 letters, digits, `_` or `-`. It is
+    unique, also among the settings' budgets."""
     match: RuleMatch = Field(examples=[{"server": "tickets"}])
-    """The calls that the rule applies to; `{}` matches all."""
+    """The calls that the rule applies to, by `tenant`, `user`, `agent`, `server`, `tool` and
+    `document`: each a value or a list. All given keys have to match; `{}` matches every call."""
     each: _Fields = Field(examples=[["user"]], json_schema_extra={"uniqueItems": True})
     """Count separately for each value of these. If omitted, all matching calls share one
     counter."""
     calls: _Limit = Field(examples=[30])
-    """Maximum calls in a window."""
+    """Maximum calls in a window. A rule has `calls`, `tokens` or both."""
     tokens: _Limit = Field(examples=[50_000])
     """Maximum result tokens in a window."""
     window_s: _Window = Field(examples=[60])
-    """Length of a window in seconds. A window starts with the first call charged."""
+    """Length of a window in seconds, at most 366 days. A window starts with the first call
+    charged."""
 
     @model_validator(mode="after")
     def _limits_something(self) -> "RuleEntry":

@@ -139,7 +139,7 @@ class ReferenceEntry(BaseModel):
         return entry
 
     server_id: Name = Field(examples=["notes"])
-    """The server's id in mcp.json."""
+    """The server's id or name in mcp.json."""
     name: Name
     enabled: bool = True
     """`false` has the same effect as removing the reference."""

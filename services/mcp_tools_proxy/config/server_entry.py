@@ -97,15 +97,17 @@ class SandboxEntry(BaseModel):
     model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
     network: _Switch = Field(default=None, examples=[False])
-    """`false` blocks the network and this machine's sockets."""
+    """`false` blocks the network and this machine's sockets, such as Docker's or D-Bus's."""
     read: _Paths = Field(default=None, examples=[["/srv/notes", "/opt/notes-server"]])
-    """Absolute paths of the files and folders that can be read. The program, the system's programs
-    and libraries, and the paths in `write` are always readable. `${VAR}` is replaced; `${caller.…}`
-    fills one path segment."""
+    """Absolute paths of the files and folders that can be read, with everything below them. The
+    program, the system's programs, libraries and certificates, and the paths in `write` are always
+    readable. `${VAR}` is replaced; `${caller.…}` fills one path segment."""
     write: _Paths = Field(default=None, examples=[["/srv/notes/${caller.tenant_id}"]])
-    """Absolute paths of the files and folders that can be written, as in `read`."""
+    """Absolute paths of the files and folders that can be changed, as in `read`. `/dev/null` can
+    always be written."""
     memory: _Bytes = Field(default=None, examples=[536870912])
-    """Maximum memory of each process, in bytes."""
+    """Maximum private memory of each process, in bytes, at least 1 MiB. Reserved address space,
+    shared memory and files in memory (`/dev/shm`) do not count."""
     cpu: _Cores = Field(default=None, examples=[1])
     """Processor cores shared by all processes of one session."""
 
