@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make tests independent of the machine's load and of the parent process.
+    """Isolate tests from the machine's load and from the parent process.
 
     Hypothesis would fail an example that takes over 200 ms; ``--hypothesis-profile full`` draws ten
     times as many examples. A shell of macOS allows 256 descriptors although the system allows more.

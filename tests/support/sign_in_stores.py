@@ -26,7 +26,7 @@ class HeldClock:
 
 
 async def advance_redis(url: str, seconds: float) -> None:
-    """Let each record in a Redis expire this many seconds earlier."""
+    """Expire each record in a Redis this many seconds earlier."""
     with Redis.from_url(url) as client:
         for kind in _KINDS:
             prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
@@ -38,7 +38,7 @@ async def advance_redis(url: str, seconds: float) -> None:
 
 
 async def advance_postgres(owner_url: str, seconds: float) -> None:
-    """Let each record in a database expire this many seconds earlier."""
+    """Expire each record in a database this many seconds earlier."""
     connection = await asyncpg.connect(owner_url)
     try:
         await connection.execute(
