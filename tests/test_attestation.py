@@ -140,7 +140,6 @@ def change_envelope(**changes: object) -> Callable[[Path], object]:
 
 
 def change_statement(folder: Path) -> None:
-    """Change a wheel, and its digest in the statement."""
     (folder / WHEEL).write_bytes(b"other")
     payload = json.loads(base64.b64decode(envelope_in(folder)["payload"]))
     for subject in payload["subject"]:

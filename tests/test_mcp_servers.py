@@ -60,7 +60,6 @@ def text_of(content: object) -> object:
 
 
 def offer_of(mode: str) -> dict[str, object]:
-    """Return the items that A.9 defines for a mode."""
     label, tool, operation, value = SAMPLES[mode]
     uri = f"test://resource/{mode}"
     structured = {"operation": operation, "result": value, "mode": mode}

@@ -10,7 +10,6 @@ _CITED = re.compile(r'mark\.requirement\(((?:"[^"]+"(?:, )?)+)\)')
 
 
 def cited_ids() -> set[str]:
-    """Read the ids cited in the sources of tests."""
     return {
         quoted.strip(' "')
         for file in TESTS.rglob("test_*.py")

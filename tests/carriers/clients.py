@@ -83,7 +83,6 @@ class McpClient(ABC):
         return result
 
     async def call(self, tool: str, arguments: Json | None = None, **params: Any) -> Json:
-        """Call a tool of ``s1`` and return its result."""
         return await self.result("tools/call", call_of(tool, arguments, **params))
 
     async def all_messages(self, tool: str, arguments: Json | None = None, **params: Any) -> Any:
@@ -93,7 +92,6 @@ class McpClient(ABC):
 
 
 def call_of(tool: str, arguments: Json | None = None, **params: Any) -> Json:
-    """Build the params of a call of a tool of ``s1``."""
     return {"name": f"s1:{tool}", "arguments": arguments or {}, **params}
 
 

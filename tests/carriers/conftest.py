@@ -16,7 +16,6 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module", params=params_of(CARRIERS))
 def carrier(request: pytest.FixtureRequest) -> Carrier:
-    """Run a test over each carrier in each era."""
     found: Carrier = request.param
     return found
 

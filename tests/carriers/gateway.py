@@ -35,7 +35,6 @@ CARRIERS = [
 
 
 def params_of(carriers: list[Carrier]) -> list[Any]:
-    """Build the pytest parameters for carriers."""
     words = {MODERN: "modern", LEGACY: "legacy"}
     return [
         pytest.param(
@@ -48,7 +47,6 @@ def params_of(carriers: list[Carrier]) -> list[Any]:
 
 
 def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
-    """Run a test over some carriers."""
     return pytest.mark.parametrize("carrier", params_of(carriers), scope="module")
 
 

@@ -1,5 +1,3 @@
-"""Requests bound to documents by ``_meta``, over each carrier in each era."""
-
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of

@@ -1,5 +1,3 @@
-"""Documents as MCP resources, over each carrier in each era."""
-
 from typing import Any
 
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, METHOD_NOT_FOUND

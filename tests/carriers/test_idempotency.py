@@ -1,5 +1,3 @@
-"""Idempotency keys in the ``_meta`` of tools/call, over each carrier in each era."""
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""Connected clients are notified when the active preset or a server changes."""
-
 import asyncio
 from collections.abc import AsyncIterator
 

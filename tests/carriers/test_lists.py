@@ -1,5 +1,3 @@
-"""Lists contain the active preset's items, as described by their servers."""
-
 import json
 from collections.abc import AsyncIterator
 

@@ -1,5 +1,3 @@
-"""Long calls: they delay no other call and can be cancelled."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Notifications during a call arrive in order: progress, log lines, updated resources."""
-
 from tests.carriers.clients import McpClient
 from tests.carriers.gateway import (
     Carrier,

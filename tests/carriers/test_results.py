@@ -1,5 +1,3 @@
-"""Results arrive unchanged; errors state their reason."""
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Spans of MCP requests, over each carrier in each era."""
-
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 

@@ -65,7 +65,6 @@ def writes(data: bytes) -> Commit:
 
 
 def sends(text: bytes | str) -> Commit:
-    """Send a text frame."""
     return writes(frame(TEXT, text))
 
 
@@ -80,8 +79,6 @@ def sends_at_length(text: str) -> Commit:
 
 
 def closes(code: int) -> Commit:
-    """Close the link with a code."""
-
     async def commit(backend: Backend) -> None:
         await backend.link().close(code)
 
@@ -89,7 +86,6 @@ def closes(code: int) -> Commit:
 
 
 async def drop(backend: Backend) -> None:
-    """Abort the connection."""
     backend.link().drop()
 
 
@@ -99,7 +95,6 @@ async def vanish(backend: Backend) -> None:
 
 
 async def shut(backend: Backend) -> None:
-    """Go down."""
     await backend.shut()
 
 

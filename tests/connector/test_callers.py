@@ -1,5 +1,3 @@
-"""Only settings identify the caller over the connector; data from the backend cannot."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

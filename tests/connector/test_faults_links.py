@@ -1,5 +1,3 @@
-"""Links that break repeatedly or never: sessions continue over the next link."""
-
 import asyncio
 from contextlib import suppress
 

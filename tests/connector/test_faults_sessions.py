@@ -140,7 +140,6 @@ async def test_five_hundred_concurrent_sessions_get_their_own_answers_and_leak_n
 
 
 async def use(session: Session) -> object:
-    """Start a session and call in it."""
     await session.initialize()
     result = await session.call("s1:sleep", {"seconds": 0.1, "by": session.identifier})
     return result["structuredContent"]["by"]

@@ -1,5 +1,3 @@
-"""The service stops immediately in every state of the backend, and leaks nothing."""
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterator

@@ -1,5 +1,3 @@
-"""Answers and requests that exceed a frame cause errors and do not cost the link."""
-
 import pytest
 
 from tests.connector.backend_link import begun

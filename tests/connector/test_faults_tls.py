@@ -1,5 +1,3 @@
-"""Backends with an invalid certificate receive nothing and are not dialled rapidly."""
-
 import asyncio
 from pathlib import Path
 

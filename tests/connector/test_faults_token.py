@@ -1,5 +1,3 @@
-"""Expired, refused or missing tokens: the gateway waits for another token before it dials again."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

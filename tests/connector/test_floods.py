@@ -1,5 +1,3 @@
-"""A backend that sends more than can be answered does not block other work."""
-
 import asyncio
 from collections.abc import Callable, Mapping
 

@@ -1,6 +1,3 @@
-"""Frames over the socket: the envelope in both directions, seed 002's samples, and invalid
-frames."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Concurrent sessions: none waits for another, and each gets its own answers in order."""
-
 import asyncio
 import random
 

@@ -1,6 +1,3 @@
-"""Sessions start with their first request, are independent and limited in number, and end when
-idle."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The gateway's start as the backend sees it."""
-
 import pytest
 
 from tests.connector.backend_link import linked, linked_to_one

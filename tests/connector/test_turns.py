@@ -1,5 +1,3 @@
-"""The most expensive frames do not block the event loop for other callers."""
-
 import json
 
 import pytest

@@ -60,7 +60,6 @@ async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
 async def filled_store(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[FilledStore]:
-    """Each kind of store in turn, to be filled by a test."""
     if request.param == "folder":
         folder = FilledFolder(tmp_path)
         yield folder

@@ -38,7 +38,6 @@ def redis_store(url: str, secret: bytes = SECRET, **options: Any) -> RedisRecord
 
 @asynccontextmanager
 async def opened(store: RecordStore) -> AsyncIterator[RecordStore]:
-    """Run a store as its gateway does."""
     await store.connect()
     running = asyncio.ensure_future(store.run())
     try:

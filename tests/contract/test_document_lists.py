@@ -1,5 +1,3 @@
-"""Document lists over every store contain only the documents that the caller may read."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""Original PDFs of documents over every store: kept with one version and removed with it."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,8 +20,6 @@ PDF = b"%PDF-1.7 \x00\xff of one"
 
 
 class Kept:
-    """A store and its writer."""
-
     def __init__(self, store: DocumentStore, writer: DocumentWriter) -> None:
         self.store = store
         self.writer = writer

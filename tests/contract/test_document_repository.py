@@ -1,5 +1,3 @@
-"""The repository over every store: tenants see only their own documents."""
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,5 +1,3 @@
-"""Older versions of documents over every store: kept by changes and readable with the document."""
-
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

@@ -1,5 +1,3 @@
-"""Index files when the system runs out of a resource: committed data is kept."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Clock changes and foreign values affect budget counters only for a bounded time and one key."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 

@@ -1,5 +1,3 @@
-"""Rules of limits.json are exact in memory and in Redis, for one process and for several."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 

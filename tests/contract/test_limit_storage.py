@@ -1,5 +1,3 @@
-"""Guarantees of every budget storage: memory, and a real Redis."""
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""Guarantees of both login stores: one login for each owner, changed only with its version."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

@@ -1,6 +1,3 @@
-"""Logins in PostgreSQL: visibility in transactions, and leases that expire by the database's
-clock."""
-
 from collections.abc import AsyncIterator
 
 import asyncpg

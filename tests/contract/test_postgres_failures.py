@@ -1,5 +1,3 @@
-"""Responses while PostgreSQL fails, and full recovery afterwards."""
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -393,7 +391,6 @@ async def execute(postgres: PostgresDatabase, statement: str) -> None:
 
 
 async def end_connections(postgres: PostgresDatabase) -> None:
-    """End all other connections to the database."""
     await execute(
         postgres,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

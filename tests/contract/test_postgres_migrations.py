@@ -1,5 +1,3 @@
-"""PostgreSQL migrations are atomic, run in one process at a time, and never go backwards."""
-
 import asyncio
 from importlib import resources
 

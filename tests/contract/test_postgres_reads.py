@@ -1,5 +1,3 @@
-"""One PostgreSQL read returns one version, and reads only the necessary rows."""
-
 import asyncio
 
 import pytest
@@ -21,7 +19,6 @@ TEXTS = ("even", "odd")
 
 
 def document(text: str, *, page_count: int = 20, doc_id: str = "doc") -> Document:
-    """Build a document with its version on each page and in its section."""
     section = Section(section_id="s", title=text, page_start=2, page_end=page_count - 1)
     return make_document(
         tenant_id="acme",
@@ -37,7 +34,6 @@ async def put(writer: PostgresWriter, written: Document) -> None:
 
 
 def texts_of(reading: Reading) -> set[str]:
-    """Return the versions found in a reading."""
     pages = reading.document.pages if reading.document else tuple(reading.pages.values())
     sections = reading.document.sections if reading.document else reading.sections or {}
     titles = [reading.head.title, *(section.title for section in sections.values())]

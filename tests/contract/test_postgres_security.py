@@ -1,5 +1,3 @@
-"""Row-level security limits the gateway's role, regardless of the statement."""
-
 import asyncpg
 import pytest
 

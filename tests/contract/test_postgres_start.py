@@ -1,5 +1,3 @@
-"""Start over PostgreSQL: the checks before the first read."""
-
 import pytest
 
 from mcp_tools_proxy.documents.document_store import Wanted

@@ -1,5 +1,3 @@
-"""Quotas of documents and logins apply in every store, also to replicas that write in parallel."""
-
 import asyncio
 import dataclasses
 import os

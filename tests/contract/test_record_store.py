@@ -1,5 +1,3 @@
-"""Guarantees of every record store: in memory and in a real Redis."""
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any

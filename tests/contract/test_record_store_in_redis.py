@@ -1,5 +1,3 @@
-"""Records shared by replicas in a real Redis that fails, is slow, or has unsuitable settings."""
-
 import asyncio
 from collections.abc import AsyncIterator
 

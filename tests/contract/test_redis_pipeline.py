@@ -1,5 +1,3 @@
-"""Scripts on one connection to a real Redis: each reply belongs to its script."""
-
 import asyncio
 import contextlib
 import ssl

@@ -1,5 +1,3 @@
-"""Tenant indexes on disk: restarts, damage, several processes, and unwritable files."""
-
 from collections.abc import Callable
 from pathlib import Path
 

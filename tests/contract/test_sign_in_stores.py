@@ -1,5 +1,3 @@
-"""Guarantees of every store of unfinished sign-ins: in memory, in Redis and in PostgreSQL."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass

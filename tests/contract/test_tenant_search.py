@@ -1,5 +1,3 @@
-"""Searches across a tenant's documents over every store, and their visibility."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import write_document

@@ -1,5 +1,3 @@
-"""Guarantees of both vector stores: vectors belong to one version and model."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

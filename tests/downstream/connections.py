@@ -46,7 +46,6 @@ class OpenConnection:
     """One item for each notification of a changed list."""
 
     async def call(self, tool: str, timeout_s: float = BOUND_S, /, **arguments: object) -> Any:
-        """Call a tool and return its raw result."""
         params = {"name": tool, "arguments": arguments}
         return await self.link.request("tools/call", params, timeout_s=timeout_s)
 

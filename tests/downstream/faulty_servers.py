@@ -41,9 +41,7 @@ class Faulty(Protocol):
     """A server that starts dead or alive and keeps its address."""
 
     @property
-    def entry(self) -> Json:
-        """Its entry in mcp.json."""
-        ...
+    def entry(self) -> Json: ...
 
     async def start(self) -> None:
         """Start it, or allow the gateway to start it."""

@@ -33,7 +33,6 @@ def sent_token(answer: Json) -> str:
 
 
 def last_reason(service: Service) -> str:
-    """Return the reason of the last refusal from its record."""
     payloads: list[Any] = [it["payload"] for it in service.gateway.audit.recent()]
     return str([it for it in payloads if it["code"] != "OK"][-1]["reason"])
 

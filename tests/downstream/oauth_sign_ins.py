@@ -58,7 +58,6 @@ async def sign_in(
 
 
 async def sign_out() -> EndedLogin | None:
-    """Sign out like the command."""
     settings = Settings.model_validate(SETTINGS)
     async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
         return await opened.sign_in.sign_out(opened.owner, opened.caller)

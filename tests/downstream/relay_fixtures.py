@@ -70,12 +70,10 @@ class Relay:
         return await used(found, client, tenant_id=tenant_id, **more)
 
     async def structured(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
-        """Call a tool and return its structured content."""
         result = await self.result(tool, client, arguments=arguments)
         return result.value.get("structured_content")
 
     def resource(self, uri: str = "raw://text") -> Resource:
-        """Return a resource, optionally of the template."""
         listed = [r for r in self.components.resources if r.spec.name == uri]
         found = listed[0] if listed else self.components.templates[0].at(uri)
         assert found is not None
@@ -165,7 +163,6 @@ async def _nothing() -> None:
 
 
 def _all(pool: Pool) -> View:
-    """Return a view of all items of the server."""
     (snapshot,) = pool.snapshots.values()
 
     def routes(items: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:

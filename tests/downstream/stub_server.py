@@ -53,7 +53,6 @@ class AnsweringServer:
         self._on_discover = on_discover
 
     def messages(self, method: str) -> list[Json]:
-        """Return the messages received of one method."""
         return [message for _, message in self.seen if message.get("method") == method]
 
     async def post(self, request: web.Request) -> web.StreamResponse:
@@ -84,7 +83,6 @@ class AnsweringServer:
 
 
 def result_of(message: Json, result: Json, *, headers: Any = None) -> web.Response:
-    """Answer a message with a result."""
     answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
     return web.json_response(answer, headers=headers)
 

@@ -1,5 +1,3 @@
-"""A server verifies the caller with the keys that the gateway publishes."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A bad answer is a clear error of its call and affects no other call, on any transport."""
-
 import asyncio
 from functools import partial
 

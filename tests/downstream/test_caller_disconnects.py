@@ -1,5 +1,3 @@
-"""When callers disconnect or the gateway stops, the server is notified and nothing leaks."""
-
 import asyncio
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""The caller's identity in headers, ``_meta`` and secrets, over real connections."""
-
 from pathlib import Path
 
 import pytest

@@ -1,6 +1,3 @@
-"""A caller's id in arguments and variables of a stdio server cannot name another caller's
-folder."""
-
 import json
 import sys
 from pathlib import Path

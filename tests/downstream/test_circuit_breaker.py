@@ -1,5 +1,3 @@
-"""A server whose calls get no answer is skipped for a while; errors of tools do not count."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +42,6 @@ class Called(NamedTuple):
         return answer.json()
 
     async def open_circuits(self) -> float:
-        """Return the number of open circuits in the metric."""
         lines = (await self.service.http.get("/metrics")).text.splitlines()
         name = 'mcp_proxy_server_circuits_open{server="s1"} '
         (line,) = [line for line in lines if line.startswith(name)]

@@ -1,5 +1,3 @@
-"""Completing arguments of a server's prompts and resource templates."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A token exchanged for a JWT is used only for JWTs with the same claims."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Streamable HTTP: handling of every kind of response."""
-
 import json
 
 import pytest

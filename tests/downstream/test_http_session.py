@@ -1,5 +1,3 @@
-"""Streamable HTTP: sessions, streams and headers."""
-
 import asyncio
 from contextlib import AsyncExitStack
 

@@ -1,5 +1,3 @@
-"""IPv6 addresses of servers, of redirects, and of the gateway."""
-
 import signal
 import subprocess
 from pathlib import Path

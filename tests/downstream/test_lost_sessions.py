@@ -1,5 +1,3 @@
-"""Lost sessions, however reported, and servers that request a later retry."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager

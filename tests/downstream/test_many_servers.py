@@ -1,5 +1,3 @@
-"""Many servers: calls are routed correctly, and no server waits for another."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,5 +1,3 @@
-"""Missing or unusable logins: messages for operators and callers."""
-
 import pytest
 from aiohttp import web
 

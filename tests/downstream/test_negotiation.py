@@ -1,5 +1,3 @@
-"""Negotiation of a server's era and transport."""
-
 import asyncio
 import socket
 from contextlib import AbstractAsyncContextManager, suppress

@@ -1,5 +1,3 @@
-"""An unsafe tool never runs twice, even if its answer is lost; a safe one may."""
-
 import asyncio
 
 import pytest

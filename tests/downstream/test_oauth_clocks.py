@@ -1,5 +1,3 @@
-"""Clocks that differ by a minute: the issuer's, the server's, ours, another replica's."""
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Killing the gateway during the renewal of a login costs at most one new sign-in."""
-
 import asyncio
 import json
 import sys

@@ -1,5 +1,3 @@
-"""Invalid responses of an issuer affect at most the login that they concern."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext

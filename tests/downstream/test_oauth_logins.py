@@ -1,5 +1,3 @@
-"""Tokens of signed-in users: found, renewed, refused, revoked."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

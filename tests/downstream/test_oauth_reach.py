@@ -1,5 +1,3 @@
-"""OAuth does not dial addresses that a malicious server could choose."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Tool results are validated against ``outputSchema`` as configured."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""Servers behind a proxy of the environment or the entry, and targets excluded from proxies."""
-
 import asyncio
 from contextlib import AsyncExitStack
 from ipaddress import ip_network

@@ -1,6 +1,3 @@
-"""Redirects of HTTP servers are followed within the same server, and otherwise refused with their
-target."""
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Progress and log lines that a server sends during a call reach only this call's client."""
-
 import asyncio
 from typing import Any
 

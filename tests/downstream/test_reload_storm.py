@@ -1,5 +1,3 @@
-"""Configuration changes under load: no wrong answer, no silent loss, no leak."""
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 

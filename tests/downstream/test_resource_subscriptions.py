@@ -1,5 +1,3 @@
-"""Subscriptions to a server's resources: one for all listeners, over every link."""
-
 import asyncio
 
 import pytest
@@ -25,8 +23,6 @@ in_process = pytest.mark.parametrize("kind", IN_PROCESS)
 
 
 class Listener:
-    """Number of notifications."""
-
     def __init__(self) -> None:
         self.count = 0
 

@@ -1,6 +1,3 @@
-"""Servers that are dead, die, restart, lose sessions or hang, over every transport through the
-API."""
-
 import asyncio
 
 import pytest

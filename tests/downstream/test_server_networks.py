@@ -1,5 +1,3 @@
-"""A server's address is checked when dialled, over every transport and after DNS."""
-
 from ipaddress import ip_network
 
 import pytest

@@ -1,5 +1,3 @@
-"""HTTP responses split by networks: single bytes, compression, decompression bombs."""
-
 import asyncio
 import json
 import zlib

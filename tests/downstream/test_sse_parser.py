@@ -1,5 +1,3 @@
-"""Lines and server-sent events in pieces of any size."""
-
 from itertools import pairwise
 
 import pytest

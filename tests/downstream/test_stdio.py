@@ -1,5 +1,3 @@
-"""stdio: server processes, and their complete removal."""
-
 import asyncio
 import contextlib
 import json

@@ -1,5 +1,3 @@
-"""stdio: inherited descriptors, and the end of all processes that a server started."""
-
 import asyncio
 import contextlib
 import json

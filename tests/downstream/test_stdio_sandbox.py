@@ -1,5 +1,3 @@
-"""stdio: the sandbox of an entry, checked by a server's attempts within it."""
-
 import json
 import os
 import shlex

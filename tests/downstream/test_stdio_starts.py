@@ -1,5 +1,3 @@
-"""Many stdio servers: slots for starts, the timeout of a first start, and its end."""
-
 import asyncio
 import os
 import shlex

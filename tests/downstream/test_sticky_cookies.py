@@ -1,5 +1,3 @@
-"""A load balancer's cookies are returned only on the same connection and to the same origin."""
-
 import pytest
 from aiohttp import web
 

@@ -1,5 +1,3 @@
-"""Stored logins: validated without requests, and resealed with another key."""
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,3 @@
-"""One tenant leaves capacity for the others: calls in flight at a server, and followed
-resources."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""TLS to servers and Retrieval: trusted authorities, and messages about invalid certificates."""
-
 import asyncio
 import ssl
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Details of WebSocket and legacy SSE."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

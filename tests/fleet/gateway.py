@@ -75,7 +75,6 @@ def running_fleet(**keys: object) -> Iterator[Fleet]:
 
 @contextmanager
 def running_postgres(folder: Path) -> Iterator[str]:
-    """Yield the URL of a database."""
     folder.chmod(0o755)  # for its user, who is not root
     server = PostgresServer(folder / "server")
     server.start()

@@ -53,7 +53,6 @@ class Target:
 
 
 async def main(seconds: float) -> int:
-    """Return the exit code."""
     with running_fleet() as fleet:
         targets = [Target(name) for name in SERVERS]
         http = httpx.AsyncClient(base_url=fleet.values["url"], timeout=120)
@@ -119,7 +118,6 @@ def memory_mib(pid: int) -> float:
 
 
 def print_report(targets: list[Target], kills: int, memory: list[float]) -> None:
-    """Print the results of calls, and the memory."""
     ends: Counter[str] = sum((target.ends for target in targets), Counter())
     away = sorted(seconds for target in targets for seconds in target.away_s)
     lost = sum(len(target.lost_when_killed) for target in targets)

@@ -60,12 +60,10 @@ def fill(value: Any, **values: str) -> Any:
 
 
 def npm(program: str, *args: str, **more: Any) -> Server:
-    """Return a server from npm; see ``_server``."""
     return _server([node(), str((HERE / "node_modules/.bin" / program).resolve()), *args], **more)
 
 
 def pypi(program: str, *args: str, **more: Any) -> Server:
-    """Return a server from PyPI; see ``_server``."""
     return _server([str(ROOT / ".venv-fleet/bin" / program), *args], **more)
 
 

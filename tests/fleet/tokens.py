@@ -57,7 +57,6 @@ async def tokens_of_calls(fleet: Fleet) -> tuple[dict[str, int], dict[str, int]]
 
 
 def text_of(message: dict[str, Any]) -> str:
-    """Return the text that a model reads."""
     content = message["content"]
     parts = [{"text": content}] if isinstance(content, str) else content
     return "".join(part.get("text", "") for part in parts)

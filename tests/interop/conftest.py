@@ -35,7 +35,6 @@ def fixture_url() -> Iterator[str]:
 
 @pytest.fixture(params=["stdio", "http", "sse"])
 def entry(request: pytest.FixtureRequest) -> Json:
-    """Return the entry of one transport."""
     found: Json
     found = (
         stdio_entry()

@@ -32,7 +32,6 @@ class IssuerRecord:
         return [it for it in self._read("/token") if it.get("client") == client_id]
 
     def codes(self) -> list[str]:
-        """Return the codes sent by all clients."""
         return [it["request"]["code"] for it in self._read("/token") if "code" in it["request"]]
 
     def registered(self) -> list[Json]:

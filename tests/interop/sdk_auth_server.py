@@ -44,7 +44,6 @@ class SdkAuthServer:
 
     @property
     def claims(self) -> list[Json]:
-        """The claims of the received tokens."""
         return [jwt.decode(it, options={"verify_signature": False}) for it in self.sent]
 
     async def verify_token(self, token: str) -> AccessToken | None:

@@ -1,5 +1,3 @@
-"""A batch sent by the TypeScript SDK in a session of 2025-03-26."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Clients from npm list and call through a started gateway, over each transport."""
-
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The public conformance suite run against the gateway with the fixture behind it."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

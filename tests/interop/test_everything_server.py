@@ -34,7 +34,6 @@ async def test_it_uses_the_legacy_era() -> None:
 
 
 def urls_in(value: object, key: str = "") -> list[tuple[str, str]]:
-    """Return every URL in a JSON value with its key."""
     if isinstance(value, dict):
         return [url for name, each in value.items() for url in urls_in(each, name)]
     if isinstance(value, list):

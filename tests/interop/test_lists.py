@@ -1,5 +1,3 @@
-"""Both generations of the TypeScript SDK list all tools although single ones are broken."""
-
 import json
 from pathlib import Path
 from typing import Any

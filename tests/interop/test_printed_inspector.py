@@ -1,5 +1,3 @@
-"""The tutorial on MCP clients shows the Inspector's real output."""
-
 import shlex
 import subprocess
 from pathlib import Path

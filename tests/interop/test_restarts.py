@@ -1,5 +1,3 @@
-"""Real SDK servers that restart or close kept-alive connections: calls recover."""
-
 import asyncio
 from pathlib import Path
 

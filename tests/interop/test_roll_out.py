@@ -1,5 +1,3 @@
-"""Both replicas are replaced while 50 third-party clients use them without noticing."""
-
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence

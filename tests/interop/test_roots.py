@@ -1,5 +1,3 @@
-"""Roots: servers of the older eras may request those of the call's client."""
-
 from pathlib import Path
 from typing import Any
 

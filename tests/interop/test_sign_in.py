@@ -198,7 +198,6 @@ def terminal() -> Iterator[int]:
 
 
 async def visit(url: str) -> None:
-    """Open a page."""
     async with httpx2.AsyncClient(timeout=BOUND_S) as browser:
         (await browser.get(url)).raise_for_status()
 

@@ -1,6 +1,3 @@
-"""Entries, presets and processes change under load: each caller gets only their own data, or an
-error."""
-
 import asyncio
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Callers are separated in sessions, connections, processes, headers and ``_meta``."""
-
 import asyncio
 from itertools import product
 

@@ -1,5 +1,4 @@
-"""Two tenants have users with the same ids: no byte of a token reaches the other tenant, even under
-concurrency."""
+"""No byte of a token reaches the other tenant, whose users have the same ids."""
 
 import asyncio
 import re
@@ -75,7 +74,6 @@ class Tenants:
         return [*others, *(it for it in TENANTS if it != person.tenant_id)]
 
     async def sign_in(self, person: Person) -> None:
-        """Sign a user in on the pages."""
         claims = {"tenant_id": person.tenant_id, "sub": person.user_id}
         self.gateway.sign_in_as(**claims)
         url = await self.gateway.address("s:headers", **claims)
@@ -84,7 +82,6 @@ class Tenants:
         self.logins[self.gateway.issuer.issued[-1].token] = (person,)
 
     async def sign_in_tenant(self, tenant_id: str) -> None:
-        """Sign a tenant in, as the command does."""
         gateway = self.gateway.served.service.gateway
         config = gateway.publisher.configuration.servers["t"]
         assert config.auth is not None

@@ -1,6 +1,3 @@
-"""Progress, server requests, updates and cancellations stay within the session of the tenant's
-call."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple

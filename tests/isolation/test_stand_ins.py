@@ -74,7 +74,6 @@ async def attempt(service: Service, **more: Any) -> Json:
 
 
 async def call(service: Service, **more: Any) -> Json:
-    """Call as ann herself."""
     envelope: Json = (await service.http.post(EXECUTE, json={**CALL, **more})).json()
     return envelope
 

@@ -68,7 +68,6 @@ class Seen(NamedTuple):
 
 
 def check_sessions(seen: Iterable[Seen]) -> None:
-    """Check that each session has one owner."""
     owners: dict[str, set[tuple[str, ...]]] = {}
     for it in seen:
         owners.setdefault(it.session, set()).add(it.owner)
@@ -105,7 +104,6 @@ def config_of(entries: Mapping[str, Json], *tools: str) -> Config:
 
 
 def headers_of(caller: CallerIds) -> dict[str, str]:
-    """Return the headers that identify the caller."""
     return dict(zip(("X-Tenant-Id", "X-User-Id"), caller, strict=True))
 
 

@@ -23,8 +23,6 @@ KIND_OF = {
 
 
 class Listener:
-    """A client and its notifications."""
-
     def __init__(self) -> None:
         self.changed: list[str] = []
         self.client: Client

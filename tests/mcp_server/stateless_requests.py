@@ -60,7 +60,6 @@ def call(tool: object, arguments: object = None, **more: Any) -> Request:
 
 
 def listing(**meta: Any) -> Request:
-    """Build a tools/list with fields of ``_meta``."""
     return "tools/list", {"_meta": meta}
 
 
@@ -164,7 +163,6 @@ REQUESTS: dict[str, Request] = {
 
 
 def message_of(request: Request) -> Json:
-    """Build the JSON-RPC request with its envelope."""
     method, params = request
     meta = {**ENVELOPE, **TRACEPARENT, **params.get("_meta", {})}
     return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}

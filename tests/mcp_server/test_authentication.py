@@ -1,5 +1,3 @@
-"""An MCP client is identified by its token; headers and paths cannot extend its rights."""
-
 from typing import Any
 
 import pytest

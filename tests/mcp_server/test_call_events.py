@@ -27,7 +27,6 @@ class Logged(NamedTuple):
     lines: list[Mapping[str, Any]]
 
     def events(self, trace_id: str) -> list[str]:
-        """Return the events of one call, in order."""
         return [line["event"] for line in self.lines if line.get("trace_id") == trace_id]
 
 

@@ -1,5 +1,3 @@
-"""Default names in lists: each entry has its own style, and all accept every spelling."""
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 

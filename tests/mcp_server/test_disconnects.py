@@ -1,5 +1,3 @@
-"""Clients that vanish during a call or session leave nothing behind."""
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,5 +1,3 @@
-"""Documents restricted to some users, over MCP: headers identify the user, in every era."""
-
 from collections.abc import Mapping
 
 import pytest

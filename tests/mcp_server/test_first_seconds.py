@@ -1,5 +1,3 @@
-"""Requests of MCP clients wait for a server's first connection."""
-
 import asyncio
 
 import pytest

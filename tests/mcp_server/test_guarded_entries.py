@@ -1,5 +1,3 @@
-"""Guards screen arguments, results and definitions at every entry point."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Invalid and excessive messages of clients are refused and harm no other client."""
-
 import asyncio
 import json
 

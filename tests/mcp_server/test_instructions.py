@@ -1,5 +1,3 @@
-"""Instructions of servers in client responses: which servers, length limits, and overrides."""
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any

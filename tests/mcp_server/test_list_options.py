@@ -1,5 +1,3 @@
-"""List options: aliases by default, shorter aliases, plain schemas, one JSON body, pages."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""MCP callers without a tenant get no document tools unless a default tenant is set."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Routes that are open without a token although callers need one."""
-
 from pathlib import Path
 
 import httpx

@@ -1,5 +1,3 @@
-"""Repeated preset switches with many connected clients."""
-
 import asyncio
 from contextlib import AsyncExitStack
 from itertools import cycle, islice, product

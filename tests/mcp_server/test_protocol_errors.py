@@ -1,5 +1,3 @@
-"""Every invalid message gets a protocol error: no 500, no hang, no internal text."""
-
 import asyncio
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""Sessions of the older eras served by two replicas, with shared keys and optionally Redis."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator

@@ -1,5 +1,3 @@
-"""The stream of a session of the older eras: opened, lost and reopened."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -25,7 +23,6 @@ class SessionEvents:
         self.last_id: str | None = None
 
     async def next_method(self) -> str:
-        """Return the method of the next message."""
         async with asyncio.timeout(BOUND_S):
             async for line in self._lines:
                 name, _, value = line.partition(": ")
@@ -49,7 +46,6 @@ class SessionEvents:
 async def opened(
     served: Served, session_id: str, last_event_id: str | None = None
 ) -> AsyncIterator[SessionEvents]:
-    """Open the stream of a session."""
     headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
     if last_event_id is not None:
         headers["Last-Event-ID"] = last_event_id

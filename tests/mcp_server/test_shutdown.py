@@ -1,5 +1,3 @@
-"""SIGTERM with connected clients: calls are answered and streams end within the grace period."""
-
 import asyncio
 import signal
 from contextlib import aclosing
@@ -44,7 +42,6 @@ class Clients:
             await response.aread()
 
     async def listen(self, opened: asyncio.Event) -> list[Json]:
-        """Listen for changes, and return all messages."""
         method = "subscriptions/listen"
         params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
         body = {"jsonrpc": "2.0", "id": "l", "method": method, "params": params}

@@ -1,5 +1,3 @@
-"""One tenant leaves capacity for the others: streams, and sessions in use."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,5 +1,3 @@
-"""Clients that never read their event stream are disconnected and harm no other client."""
-
 import asyncio
 import json
 import select

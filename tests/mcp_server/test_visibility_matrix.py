@@ -187,6 +187,5 @@ def came_of(used: Used) -> str:
 
 
 def code_of(answer: str) -> str:
-    """Return the error code of an answer."""
     start = answer.index('"code": "') + len('"code": "')
     return answer[start : answer.index('"', start)]

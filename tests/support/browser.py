@@ -22,8 +22,6 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 @dataclass
 class Form:
-    """The form of a page."""
-
     action: str
     csrf: str
 

@@ -46,11 +46,9 @@ class Html(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """Targets of its links."""
         return [attributes["href"] or "" for tag, attributes in self.tags if tag == "a"]
 
     def form(self, action: str) -> HtmlForm:
-        """Return the first form with this target."""
         return next(it for it in self.forms if it.action.partition("?")[0] == action)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -95,11 +93,9 @@ class ConsoleBrowser:
         self.cookies: dict[str, str] = {}
 
     async def sign_in(self, token: str = ADMIN) -> httpx.Response:
-        """Sign in with a token, and return the next page."""
         return await self.press(SIGN_IN, {"token": token})
 
     async def open(self, path: str, **query: str) -> Html:
-        """Open an existing page, and return it."""
         response = await self.get(f"{path}?{urlencode(query)}" if query else path)
         assert response.status_code == 200, (response.status_code, Html(response.text).text)
         return Html(response.text)
@@ -138,7 +134,6 @@ class ConsoleBrowser:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Send one request with the cookies."""
         sent = dict(headers or {})
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={it}" for name, it in self.cookies.items())
@@ -164,7 +159,6 @@ class ConsoleService:
     browser: ConsoleBrowser
 
     def new_browser(self) -> ConsoleBrowser:
-        """Return an unused browser."""
         return ConsoleBrowser(self.service.http)
 
 

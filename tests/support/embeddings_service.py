@@ -55,7 +55,6 @@ class EmbeddingsService:
 
     @property
     def texts(self) -> list[str]:
-        """Every received text."""
         return [text for request in self.requests for text in request["input"]]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -97,7 +96,6 @@ async def answer_endlessly(request: web.Request, _service: EmbeddingsService) ->
 
 @asynccontextmanager
 async def running_embeddings() -> AsyncIterator[EmbeddingsService]:
-    """Run the stub."""
     service = EmbeddingsService()
     app = web.Application()
     app.router.add_post("/v1/embeddings", service.handle)

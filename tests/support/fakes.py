@@ -51,7 +51,6 @@ class FakeClient:
         self.notes.append((method, params))
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Store the request and answer."""
         self.requests.append((method, params))
         if isinstance(self._answer, Exception):
             raise self._answer

@@ -20,8 +20,6 @@ class _Described(TypedDict):
 
 
 class StringSchema(_Described):
-    """A text."""
-
     type: Literal["STRING"]
     format: NotRequired[Literal["date-time"]]
     enum: NotRequired[Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]]
@@ -30,8 +28,6 @@ class StringSchema(_Described):
 
 
 class NumberSchema(_Described):
-    """A number."""
-
     type: Literal["NUMBER", "INTEGER"]
     format: NotRequired[Literal["float", "double", "int32", "int64"]]
     minimum: NotRequired[float]
@@ -39,8 +35,6 @@ class NumberSchema(_Described):
 
 
 class BooleanSchema(_Described):
-    """True or false."""
-
     type: Literal["BOOLEAN"]
 
 
@@ -54,8 +48,6 @@ class ArraySchema(_Described):
 
 
 class ObjectSchema(_Described):
-    """An object."""
-
     type: Literal["OBJECT"]
     properties: NotRequired[Annotated[dict[ParameterName, "Schema"], Field(min_length=1)]]
     required: NotRequired[Annotated[list[str], Field(min_length=1)]]
@@ -87,15 +79,11 @@ class FunctionDeclaration(TypedDict):
 
 @with_config(_CLOSED)
 class Tool(TypedDict):
-    """The tools of a request."""
-
     functionDeclarations: list[FunctionDeclaration]
 
 
 @with_config(_CLOSED)
 class FunctionCall(TypedDict):
-    """A call."""
-
     name: str
     args: NotRequired[dict[str, object]]
     id: NotRequired[str]
@@ -103,8 +91,6 @@ class FunctionCall(TypedDict):
 
 @with_config(_CLOSED)
 class FunctionResponse(TypedDict):
-    """The result of a call."""
-
     name: str
     response: dict[Literal["output", "error"], str]
     id: NotRequired[str]
@@ -123,7 +109,5 @@ class Part(TypedDict, total=False):
 
 @with_config(_CLOSED)
 class Content(TypedDict):
-    """A message of the conversation."""
-
     role: Literal["user", "model"]
     parts: Annotated[list[Part], Field(min_length=1)]

@@ -49,7 +49,6 @@ def without_json_rpc(message: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def texts_of(value: object, key: str = "") -> Iterator[str]:
-    """Yield the texts that ``without_texts`` omits."""
     match value:
         case Mapping():
             for name, item in sorted(value.items()):

@@ -9,7 +9,6 @@ PORTS = range(20_000, 32_768)
 
 
 def free_port() -> int:
-    """Return an unused port."""
     while True:
         port = secrets.choice(PORTS)  # every worker has the same seed for ``random``
         with socket.socket() as probe, suppress(OSError):

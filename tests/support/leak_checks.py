@@ -12,8 +12,6 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class ResourcesInUse:
-    """The counts."""
-
     tasks: int
     open_files: int
     processes: int

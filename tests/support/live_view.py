@@ -36,7 +36,6 @@ class LiveView:
         return found
 
     def of(self, event: str) -> list[str]:
-        """Return the data of all events with this name."""
         return [data for name, data in self.events if name == event]
 
     def leave(self) -> None:

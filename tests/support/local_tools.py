@@ -15,7 +15,6 @@ LOCAL_TEMPLATES = ("doc://{doc_id}", "doc://{doc_id}/pages/{from}-{to}")
 
 
 def of_servers(templates: Iterable[str]) -> list[str]:
-    """Return the templates of a list that belong to servers."""
     return [template for template in templates if template not in LOCAL_TEMPLATES]
 
 

@@ -27,8 +27,6 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 @dataclass
 class Issued:
-    """A token and its parameters."""
-
     token: str
     form: dict[str, str]
     client_id: str

@@ -26,7 +26,6 @@ def document_xml(body: str, *, prolog: str = "") -> bytes:
 
 
 def text_xml(text: str) -> str:
-    """Return a paragraph with this XML as its text."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 

@@ -13,8 +13,6 @@ Result = TypeVar("Result")
 
 
 class OtherLoop(Generic[T]):
-    """The object in the other loop, and access to that loop."""
-
     def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
         self._opening = opening
         self._opened: T | None = None
@@ -29,7 +27,6 @@ class OtherLoop(Generic[T]):
         return self._opened
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run ``work`` in the other loop, and return its result in this one."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def start(self) -> None:

@@ -62,11 +62,9 @@ class Receiver:
                 self.spans += map(_decoded, scope.spans)
 
     def named(self, name: str) -> list[ReceivedSpan]:
-        """Return the spans with this name."""
         return [span for span in self.spans if span.name == name]
 
     def one(self, name: str) -> ReceivedSpan:
-        """Return the only span with this name."""
         (span,) = self.named(name)
         return span
 

@@ -9,5 +9,4 @@ _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks_of(page: Path) -> Blocks:
-    """Return each block of code with its language."""
     return [(kind, text) for _, kind, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]

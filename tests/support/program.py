@@ -92,7 +92,6 @@ def _wait_until_it_answers(program: Program) -> None:
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float = BOUND_S) -> None:
-    """Wait until it returns true."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold in time"

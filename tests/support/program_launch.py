@@ -165,8 +165,6 @@ def _open(number: int, chosen: int | None) -> _Stream:
 
 
 class _Forking(NamedTuple):
-    """The interpreter that forks, and the channel to it."""
-
     process: subprocess.Popen[bytes]
     channel: socket.socket
 

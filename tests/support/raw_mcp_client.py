@@ -76,7 +76,6 @@ class RawMcpClient:
         return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}, headers
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        """Send a request and return its response."""
         body, headers = self.build(method, params or {})
         response = await self._served.http.post("/mcp", json=body, headers=headers)
         if not response.headers["content-type"].startswith("text/event-stream"):
@@ -86,7 +85,6 @@ class RawMcpClient:
         return last
 
     async def call(self, tool: str, arguments: Json | None = None, **params: Any) -> Json:
-        """Call a tool of s1 and return its result."""
         name = {"name": f"s1:{tool}", "arguments": arguments or {}}
         message = await self.request("tools/call", {**name, **params})
         result: Json = message["result"]
@@ -126,7 +124,6 @@ async def raw_client(
 
 
 async def messages_of(response: httpx.Response) -> AsyncGenerator[Json]:
-    """Yield the messages of a stream, or the one of a body."""
     async with aclosing(lines_of(response)) as lines:
         async for line in lines:
             if message := _message_in(line):

@@ -111,7 +111,6 @@ def requesting_tool(server_era: str, question: Json) -> tuple[str, Json]:
 
 
 def answer_received(server_era: str, result: Json) -> Json:
-    """Return the answer that the server received."""
     structured = result["structuredContent"]
     answer: Json = (
         structured["answers"][0]["result"]

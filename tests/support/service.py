@@ -45,8 +45,6 @@ Envelope = dict[str, Any]
 
 
 class Service:
-    """A started service and a client of it."""
-
     def __init__(self, app: FastAPI, client: httpx.AsyncClient) -> None:
         self.app = app
         self.http = client
@@ -64,7 +62,6 @@ class Service:
         tenant_id: str = "tenant_1",
         **top_level: object,
     ) -> Envelope:
-        """Run one tool and return its envelope, for any status."""
         response = await self.http.post(
             EXECUTE, json=request_of(tool_name, arguments, tenant_id=tenant_id, **top_level)
         )
@@ -86,7 +83,6 @@ class Service:
     async def result(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
     ) -> Envelope:
-        """Run one tool that must succeed and return its result."""
         envelope = await self.execute(tool_name, arguments, **context)
         assert envelope["status"] == "ok", envelope
         return cast("Envelope", envelope["result"])
@@ -94,7 +90,6 @@ class Service:
     async def code(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
     ) -> str:
-        """Run one tool and return its error code, or "OK"."""
         envelope = await self.execute(tool_name, arguments, **context)
         return "OK" if envelope["status"] == "ok" else cast("str", envelope["error"]["code"])
 

@@ -29,7 +29,6 @@ BINDING = LoginBinding(
 
 
 def binding_at(issuer: str, client_id: str) -> LoginBinding:
-    """Return the binding of a login at another issuer."""
     return replace(BINDING, issuer=issuer, client_id=client_id)
 
 

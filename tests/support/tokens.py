@@ -20,7 +20,6 @@ Settings = dict[str, Any]
 
 
 def token_settings() -> Settings:
-    """Return the settings of auth_mode token."""
     return {"auth_mode": "token", "tokens_file": TOKENS_FILE}
 
 
@@ -58,7 +57,6 @@ def file_token(
     asserts_users: bool = False,
     documents: tuple[str, ...] | None = None,
 ) -> str:
-    """Add a token to the file."""
     principal = Principal(
         tenant_id=tenant,
         user_id=user,

@@ -26,8 +26,6 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector loop with virtual seconds."""
-
     def __init__(self) -> None:
         self._virtual = _Selector()
         super().__init__(self._virtual)
@@ -41,8 +39,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class ManualClock:
-    """A clock that a test moves with ``now``."""
-
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
 

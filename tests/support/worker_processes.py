@@ -8,7 +8,6 @@ from tests.support.program import Program, wait_until
 
 
 def workers(program: Program) -> set[int]:
-    """Return the program's worker processes."""
     return {
         int(path.name)
         for path in Path("/proc").glob("[0-9]*")

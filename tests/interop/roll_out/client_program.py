@@ -12,8 +12,6 @@ Json = dict[str, Any]
 
 
 class ClientProgram:
-    """A program of clients and its report."""
-
     def __init__(self, process: Process) -> None:
         self.tools: dict[str, set[str]] = {}
         """By client, the tools of the last list that it received."""

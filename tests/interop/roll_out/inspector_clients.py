@@ -26,7 +26,6 @@ class InspectorConnections:
         self._stopped = False
 
     async def run(self, *words: str) -> str:
-        """Run one command and return its output."""
         command = [node22(), MCPDO, "--format", "json", "--config", self._catalog, *words]
         return (await output_of([str(word) for word in command], self._environment)).decode()
 

@@ -15,7 +15,6 @@ from pydantic_ai.models.function import FunctionModel
 
 
 def transport_of(entry):
-    """Create the transport that an entry names."""
     if "command" in entry:
         return StdioTransport(**entry, keep_alive=False)
     return (SSETransport if entry["transport"] == "sse" else StreamableHttpTransport)(entry["url"])

@@ -29,7 +29,6 @@ async def streams_of(entry):
 
 
 async def see(entry, calls):
-    """List and call."""
     async with streams_of(entry) as (reads, writes), ClientSession(reads, writes) as session:
         await session.initialize()
         tools = (await session.list_tools()).tools

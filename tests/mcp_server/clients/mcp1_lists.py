@@ -22,7 +22,6 @@ async def see(entry):
 
 
 async def listed(reads, writes):
-    """Request the four lists."""
     async with ClientSession(reads, writes) as session:
         await session.initialize()
         return {

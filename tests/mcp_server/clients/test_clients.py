@@ -1,5 +1,3 @@
-"""Third-party clients list and call through a started gateway, over each transport."""
-
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any

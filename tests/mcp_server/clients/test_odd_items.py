@@ -1,5 +1,3 @@
-"""An odd item does not spoil a list: clients of both SDK generations list all other items."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

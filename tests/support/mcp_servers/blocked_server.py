@@ -32,8 +32,6 @@ class BlockedScript(Script):
 
 
 class BlockedServer(RawServer):
-    """Blocked until ``release``."""
-
     def __init__(self, **options: Any) -> None:
         self.held = BlockedScript(Options(**options))
         super().__init__(self.held)

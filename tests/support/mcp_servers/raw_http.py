@@ -15,8 +15,6 @@ Running = dict[object, "asyncio.Task[None]"]
 
 
 class StreamableHttp:
-    """The handlers of one endpoint."""
-
     def __init__(self, script: Script, crash: Crash) -> None:
         self.script = script
         self.sessions: dict[str, Running] = {}

@@ -111,8 +111,6 @@ async def touch(run: Run) -> Json:
 
 
 class Updates:
-    """Subscribers of resources."""
-
     def __init__(self) -> None:
         self.subscribed: Counter[str] = Counter()
         """Those of the legacy era."""

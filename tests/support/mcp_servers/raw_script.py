@@ -123,7 +123,6 @@ class Script:
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
 
     def request_client(self, question: Json, send: Send) -> str:
-        """Send a request of the server; return its id."""
         id_ = f"q{len(self.requested) + 1}"
         self.requested[id_] = asyncio.get_running_loop().create_future()
         send({"jsonrpc": "2.0", "id": id_, **question})

@@ -19,8 +19,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavour:
-    """Properties of one mode."""
-
     mode: str
     label: str
     tool: str

@@ -29,7 +29,6 @@ ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 def build_app(
     mode: str, server: Server[Any], *, path: str, era: str, json_response: bool
 ) -> Starlette:
-    """Build the application that serves ``server`` at ``path``."""
     match mode:
         case "http":
             return _streamable_http(server, path, era, json_response=json_response)

@@ -37,7 +37,6 @@ class Handshake:
 
     @property
     def token(self) -> str | None:
-        """The bearer token, or None."""
         scheme, _, token = (self.authorization or "").partition(" ")
         return token if scheme.lower() == "bearer" and token else None
 

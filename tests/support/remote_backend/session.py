@@ -75,7 +75,6 @@ class Session:
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, **params: Any
     ) -> Json:
-        """Call a tool and return its result."""
         return await self.result(
             "tools/call", {"name": tool, "arguments": dict(arguments or {}), **params}
         )

@@ -19,8 +19,6 @@ from tests.support.remote_backend.handshakes import TOKEN
 
 
 class StandIn:
-    """The stub as controlled by a test."""
-
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, server_identifier: str) -> None:
         self.socket = socket
         self.received: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()

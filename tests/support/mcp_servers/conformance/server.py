@@ -51,8 +51,6 @@ RESOURCE_NOT_FOUND = -32002
 
 
 class Fixture:
-    """All answers of one server."""
-
     def __init__(self, bus: InMemorySubscriptionBus) -> None:
         self._lists = Lists(bus)
         self._tools = {
@@ -126,7 +124,6 @@ def first_of(
     params: t.CallToolRequestParams | t.GetPromptRequestParams,
     arguments: dict[str, Any],
 ) -> Round:
-    """Build the round that a request belongs to."""
     return Round(
         context=context,
         arguments=arguments,
