@@ -1,5 +1,3 @@
-"""Aborts a server's connections, like a killed process."""
-
 from contextlib import suppress
 
 from aiohttp import web

@@ -1,5 +1,3 @@
-"""Calls the service like an HTTP server, for callers that disconnect."""
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 

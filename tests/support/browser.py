@@ -28,13 +28,10 @@ class Form:
 
 @dataclass
 class Browser:
-    """One user's browser; ``url`` is the gateway's address."""
-
     public_url: str
     url: str
     cookies: dict[str, str] = field(default_factory=dict)
     answers: list[httpx.Response] = field(default_factory=list)
-    """Every response that it received."""
 
     async def open(self, url: str, *, stop_at: str | None = None) -> httpx.Response:
         """Open an address and follow its redirects, except to addresses that begin with
@@ -48,7 +45,6 @@ class Browser:
         return response
 
     async def press(self, page: httpx.Response, **changes: str) -> httpx.Response:
-        """Press the button of a page; return the response without following redirects."""
         form = form_of(page)
         return await self.send("POST", form.action, {"csrf": form.csrf, **changes})
 

@@ -1,5 +1,3 @@
-"""Builders of valid objects."""
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
@@ -23,7 +21,6 @@ def make_document(
     readers: Readers | None = None,
     ocr: Sequence[int | None] = (),
 ) -> Document:
-    """Build a document of one page without sections, with the given fields."""
     return Document(
         tenant_id=tenant_id,
         doc_id=doc_id,
@@ -38,7 +35,6 @@ def make_document(
 
 
 def make_caller(*, tenant_id: str = "tenant_1", agent: str | None = None) -> Caller:
-    """Build a caller of tenant_1 without an agent, with the given fields."""
     return Caller(tenant_id=tenant_id, user_id="user_1", agent=agent)
 
 
@@ -49,7 +45,6 @@ def make_call(
     kind: Kind = Kind.TOOL,
     **caller: str,
 ) -> Call:
-    """Build a call of the tool ``name``, or of another kind of component."""
     return Call(
         name=name,
         kind=kind,
@@ -93,7 +88,6 @@ def make_preset(
     prompts: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
 ) -> Preset:
-    """Build a preset from references in the format of ``refs``."""
     return Preset(
         preset_id=preset_id,
         name=preset_id.title(),
@@ -104,5 +98,4 @@ def make_preset(
 
 
 def make_idempotent_calls() -> IdempotentCalls:
-    """Build an in-memory store of calls with a key."""
     return IdempotentCalls(MemoryRecordStore(ttl_s=600, max_bytes=100_000), Metrics())

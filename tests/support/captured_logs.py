@@ -11,7 +11,6 @@ from mcp_tools_proxy.telemetry.log_lines import RenderedLine
 
 
 def _with_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Any:
-    """Return the fields of a record instead of its line."""
     line = event["event"]
     if not isinstance(line, RenderedLine):
         return event
@@ -20,4 +19,3 @@ def _with_fields(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 capture_logs = partial(structlog.testing.capture_logs, processors=[_with_fields])
-"""Captures all log lines of a ``with`` block as dicts."""

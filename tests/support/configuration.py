@@ -1,5 +1,3 @@
-"""Configuration folders: content of mcp.json, agents.json, limits.json and the preset files."""
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +6,6 @@ from typing import Any
 
 Json = dict[str, Any]
 Pair = tuple[str, str]
-"""A server's id and the name of one of its items."""
 
 
 def make_preset(
@@ -46,7 +43,6 @@ def make_agent(
 
 
 def make_rule(name: str = "rule", match: Json | None = None, **more: object) -> Json:
-    """Build a rule of limits.json, by default for all calls."""
     return {"name": name, "match": match or {}, "window_s": 60, **more}
 
 

@@ -21,8 +21,6 @@ Fields = Mapping[str, str | list[str]]
 
 @dataclass
 class HtmlForm:
-    """A form of a page: its target and the values of its fields."""
-
     action: str
     method: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -86,8 +84,6 @@ class Html(HTMLParser):
 
 
 class ConsoleBrowser:
-    """One user's browser for a service."""
-
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
         self.cookies: dict[str, str] = {}
@@ -101,7 +97,6 @@ class ConsoleBrowser:
         return Html(response.text)
 
     async def get(self, path: str, *, follow: bool = True) -> httpx.Response:
-        """Open a page, following redirects."""
         response = await self.send("GET", path)
         while follow and response.is_redirect:
             response = await self.send("GET", response.headers["location"])
@@ -153,8 +148,6 @@ class ConsoleBrowser:
 
 @dataclass
 class ConsoleService:
-    """A service with a console, and a browser signed in with the admin token."""
-
     service: Service
     browser: ConsoleBrowser
 

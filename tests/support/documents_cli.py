@@ -1,5 +1,3 @@
-"""Runs the ``documents`` commands over a folder, as from a shell."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -73,8 +73,6 @@ async def answer_well(request: web.Request, service: EmbeddingsService) -> web.S
 
 
 def answer_with(body: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """Answer all requests in the same way."""
-
     async def answer(_request: web.Request, _service: EmbeddingsService) -> web.StreamResponse:
         return web.Response(body=body.encode(), status=status, headers=headers)
 

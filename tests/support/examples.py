@@ -1,5 +1,3 @@
-"""Number of examples that Hypothesis draws for a rule."""
-
 from hypothesis import settings
 
 ALL_EXAMPLES = 100

@@ -35,6 +35,5 @@ def report_leaves(
 
 
 def _separated(chain: Sequence[Any]) -> Sequence[Any]:
-    """Put a line between the parts, which are printed without one."""
     ends = ("",) * (len(chain) - 1) + (None,)
     return [(text, crash, end) for (text, crash, _), end in zip(chain, ends, strict=True)]

@@ -112,7 +112,6 @@ class FakeCompletion(NamesNoDocument):
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Answer with the name that is completed."""
         return Result(value={"completion": {"values": [self.spec.name]}}, tokens=0)
 
 
@@ -178,7 +177,6 @@ class FakeTemplate:
         return FakeCompletion(self.spec)
 
     def at(self, uri: str) -> FakeResource | None:
-        """Return the resource at ``uri`` if it begins with the prefix."""
         return FakeResource(uri, spec=self.spec) if uri.startswith(self._prefix) else None
 
 
@@ -207,7 +205,6 @@ class FakePool:
 
     @property
     def statuses(self) -> Sequence[ServerStatus]:
-        """The servers applied last: ready, unreachable, or disabled."""
         wanted = self.applied[-1] if self.applied else {}
         return [self._status_of(config) for config in wanted.values()]
 
@@ -225,7 +222,6 @@ class FakePool:
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """The items of the running servers."""
         running = self.applied[-1] if self.applied else {}
         return {
             server_id: self.offers[server_id]
@@ -235,7 +231,6 @@ class FakePool:
 
 
 def fake_components(view: View, _bindings: object = None) -> RemoteComponents:
-    """Build a fake of everything in ``view``."""
     return RemoteComponents(
         tools=tuple(
             FakeTool(

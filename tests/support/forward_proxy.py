@@ -14,7 +14,6 @@ class ForwardProxy:
 
     url: str = ""
     status: int = 200
-    """Its answer to CONNECT."""
     requests: list[str] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
 
@@ -60,7 +59,6 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def running_proxy(status: int = 200) -> AsyncIterator[ForwardProxy]:
-    """Serve a proxy on a free port; ``status`` is its answer to CONNECT."""
     proxy = ForwardProxy(status=status)
     running: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as handlers:

@@ -41,7 +41,6 @@ class GilHolds:
 
 @contextmanager
 def measured_holds() -> Iterator[GilHolds]:
-    """Measure during the block."""
     holds = GilHolds()
     holds.start()
     try:

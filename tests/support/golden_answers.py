@@ -44,7 +44,6 @@ def without_texts(value: object, key: str = "") -> object:
 
 
 def without_json_rpc(message: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a JSON-RPC message without its version, which is always the same."""
     return {key: it for key, it in message.items() if (key, it) != ("jsonrpc", "2.0")}
 
 

@@ -155,7 +155,6 @@ def _values(schema: Schema, key: str) -> list[object]:
 
 
 def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
-    """Yield the schemas of items, other keys and choices, with their path segments."""
     for key, name in (("items", "[]"), ("additionalProperties", ".*")):
         if key in schema:
             yield name, schema[key]
@@ -164,7 +163,6 @@ def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
 
 
 def _is_short(schema: object) -> bool:
-    """Return whether a schema is completely described by its shape."""
     if not isinstance(schema, Mapping):
         return True
     if schema.keys() & {"properties", "enum", "required"}:
@@ -179,7 +177,6 @@ def _shape(schema: object) -> str:
 
 
 def _words(schema: Schema) -> Iterator[str]:
-    """Yield the words that describe a schema, without parts that have separate lines."""
     for key in (*_WORDS, *sorted(schema.keys() - _WORDS.keys() - _LINES)):
         if key in schema:
             word = _WORDS.get(key, f"{key} {{}}").format

@@ -44,8 +44,6 @@ EVERYTHING = make_preset(
 
 
 class Listed(NamedTuple):
-    """The names in the four lists."""
-
     tools: list[str]
     prompts: list[str]
     resources: list[str]
@@ -72,7 +70,6 @@ class Two(NamedTuple):
 
     @property
     def uses(self) -> int:
-        """The number of uses of either server."""
         return sum(it.script.requests[method] for it in (self.a, self.a_b) for method in USES)
 
 
@@ -125,7 +122,6 @@ def config_of(
 
 
 async def listed(service: Service, agent: str | None = None) -> Listed:
-    """Return the names shown by the three GET routes."""
     query = {} if agent is None else {"agent": agent}
     tools = (await service.get(TOOLS, **query))["tools"]
     prompts = (await service.get(PROMPTS, **query))["prompts"]
@@ -157,7 +153,6 @@ async def use(service: Service, entry: str, name: str, agent: str | None = None)
 
 
 async def code(service: Service, entry: str, name: str, agent: str | None = None) -> str:
-    """Use the item ``name`` and return the error's code, or "OK"."""
     envelope = await use(service, entry, name, agent)
     return "OK" if envelope["status"] == "ok" else str(envelope["error"]["code"])
 

@@ -1,5 +1,3 @@
-"""Abilities of the kernel to confine processes."""
-
 import pytest
 
 from mcp_tools_proxy.system.confinement import missing_for

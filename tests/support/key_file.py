@@ -1,5 +1,3 @@
-"""The file of the gateway's signing keys."""
-
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key

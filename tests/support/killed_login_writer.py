@@ -18,7 +18,6 @@ from mcp_tools_proxy.storage.logins.file_logins import FileLogins
 from tests.support.stored_logins import ANA, BINDING
 
 SEALED, CHANGED = b"before " * 3000, b"after " * 3000
-"""More than one page of memory."""
 
 
 Step = Callable[[], Coroutine[object, object, object]]

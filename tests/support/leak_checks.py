@@ -21,7 +21,6 @@ class ResourcesInUse:
         return cls(tasks=tasks(), open_files=open_files(), processes=len(children()))
 
     async def is_all(self) -> bool:
-        """Return whether the present counts are not higher."""
         now = self.now()
         return (
             now.tasks <= self.tasks
@@ -31,17 +30,14 @@ class ResourcesInUse:
 
 
 def tasks() -> int:
-    """Count the tasks, except one per connection for servers in the test's loop."""
     return sum("RequestHandler" not in repr(task) for task in asyncio.all_tasks())
 
 
 def open_files() -> int:
-    """Count the open file descriptors, including sockets and pipes."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def children() -> set[int]:
-    """Return the running child processes."""
     return {pid for pid in _pids() if _parent_of(pid) == os.getpid()}
 
 

@@ -25,7 +25,6 @@ class LiveView:
 
     @property
     def events(self) -> list[tuple[str, str]]:
-        """The received events, each with its name and data."""
         found = []
         text = self.text.replace("\r\n", "\n").replace("\r", "\n")  # each ends a line
         for frame in text.split("\n\n")[:-1]:
@@ -48,7 +47,6 @@ class LiveView:
         return self.of(event)
 
     async def until_over(self) -> None:
-        """Wait until the gateway has ended the stream."""
         async with asyncio.timeout(BOUND_S), self._changed:
             await self._changed.wait_for(lambda: self.is_over)
 
@@ -57,7 +55,6 @@ class LiveView:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Store a part of the stream."""
         async with self._changed:
             if message["type"] == "http.response.start":
                 self.status = message["status"]

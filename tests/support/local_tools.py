@@ -1,5 +1,3 @@
-"""The local tools by name, in the order of every list, and templates."""
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from mcp_tools_proxy.documents.tools.local_tools import EXAMPLES

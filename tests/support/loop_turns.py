@@ -1,5 +1,3 @@
-"""Measures the CPU time of each iteration of the event loop."""
-
 import asyncio
 import gc
 import json
@@ -65,10 +63,6 @@ class Turns:
 
 @asynccontextmanager
 async def measured_turns() -> AsyncIterator[Turns]:
-    """Measure the iterations of the running loop during the block.
-
-    Garbage collection during an iteration ignores objects left by other tests.
-    """
     loop: Any = asyncio.get_running_loop()
     turns = Turns()
     gc.freeze()

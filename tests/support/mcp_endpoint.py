@@ -26,7 +26,6 @@ from tests.support.service import Service, running
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 ERAS = {"auto": MODERN, "legacy": LEGACY}
-"""The modes of the SDK's client, and the negotiated versions."""
 
 TENANT = {"X-Tenant-Id": "tenant_1", "X-User-Id": "u"}
 BOTH = {"Accept": "application/json, text/event-stream"}
@@ -42,8 +41,6 @@ INITIALIZE = {
 
 
 class Served(NamedTuple):
-    """A service that listens at ``url``; ``http`` calls it over its socket."""
-
     service: Service
     url: str
     http: httpx.AsyncClient

@@ -29,7 +29,6 @@ def main() -> None:
 
 
 def long_turns(folder: Path) -> list[float]:
-    """Return the recorded iterations of a program in this folder."""
     file = folder / TURNS
     return [float(line) for line in file.read_text().split()] if file.exists() else []
 

@@ -28,7 +28,6 @@ class ModelApi:
     ids_identify: bool = True
 
     def item(self, call_id: object, name: object, arguments: object) -> Json:
-        """Build the item of a call, with the arguments as this API sends them."""
         match self.name:
             case "chat":
                 function = {"name": name, "arguments": _text(arguments)}
@@ -48,7 +47,6 @@ class ModelApi:
                 return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
     def results(self, messages: Sequence[Json]) -> list[tuple[str, Any]]:
-        """Return the call's id and the content of each result."""
         match self.name:
             case "chat":
                 return [(it["tool_call_id"], it["content"]) for it in messages]

@@ -44,7 +44,6 @@ class Issuer:
     instead: Callable[[web.Request], web.Response | None] = lambda _: None
     issued: list[Issued] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    """Path and form of each request."""
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     """Token requests wait until it is set."""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -58,7 +57,6 @@ class Issuer:
     device_pending: int = 0
     """Number of polls before the device code counts as entered."""
     refused: set[str] = field(default_factory=set)
-    """Revoked tokens."""
     claims: Json | None = None
     """Claims of users who sign in: access tokens are then JWTs, which a gateway accepts from
     callers."""
@@ -72,7 +70,6 @@ class Issuer:
         return [form for path, form in self.requests if path == "/token"]
 
     def find(self, authorization: str | None) -> Issued | None:
-        """Return the valid token of an ``Authorization`` header."""
         token = (authorization or "").removeprefix("Bearer ")
         found = (it for it in self.issued if it.token == token and token not in self.refused)
         return next(found, None)

@@ -1,5 +1,3 @@
-"""Builds valid and hostile .docx files."""
-
 from collections.abc import Mapping
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -18,7 +16,6 @@ def docx_of(*paragraphs: str | tuple[int, str], parts: Mapping[str, bytes] | Non
 
 
 def document_xml(body: str, *, prolog: str = "") -> bytes:
-    """Return the main part of a Word file, with ``prolog`` before its root."""
     return (
         f'<?xml version="1.0"?>{prolog}<w:document xmlns:w="{_WORD}">'
         f"<w:body>{body}</w:body></w:document>"
@@ -30,7 +27,6 @@ def text_xml(text: str) -> str:
 
 
 def picture_xml(relation: str, description: str) -> str:
-    """Return a paragraph with the picture of one of the document's relations."""
     return (
         f'<w:p xmlns:r="{_OFFICE}" xmlns:a="{_DRAWING}/main" xmlns:pic="{_DRAWING}/picture" '
         f'xmlns:wp="{_DRAWING}/wordprocessingDrawing"><w:r><w:drawing><wp:inline>'

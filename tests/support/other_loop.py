@@ -1,5 +1,3 @@
-"""Runs helpers of a test in a thread with a separate event loop."""
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine

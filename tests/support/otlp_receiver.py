@@ -27,7 +27,6 @@ class ReceivedSpan:
     span_id: str
     parent_id: str
     links: tuple[tuple[str, str], ...]
-    """Trace id and span id of each link."""
     attributes: dict[str, object]
     has_error: bool
     status_text: str
@@ -51,7 +50,6 @@ class Receiver:
         self.spans: list[ReceivedSpan] = []
         self.resource: dict[str, object] = {}
         self.raw = b""
-        """Every body in order."""
 
     def receive(self, body: bytes) -> None:
         self.requests += 1
@@ -69,7 +67,6 @@ class Receiver:
         return span
 
     def children(self, parent: ReceivedSpan) -> list[str]:
-        """Return the names of the spans below a span, in alphabetical order."""
         return sorted(span.name for span in self.spans if span.parent_id == parent.span_id)
 
     async def received(self, name: str, count: int = 1) -> None:
@@ -102,8 +99,6 @@ def _value(value: AnyValue) -> object:
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """Receive on a free port of this machine."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -130,7 +125,6 @@ def receiving() -> Iterator[Receiver]:
 
 
 def sdk_variables(url: str) -> dict[str, str]:
-    """Return the variables that export spans to ``url`` immediately."""
     at_once = {"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
     return {ENDPOINT: url, **at_once}
 

@@ -1,5 +1,3 @@
-"""Printed examples in the documentation's pages."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Document databases for tests: one server for each worker, an empty database for each test."""
-
 import asyncio
 import itertools
 import tempfile
@@ -52,8 +50,6 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """One database, with its URLs for the owner and for the gateway's role."""
-
     server: PostgresServer
     name: str
 
@@ -187,8 +183,6 @@ class OpenStore:
 
 
 class Changes:
-    """A listener that stores the received changes."""
-
     def __init__(self) -> None:
         self.keys: list[Key] = []
         self.of_all = 0

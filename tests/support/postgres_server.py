@@ -1,5 +1,3 @@
-"""A PostgreSQL for tests: started, stopped, killed and restarted on one free port."""
-
 import importlib.util
 import os
 import pwd
@@ -41,7 +39,6 @@ class PostgresServer:
         return f"postgresql://{role}:{_ENCODED}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self, **settings: str) -> None:
-        """Start, and wait until it answers; ``settings`` are PostgreSQL's."""
         if not self._data.exists():
             self._initialize()
         options = {
@@ -69,7 +66,6 @@ class PostgresServer:
             time.sleep(0.02)
 
     def start_standby(self) -> "PostgresServer":
-        """Start a standby of this server, which refuses writes until it is promoted."""
         standby = PostgresServer(self._folder.with_name("standby"))
         standby._folder.mkdir()
         standby._folder.chmod(0o777)

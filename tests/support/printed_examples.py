@@ -1,5 +1,3 @@
-"""Examples whose calls are printed on pages: served as by a reader, and compared."""
-
 import re
 import shlex
 import sys
@@ -47,7 +45,6 @@ def calls_of(page: Path) -> Iterator[PrintedCall]:
 
 
 def link_root(folder: Path) -> None:
-    """Link the project's examples and programs into a folder, for commands that need them."""
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / ".venv").symlink_to(sys.prefix)
 

@@ -1,5 +1,3 @@
-"""The started program: a separate process on a free port."""
-
 import json
 import signal
 import subprocess
@@ -35,7 +33,6 @@ class Program:
         )
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
-        """Send a signal and return the exit code."""
         self.process.send_signal(sig)
         return self.process.wait(BOUND_S)
 

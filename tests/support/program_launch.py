@@ -51,7 +51,6 @@ class Fork:
         self.pid = int(self._lines.readline())
 
     def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
         return self._ended(0)
 
     def wait(self, timeout: float = BOUND_S) -> int:
@@ -146,8 +145,6 @@ def run(
 
 
 class _Stream(NamedTuple):
-    """A descriptor for the program, and our end if it is a pipe."""
-
     descriptor: int
     is_new: bool = True
     pipe: IO[bytes] | None = None

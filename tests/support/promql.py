@@ -13,14 +13,11 @@ _STRING = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True)
 class Query:
-    """One query: its metrics with their selecting labels, and the grouping labels."""
-
     selected: frozenset[tuple[str, frozenset[str]]]
     grouped: frozenset[str]
 
     @property
     def metrics(self) -> frozenset[str]:
-        """Names of series as written in the query."""
         return frozenset(name for name, _ in self.selected)
 
 
@@ -34,7 +31,6 @@ def parse_query(expression: str) -> Query:
 
 
 def labels_of_legend(text: str) -> frozenset[str]:
-    """Return the labels shown by a legend or an alert's text."""
     return frozenset(re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", text))
 
 

@@ -1,5 +1,3 @@
-"""A client of the facade in both eras that sends and receives messages unchanged."""
-
 import asyncio
 import itertools
 import json

@@ -1,5 +1,3 @@
-"""Reads the records that the gateway streams."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -18,8 +16,6 @@ Event = tuple[str, Any]
 
 
 class RecordReader:
-    """Reads the events of one stream in order."""
-
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self._lines = response.aiter_lines()
@@ -35,7 +31,6 @@ class RecordReader:
         return head.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
     async def rest(self) -> list[Event]:
-        """Read until the gateway ends the stream."""
         found: list[Event] = []
         try:
             while True:

@@ -1,5 +1,3 @@
-"""A Redis for tests: started, paused, killed and restarted on one free port."""
-
 import importlib.util
 import os
 import shutil
@@ -59,7 +57,6 @@ class RedisServer:
             self._hold_port()
 
     def end(self) -> None:
-        """Kill the process and release its port."""
         self.stop()
         self._release_port()
 

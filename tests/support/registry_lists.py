@@ -1,5 +1,3 @@
-"""The registry's MCP lists of prompts, resources and templates."""
-
 from collections.abc import Sequence
 
 from mcp_tools_proxy.domain.caller import Caller

@@ -1,5 +1,3 @@
-"""Sample lists, answers, notifications and requests of servers, for tests of every entry."""
-
 from tests.support.configuration import Json
 
 RICH_TOOL = {

@@ -14,7 +14,6 @@ CLIENT = {"id": "proxy", "secret": "s3cret"}
 
 
 async def discovered_at(web: OAuthWeb, url: str) -> Discovered:
-    """Return the discovery result for a server on this machine with an issuer."""
     origin = URL(url)
     issuer = await find_issuer(web, url, server=origin, configured=frozenset({origin}))
     return Discovered(resource=BINDING.resource, issuer=issuer, scopes=None)

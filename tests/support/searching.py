@@ -55,7 +55,6 @@ class Searching:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Update the indexes inside the block."""
         task = asyncio.ensure_future(self.indexes.run())
         try:
             yield
@@ -79,7 +78,6 @@ class Searching:
         return await self.search.search(TenantQuery(caller=who or caller(), text=query, **wanted))
 
     async def ids(self, query: str, who: Caller | None = None, **narrowed: Any) -> list[str]:
-        """Return the found documents in order of ids."""
         found = await self.find(query, who, **narrowed)
         return sorted(document.head.doc_id for document, _ in found.places)
 

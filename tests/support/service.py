@@ -51,7 +51,6 @@ class Service:
 
     @property
     def gateway(self) -> Gateway:
-        """The objects behind the routes."""
         return cast("Gateway", self.app.state.gateway)
 
     async def execute(
@@ -68,11 +67,9 @@ class Service:
         return cast("Envelope", response.json())
 
     async def get(self, path: str, **query: str) -> Envelope:
-        """GET a route and return its JSON, for any status."""
         return cast("Envelope", (await self.http.get(path, params=query)).json())
 
     async def listed(self) -> list[str]:
-        """Return the names of the listed downstream tools."""
         tools = (await self.get(TOOLS))["tools"]
         return [tool["name"] for tool in tools if ":" in tool["name"]]
 
@@ -167,7 +164,6 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def client_of(app: FastAPI) -> httpx.AsyncClient:
-    """Create a client that calls ``app`` in process."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://localhost"
     )

@@ -10,8 +10,6 @@ _KINDS = ("pending", "browser")
 
 
 class HeldClock:
-    """A clock for a store in memory, which a test moves."""
-
     def __init__(self) -> None:
         self.now_s = 0.0
 

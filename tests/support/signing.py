@@ -24,8 +24,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key of the issuer, for one algorithm."""
-
     kid: str
     algorithm: str
     private: Any
@@ -92,7 +90,6 @@ def forged(header: Json, *, secret: bytes | None = None, **claims: object) -> st
 
 
 def spoilt(token: str) -> list[str]:
-    """Return invalid variants of a valid token."""
     header, payload, signature = token.split(".")
     other = _part(json.dumps(claims_of(tenant_id="rival")).encode())
     return [

@@ -1,5 +1,3 @@
-"""Owners, bindings and logins for tests of their stores."""
-
 from dataclasses import replace
 from typing import Any
 

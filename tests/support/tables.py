@@ -82,7 +82,6 @@ class _Failures:
         self._failures.append(failure)
 
     def report(self) -> None:
-        """Raise ExceptionGroup if a row failed."""
         if self._failures:
             count = f"{len(self._failures)} of {len(self._titles)} rows"
             raise ExceptionGroup(count, self._failures)

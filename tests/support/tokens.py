@@ -24,7 +24,6 @@ def token_settings() -> Settings:
 
 
 def jwt_settings() -> Settings:
-    """Write the issuer's keys and return the settings of auth_mode jwt."""
     JWKS_FILE.write_bytes(key_set(KEY))
     return {
         "auth_mode": "jwt",

@@ -1,5 +1,3 @@
-"""Serves an aiohttp application on a free port of this machine."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

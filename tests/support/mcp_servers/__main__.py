@@ -22,7 +22,6 @@ MODES = {
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Serve until stdin closes or a signal ends it; an unknown argument is exit code 2."""
     chosen = parser().parse_args(words)
     mode = MODES[chosen.mode]
     extras = Extras(tools=chosen.tools, page_size=chosen.page_size, delay_s=chosen.delay)

@@ -18,11 +18,9 @@ class BlockedScript(Script):
         self._may_list = asyncio.Event()
 
     def release(self) -> None:
-        """Answer all lists, including waiting ones."""
         self._may_list.set()
 
     def hold(self) -> None:
-        """Stop answering lists."""
         self._may_list.clear()
 
     async def answer(self, request: Json, seen: Seen) -> Json | Fault:
@@ -37,11 +35,9 @@ class BlockedServer(RawServer):
         super().__init__(self.held)
 
     def hold(self) -> None:
-        """Block new connections."""
         self.held.hold()
 
     def release(self) -> None:
-        """Answer waiting and later connections."""
         self.held.release()
 
 

@@ -19,7 +19,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Serve until stdin closes or a signal ends it."""
     chosen = parser().parse_args(words)
     script = Script(options_of(chosen))
     if chosen.banner:
@@ -80,7 +79,6 @@ def options_of(chosen: argparse.Namespace) -> Options:
 
 
 async def serve_stdio(script: Script, *, stubborn: bool) -> None:
-    """Read stdin and write to stdout until stdin ends."""
     lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -94,7 +92,6 @@ async def serve_stdio(script: Script, *, stubborn: bool) -> None:
 
 
 def write(item: Json | Fault) -> None:
-    """Write one message to stdout, or commit a fault."""
     match item:
         case Fault.CRASH:
             die()

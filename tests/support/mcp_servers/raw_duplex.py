@@ -19,7 +19,6 @@ class Conversation:
         self._running: dict[object, asyncio.Task[None]] = {}
 
     def take(self, text: str | bytes, headers: Json | None = None) -> None:
-        """Handle one message; ``headers`` are its own, beside the stream's."""
         message = json.loads(text)
         if "method" not in message:
             self._script.on_response(message)
@@ -32,7 +31,6 @@ class Conversation:
             self._note(message["method"], message.get("params") or {})
 
     def close(self) -> None:
-        """Cancel running requests and stop listening."""
         self._script.listeners.pop(self, None)
         for task in self._running.values():
             task.cancel()

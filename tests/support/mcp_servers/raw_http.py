@@ -43,7 +43,6 @@ class StreamableHttp:
         return await self._reply(request, message, self.sessions.get(session_id, {}), headers)
 
     def _sessionless(self, request: web.Request, message: Json) -> web.Response | None:
-        """Refuse a legacy request of an unknown session."""
         if message.get("method") == "initialize" or self.script.options.stateless:
             return None
         session_id = request.headers.get("Mcp-Session-Id")
@@ -108,7 +107,6 @@ class StreamableHttp:
         )
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Serve the legacy era's stream for notifications."""
         session_id = request.headers.get("Mcp-Session-Id", "")
         if not session_id or not self.script.options.list_changed:
             return web.Response(status=405)
@@ -128,7 +126,6 @@ class StreamableHttp:
 
 
 def _strictly(request: web.Request, message: Json) -> web.Response | None:
-    """Refuse a modern request whose headers differ from its body."""
     params = message.get("params") or {}
     expected = {
         "MCP-Protocol-Version": params["_meta"][f"{PREFIX}protocolVersion"],

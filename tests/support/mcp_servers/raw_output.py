@@ -1,5 +1,3 @@
-"""Sends messages and faults over aiohttp."""
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
@@ -40,7 +38,6 @@ def event(data: str) -> bytes:
 async def commit(
     fault: Fault, request: web.Request, crash: Crash, half: bytes, write: Write
 ) -> None:
-    """Crash, or send ``half`` and close the connection."""
     transport = request.transport
     if transport is None:
         return

@@ -63,7 +63,6 @@ async def request_client(run: Run) -> Json | Fault:
 
 
 async def request_client_later(run: Run) -> Json:
-    """Send a request after the end of the call; ``answers_later`` returns the answer."""
     question: Json = {k: run.arguments[k] for k in ("method", "params")}
     loop = asyncio.get_running_loop()
     loop.call_later(
@@ -73,7 +72,6 @@ async def request_client_later(run: Run) -> Json:
 
 
 async def answers_later(run: Run) -> Json:
-    """Return the answer to the request of ``request_client_later``."""
     answer = await run.script.requested[await run.script.later.get()]
     return text_result("the answers", {"answers": [answer]})
 
@@ -128,7 +126,6 @@ class Updates:
         return {}
 
     def watches(self, uri: str) -> int:
-        """Count the subscriptions to a resource, in both eras."""
         return self.subscribed[uri] + sum(uri in uris for _, _, uris in self.streams.values())
 
     def notify(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:

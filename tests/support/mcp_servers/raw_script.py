@@ -79,20 +79,14 @@ class Seen:
 
 
 class Script:
-    """The state of one server: its lists, listeners and received requests."""
-
     def __init__(self, options: Options) -> None:
         self.options = options
         self.calls: Counter[str] = Counter()
-        """Number of calls of each tool."""
         self.written: Counter[str] = Counter()
-        """Number of writes of each entry."""
         self.requests: Counter[str] = Counter()
-        """Number of requests of each method."""
         self.cancelled_count = 0
         """Number of calls cancelled by a message or a disconnect."""
         self.running_count = 0
-        """Number of running calls."""
         self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
         self.requested: dict[str, asyncio.Future[Json]] = {}
@@ -117,7 +111,6 @@ class Script:
         self.notify_list_changed()
 
     def notify_list_changed(self, kind: str = "tools") -> None:
-        """Notify every listener that a list changed: tools, prompts or resources."""
         for send, meta in list(self.listeners.values()):
             note = {"method": f"notifications/{kind}/list_changed"}
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
@@ -129,7 +122,6 @@ class Script:
         return id_
 
     def on_response(self, message: Json) -> None:
-        """Pass the client's answer to the call that requested it."""
         future = self.requested.get(str(message.get("id")))
         if future is not None and not future.done():
             future.set_result({k: message[k] for k in ("result", "error") if k in message})
@@ -295,10 +287,8 @@ class Script:
 
 
 def is_modern(params: Any) -> bool:
-    """Return whether a request is of the stateless era."""
     return isinstance(params, dict) and f"{PREFIX}protocolVersion" in (params.get("_meta") or {})
 
 
 def die() -> None:
-    """End the process immediately, like a crash."""
     os._exit(3)

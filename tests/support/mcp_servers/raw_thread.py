@@ -10,6 +10,5 @@ from tests.support.other_loop import in_another_loop
 
 @asynccontextmanager
 async def running_raw_in_thread(**options: Any) -> AsyncIterator[RawServer]:
-    """Serve in a thread; ``options`` are those of Options."""
     async with in_another_loop(running_raw(**options)) as other:
         yield other.opened

@@ -1,5 +1,3 @@
-"""The tools of the raw server. Standard library only, so that it starts quickly."""
-
 import asyncio
 import json
 import os
@@ -63,7 +61,6 @@ def text_result(text: str, structured: object = None, **more: object) -> Json:
 
 
 async def identify(run: Run) -> Json:
-    """Return server, tool and arguments; the default of every listed tool."""
     who = {"server": run.script.options.name, "tool": run.tool, "arguments": run.arguments}
     return text_result(json.dumps(who), who)
 
@@ -134,7 +131,6 @@ async def big_image(run: Run) -> Json:
 
 
 async def many_keys(run: Run) -> Json:
-    """Return an object of ``count`` keys: few bytes, but much memory once parsed."""
     return text_result("keys", {f"k{number}": number for number in range(run.arguments["count"])})
 
 
@@ -173,12 +169,10 @@ async def undecodable(run: Run) -> Json:
 
 
 async def bare(run: Run) -> Any:
-    """Return any JSON as the whole result."""
     return run.arguments["result"]
 
 
 async def tools_swap(run: Run) -> Json:
-    """Switch the tool ``swapped`` on or off, and notify of the changed list."""
     run.script.swap("swapped")
     return text_result(", ".join(run.script.tools))
 

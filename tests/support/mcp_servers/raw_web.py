@@ -76,12 +76,10 @@ class RawServer:
 
     @property
     def entry(self) -> Json:
-        """The server's entry in mcp.json."""
         return {"transport": TRANSPORTS[self.transport], "url": self.url}
 
     @property
     def connection_count(self) -> int:
-        """Number of open TCP connections."""
         server = None if self._runner is None else self._runner.server
         return 0 if server is None else len(server.connections)
 
@@ -109,7 +107,6 @@ class RawServer:
         ).start()
 
     async def stop(self) -> None:
-        """Abort every connection and stop listening, like a killed process."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             for site in list(runner.sites):
@@ -133,12 +130,10 @@ class RawServer:
             self.port = self._port_holder.getsockname()[1]
 
     def lose_sessions(self) -> None:
-        """Forget every session; requests with one get 404."""
         self._http.sessions.clear()
         self._streams.clear()
 
     def drop_connections(self) -> None:
-        """Abort every connection, but continue to serve."""
         if self._runner is not None:
             abort_all(self._runner)
 

@@ -1,5 +1,3 @@
-"""The SDK's client, connected to the server of an mcp.json entry."""
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any

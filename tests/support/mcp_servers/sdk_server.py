@@ -173,7 +173,6 @@ def number(value: object) -> float:
 
 
 def build_server(mode: str, extras: Extras) -> Server[Any]:
-    """Build the server of one of the four modes: stdio, http, sse, ws."""
     handlers = Handlers(FLAVOURS[mode], extras)
     return Server(
         f"broxy-test-mcp-{mode}",

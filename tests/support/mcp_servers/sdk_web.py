@@ -102,7 +102,6 @@ class Socket:
         self._era = era
 
     async def serve(self, socket: WebSocket) -> None:
-        """Exchange messages until either side closes."""
         await socket.accept("mcp" if "mcp" in socket.scope["subprotocols"] else None)
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)

@@ -65,7 +65,6 @@ class ServerProgram:
         return self._process.pid
 
     async def start(self) -> None:
-        """Start it and return once it listens: on a free port, later on the same."""
         port = ["--port", str(self.port if self.url else 0)]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, *self._command, *port, stdin=PIPE, stdout=PIPE, cwd=ROOT
@@ -76,7 +75,6 @@ class ServerProgram:
         self.url = line.decode().strip()
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send it a signal that ends it, and wait for its end."""
         if self._process is None:
             return
         process, self._process = self._process, None

@@ -1,5 +1,3 @@
-"""The SDK's server for a test, in a thread of its process."""
-
 import asyncio
 import socket
 import threading
@@ -44,7 +42,6 @@ class ThreadedServer:
         return {"transport": TRANSPORTS[self.mode], "url": self.url}
 
     async def start(self) -> None:
-        """Start it and return once it accepts connections."""
         listening = socket.create_server(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
         server = build_server(self.mode, self._extras)
@@ -61,7 +58,6 @@ class ThreadedServer:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Stop it and abort open connections."""
         if self._thread is not None:
             thread, self._thread = self._thread, None
             await asyncio.to_thread(self._end, thread)

@@ -17,7 +17,6 @@ INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Serve until the commands are done; return 0 if each got a result, otherwise 1."""
     chosen = parser().parse_args(words)
     try:
         return asyncio.run(serve(chosen))
@@ -52,7 +51,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 async def serve(chosen: argparse.Namespace) -> int:
-    """Listen, wait for a gateway, and run the commands."""
     options = {"token": chosen.token, "host": chosen.host, "port": chosen.port}
     async with running_backend(**options, report=note) as backend:
         note("Listening. A gateway connects when it is started with")

@@ -39,8 +39,6 @@ TOKEN_ENDED = 4401
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a backend's start."""
-
     token: str = TOKEN
     host: str = "127.0.0.1"
     port: int = 0
@@ -84,7 +82,6 @@ class Backend:
 
     @property
     def url(self) -> str:
-        """The URL that gateways dial, with ``{server_identifier}`` in it."""
         return self._listening.url
 
     @property
@@ -135,11 +132,9 @@ class Backend:
     # Links
 
     def is_connected(self, server_identifier: str | None = None) -> bool:
-        """Return whether a link is up (with that identifier)."""
         return self._up(server_identifier) is not None
 
     def link(self, server_identifier: str | None = None) -> Link:
-        """Return the gateway's link that is up; without an identifier, the newest of any."""
         link = self._up(server_identifier)
         assert link is not None, f"no link is up: {server_identifier or 'any'}"
         return link
@@ -167,7 +162,6 @@ class Backend:
         return self.link(server_identifier)
 
     async def disconnected(self, server_identifier: str | None = None) -> None:
-        """Wait until no link is up (with that identifier)."""
         async with bounded(f"no link of {server_identifier or 'any'}"):
             await self._changes.until(lambda: not self.is_connected(server_identifier))
 
@@ -186,8 +180,6 @@ class Backend:
         era: str = MODERN,
         server_identifier: str | None = None,
     ) -> Session:
-        """Build a session with the gateway of that identifier (default: the newest)."""
-
         async def send(session_identifier: str, message: object) -> None:
             await self.send(session_identifier, message, server_identifier)
 
@@ -229,7 +221,6 @@ class Backend:
     # Received frames
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a handshake, and read from the link until it ends."""
         handshake = handshake_of(request)
         self.handshakes.append(handshake)
         self._changes.notify()

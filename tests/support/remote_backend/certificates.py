@@ -26,8 +26,6 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 
 class Certified(NamedTuple):
-    """The parts of both sides of a TLS connection."""
-
     ca_file: Path
     """Clients that trust it trust the server."""
     tls: ssl.SSLContext

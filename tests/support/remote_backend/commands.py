@@ -1,5 +1,3 @@
-"""Commands for the backend in manual use, and their results."""
-
 import asyncio
 import json
 from collections import Counter

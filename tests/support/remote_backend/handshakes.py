@@ -1,5 +1,3 @@
-"""Handshakes and the answers to them."""
-
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
@@ -19,8 +17,6 @@ Tokens = Mapping[str, float] | Iterable[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """A received handshake; header names are lower case."""
-
     path: str
     """As on the wire, with its query."""
     server_identifier: str

@@ -29,7 +29,6 @@ class ListenStreams:
 
     @property
     def url(self) -> str:
-        """The URL that gateways dial, with a placeholder for their identifier."""
         scheme = "ws" if self._tls is None else "wss"
         return f"{scheme}://{self.host}:{self.port}{PATH}"
 

@@ -11,8 +11,6 @@ Take = Callable[[Json], None]
 
 
 class Inbox:
-    """Takes frames; ``handlers`` are the known sessions by identifier."""
-
     def __init__(self) -> None:
         self.frames: deque[str | bytes] = deque(maxlen=KEPT)
         self.strays: deque[str | bytes] = deque(maxlen=KEPT)

@@ -37,7 +37,6 @@ class Link:
         self.socket = socket
         self.is_up = True
         self.pings = 0
-        """Number of received pings."""
         self._transport = transport
         self._on_closed = on_closed
         self._is_half_open = False
@@ -96,7 +95,6 @@ class Link:
         self.stop_reading()
 
     def drop(self) -> None:
-        """Abort the TCP connection, without a close frame."""
         self.leave()
         self._transport.abort()
 

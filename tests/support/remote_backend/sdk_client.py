@@ -25,7 +25,6 @@ class ClientStreams:
         ](1_000_000)
 
     def on_message(self, message: Json) -> None:
-        """Pass a message to the client, or an exception if it is not JSON-RPC."""
         try:
             parsed = t.jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValueError as error:

@@ -49,7 +49,6 @@ class Session:
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, era: str | None = None
     ) -> Json:
-        """Send a request and return its response, a result or an error."""
         request_id = next(self._ids)
         params = dict(params or {})
         if (era or self.era) == MODERN:
@@ -66,7 +65,6 @@ class Session:
             del self._pending[request_id]
 
     async def result(self, method: str, params: Mapping[str, Any] | None = None) -> Json:
-        """Send a request that must succeed, and return its result."""
         message = await self.request(method, params)
         assert "result" in message, message
         result: Json = message["result"]
@@ -95,7 +93,6 @@ class Session:
         return begun
 
     def on_message(self, message: Json) -> None:
-        """Handle a message received for this session."""
         self.messages.append(message)
         answer = None if "method" in message else self._pending.get(message.get("id"))
         if answer is None:

@@ -29,7 +29,6 @@ class StandIn:
         self._sessions: dict[str, Any] = {}
 
     async def run(self, server: Server[Any] | None, tasks: asyncio.TaskGroup) -> None:
-        """Answer until the link ends."""
         async for frame in self.socket:
             if frame.type == WSMsgType.ERROR:
                 break

@@ -1,5 +1,3 @@
-"""Bounded waits for an answer or a condition."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -13,7 +13,6 @@ RETRY_MS = 100
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Serve until stdin closes or a signal ends it."""
     parser = argparse.ArgumentParser(prog="conformance", allow_abbrev=False)
     parser.add_argument("--mode", choices=["stdio", "http"], default="stdio")
     parser.add_argument("--era", choices=["both", "legacy", "modern"], default="both")

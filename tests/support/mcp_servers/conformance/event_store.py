@@ -18,7 +18,6 @@ class KeptEvents(EventStore):
     async def replay_events_after(
         self, last_event_id: str, send_callback: EventCallback
     ) -> str | None:
-        """Send the stream's events after this one, and return the stream's id."""
         last = int(last_event_id)
         stream = self._events[last - 1][0]
         for number, (each, message) in enumerate(self._events[last:], last + 1):

@@ -47,7 +47,6 @@ ENUMS: Schema = {
 
 
 def fields(**types: str) -> Schema:
-    """Build the schema of a form; each argument is a required field and its type."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in types.items()},

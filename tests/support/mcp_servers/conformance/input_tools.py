@@ -1,5 +1,3 @@
-"""Tools that send requests to their caller, in one or more rounds."""
-
 import json
 
 import mcp_types as t
@@ -14,8 +12,6 @@ COLOUR = forms.form("Step 2: What is your favorite color?", forms.fields(color="
 
 
 def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallToolResult]:
-    """Build a tool that returns its caller's form input."""
-
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
         if not isinstance(answer, t.ElicitResult):
@@ -28,8 +24,6 @@ def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallT
 
 
 def written(key: str, prompt: str) -> Behaviour[t.CallToolResult]:
-    """Build a tool that returns the text of its caller's model."""
-
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
         if not isinstance(answer, t.CreateMessageResult):
@@ -59,8 +53,6 @@ async def count_roots(call: Round) -> Answer:
 
 
 def confirmed(state: str) -> Behaviour[t.CallToolResult]:
-    """Build a tool that requires ``state`` back with the answer."""
-
     async def behave(call: Round) -> Answer:
         if call.content("confirm") is None or call.state != state:
             return require({"confirm": CONFIRM}, state)

@@ -1,5 +1,3 @@
-"""Tools that send notifications while they run: progress, log lines, changed lists."""
-
 import asyncio
 
 import mcp_types as t

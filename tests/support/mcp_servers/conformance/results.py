@@ -1,5 +1,3 @@
-"""Tools, resources and prompts with constant results."""
-
 import json
 from base64 import b64encode
 
@@ -11,12 +9,10 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJ"
     "RU5ErkJggg=="
 )
-"""A PNG of one pixel."""
 
 SILENCE = b64encode(
     b"RIFF\x26\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\2\0\0\0\0\0"
 ).decode()
-"""A WAV of one sample."""
 
 
 def text_result(text: str, *, is_error: bool = False) -> t.CallToolResult:
@@ -66,7 +62,6 @@ TEMPLATE = "test://template/{id}/data"
 
 
 def contents_of(uri: str) -> t.TextResourceContents | t.BlobResourceContents | None:
-    """Read a resource, or one of the template; None if unknown."""
     if uri in TEXTS:
         return t.TextResourceContents(uri=uri, mime_type="text/plain", text=TEXTS[uri])
     if uri == BINARY:

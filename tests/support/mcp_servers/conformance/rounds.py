@@ -34,14 +34,12 @@ class Round:
         return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def content(self, key: str) -> dict[str, Any] | None:
-        """Return a user's input to the form ``key``; None without an answer."""
         answer = self.answers.get(key)
         if not isinstance(answer, t.ElicitResult) or answer.action != "accept":
             return None
         return dict(answer.content or {})
 
     def declares(self, method: str) -> bool:
-        """Return whether the caller declared that it accepts requests of ``method``."""
         declared = self.context.session.client_capabilities
         return declared is not None and getattr(declared, capability_of(method)) is not None
 
@@ -85,7 +83,6 @@ def _refuse_undeclared(call: Round, result: t.InputRequiredResult) -> None:
 
 
 def refuse(method: str) -> None:
-    """Raise the error of a call whose caller does not accept ``method``."""
     needed = capability_of(method)
     raise MCPError(
         t.MISSING_REQUIRED_CLIENT_CAPABILITY,

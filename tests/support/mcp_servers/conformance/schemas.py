@@ -1,5 +1,3 @@
-"""Input schemas checked by the suite."""
-
 from typing import Any
 
 Schema = dict[str, Any]

@@ -1,5 +1,3 @@
-"""The server's lists and the handlers of its requests."""
-
 from typing import Any
 
 import mcp_types as t
