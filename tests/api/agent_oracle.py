@@ -43,7 +43,7 @@ AGENTS = [
 ]
 
 
-def lets_through(preset: Json | None, item: Item) -> bool:
+def allows(preset: Json | None, item: Item) -> bool:
     if preset is None:
         return False
     named = {("tool", it["serverId"], it["toolName"]) for it in preset["tools"]}
@@ -67,7 +67,7 @@ def excludes(entries: list[str], item: Item) -> bool:
 
 def may_use(active: Json, agent: Json | None) -> list[Item]:
     """Return the items that the files allow an agent, or a caller without an agent."""
-    left = [item for item in OFFERS if lets_through(active, item)]
+    left = [item for item in OFFERS if allows(active, item)]
     left = [item for item in left if not excludes(EXCLUDE.get(item[1], []), item)]
     if agent is None:
         return left
@@ -75,5 +75,5 @@ def may_use(active: Json, agent: Json | None) -> list[Item]:
         left = [item for item in left if item[1] in agent["client_ids"]]
     if "preset" in agent:
         preset = next((it for it in PRESETS if it["id"] == agent["preset"]), None)
-        left = [item for item in left if lets_through(preset, item)]
+        left = [item for item in left if allows(preset, item)]
     return [item for item in left if not excludes(agent.get("exclude_components", []), item)]

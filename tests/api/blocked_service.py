@@ -23,11 +23,11 @@ class BlockedService:
     async def waiting(self, count: int = 1) -> None:
         """Return as soon as this number of calls is in flight."""
 
-        async def all_there() -> bool:
+        async def all_in_flight() -> bool:
             shown = (await self.service.http.get("/metrics")).text
             return f"\nmcp_proxy_calls_in_flight {count}.0" in shown
 
-        await eventually(all_there)
+        await eventually(all_in_flight)
 
     async def post(self, path: str, **body: object) -> Envelope:
         response = await self.service.http.post(path, json={"user": USER, **body})

@@ -21,7 +21,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def shared_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Return settings of a service that a module's tests share without changing it.
 
     Its folders are absolute, because it outlives the folder of each test."""

@@ -31,7 +31,7 @@ from tests.support.service import Service
 # The oracle
 
 
-class Spelt(NamedTuple):
+class Spelling(NamedTuple):
     """A way to use an item; ``target`` is the request that its server should receive."""
 
     entry: str
@@ -40,19 +40,19 @@ class Spelt(NamedTuple):
     bare: bool
 
 
-def spellings(item: Item) -> Iterator[Spelt]:
+def spellings(item: Item) -> Iterator[Spelling]:
     kind, server, name = item
     target = ITEM_7 if kind == "template" else name
     for entry in (
         ("execute", "batch") if kind == "tool" else (kind.replace("template", "resource"),)
     ):
-        yield Spelt(entry, f"{server}:{target}", target, bare=False)
-        yield Spelt(entry, target, target, bare=True)
+        yield Spelling(entry, f"{server}:{target}", target, bare=False)
+        yield Spelling(entry, target, target, bare=True)
         if kind == "tool":
-            yield Spelt(entry, f"{server}__{name}", name, bare=False)
+            yield Spelling(entry, f"{server}__{name}", name, bare=False)
 
 
-def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -> str:
+def expected(item: Item, spelt: Spelling, usable: list[Item], agent: Json | None) -> str:
     kind, server, name = item
     owners = [s for k, s, n in usable if (k, n) == (kind, name)]
     if kind == "template" and agent and ITEM_7 in agent.get("exclude_components", []):
@@ -87,7 +87,7 @@ def names_of(usable: list[Item]) -> dict[str, set[str]]:
 # The gateway
 
 
-async def happens(service: Service, spelt: Spelt, agent: str | None) -> str:
+async def outcome_of(service: Service, spelt: Spelling, agent: str | None) -> str:
     envelope = await use(service, spelt.entry, spelt.name, agent)
     if envelope["status"] == "ok":
         return await reached(service, spelt.entry, spelt.name, agent)
@@ -114,7 +114,7 @@ async def test_exactly_the_listed_items_can_be_used_and_both_match_the_files(act
             shown = await two.service.result("list_available_tools", agent=name)
             assert [it for it in shown["tools"] if ":" in it] == seen["tools"]
             ways = [(item, spelt) for item in OFFERS for spelt in spellings(item)]
-            happened = {s[:2]: await happens(two.service, s, name) for _, s in ways}
+            happened = {s[:2]: await outcome_of(two.service, s, name) for _, s in ways}
             assert (name, happened) == (
                 name,
                 {s[:2]: expected(item, s, usable, agent) for item, s in ways},

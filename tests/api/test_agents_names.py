@@ -30,7 +30,7 @@ SHARED = [
 """Items of both servers, by bare name."""
 
 PRESET_OF_A_B = make_preset("narrow", tools=[("a-b", "whoami")])
-NOT_OF_A = ["a:whoami", "prompt:a:greet", f"a:{TEXT}", "resource:a:raw://item/{id}"]
+NOT_ON_A = ["a:whoami", "prompt:a:greet", f"a:{TEXT}", "resource:a:raw://item/{id}"]
 
 
 @pytest.mark.requirement("A-08")
@@ -39,7 +39,7 @@ NOT_OF_A = ["a:whoami", "prompt:a:greet", f"a:{TEXT}", "resource:a:raw://item/{i
     "agent",
     [
         make_agent(client_ids=["a-b"]),
-        make_agent(exclude=NOT_OF_A),
+        make_agent(exclude=NOT_ON_A),
         make_agent(preset="narrow"),
     ],
     ids=["client_ids", "exclude", "preset"],

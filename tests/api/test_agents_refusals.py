@@ -22,11 +22,11 @@ from tests.support.http_api import (
 from tests.support.service import BATCH, EXECUTE, PROMPTS, RESOURCES, TOOLS, Service
 
 ONLY_A = make_preset("only_a", tools=[("a", "whoami"), ("a", "alpha")])
-NOT_OF_A_B = ["beta", "raw://beta", "a-b:whoami", "a-b:greet", "a-b:plain", f"a-b:{TEXT}"]
+NOT_ON_A_B = ["beta", "raw://beta", "a-b:whoami", "a-b:greet", "a-b:plain", f"a-b:{TEXT}"]
 
 WAYS = {
     "client_ids": make_agent(client_ids=["a"]),
-    "exclude_components": make_agent(exclude=[*NOT_OF_A_B, "a-b:raw://item/{id}"]),
+    "exclude_components": make_agent(exclude=[*NOT_ON_A_B, "a-b:raw://item/{id}"]),
     "preset": make_agent(preset="only_a"),
 }
 """The ways in which a profile can hide all items of server a-b."""

@@ -36,7 +36,7 @@ SPELLINGS = [
     "raw://item/Secret;v=1",
 ]
 
-CROOKED = [
+MALFORMED = [
     "raw://item/./Secret",
     "raw://item/x/../Secret",
     "raw://item/%2e%2e/item/Secret",
@@ -68,7 +68,7 @@ async def test_a_uri_that_is_not_excluded_is_requested_in_each_spelling() -> Non
 async def test_an_excluded_uri_is_denied_with_its_server_prefix_or_malformed(
     excluded: str,
 ) -> None:
-    spellings = (*(f"a:{uri}" for uri in SPELLINGS), *CROOKED)
+    spellings = (*(f"a:{uri}" for uri in SPELLINGS), *MALFORMED)
     async with two_servers(make_agent(client_ids=["a"], exclude=[excluded]), more=MORE) as two:
         codes = {await code(two.service, "resource", uri, "reader") for uri in spellings}
         assert (codes <= {"RESOURCE_NOT_ALLOWED", "RESOURCE_NOT_FOUND"}, two.uses) == (True, 0)
@@ -97,7 +97,7 @@ async def test_a_uri_that_a_server_excludes_is_not_read_through_its_template(
 ) -> None:
     agents = make_agent(client_ids=["a"])
     exclude = {"a": [SECRET, TEXT], "a-b": [TEXT, ITEM, *ANY]}
-    spellings = (*SPELLINGS, TEXT, "raw://TEXT", *CROOKED, *(f"a:{uri}" for uri in SPELLINGS))
+    spellings = (*SPELLINGS, TEXT, "raw://TEXT", *MALFORMED, *(f"a:{uri}" for uri in SPELLINGS))
     async with two_servers(agents, exclude=exclude, more=MORE, require_agent=False) as two:
         answers = {uri: await code(two.service, "resource", uri, agent) for uri in spellings}
         assert (answers, two.uses) == (dict.fromkeys(spellings, "RESOURCE_NOT_FOUND"), 0)

@@ -15,13 +15,13 @@ HEADERS = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
     config = Config(
         presets=[make_preset()],
         agents=[make_agent("reader"), make_agent("blind", exclude=["read_doc_metadata"])],
     )
     document = make_document(tenant_id="acme")
-    async with running(document, config=config, require_agent=False, **lasting) as started:
+    async with running(document, config=config, require_agent=False, **shared_settings) as started:
         yield started
 
 

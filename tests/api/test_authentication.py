@@ -37,8 +37,8 @@ POSTED: dict[str, dict[str, object]] = {
 }
 LISTED = (TOOLS, PROMPTS, RESOURCES)
 SHOWN = (SERVERS, REMOTE, PRESETS, ACTIVE)
-GOT = (*LISTED, *SHOWN, "/internal/mcp/limits")
-ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in GOT)]
+REQUESTED = (*LISTED, *SHOWN, "/internal/mcp/limits")
+ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in REQUESTED)]
 OPEN = ("/health", "/health/ready", "/metrics")
 
 CONFIG = Config(
@@ -48,7 +48,7 @@ CONFIG = Config(
 
 
 @pytest.fixture(params=MODES)
-async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, MakeToken]]:
+async def authenticated(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, MakeToken]]:
     """A service that requires tokens, and a function that creates one."""
     settings, mint = MODES[request.param]
     async with started(**settings()) as service:
@@ -89,10 +89,12 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 
 async def test_every_route_refuses_a_request_without_a_token(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
     for method, path in ROUTES:
-        response = await send(proving[0], path, **({"user": USER} if method == "POST" else {}))
+        response = await send(
+            authenticated[0], path, **({"user": USER} if method == "POST" else {})
+        )
         assert (refusal(response), response.headers["WWW-Authenticate"]) == (
             (401, "UNAUTHENTICATED"),
             "Bearer",
@@ -100,12 +102,12 @@ async def test_every_route_refuses_a_request_without_a_token(
 
 
 async def test_an_invalid_token_is_refused_as_invalid(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    token = proving[1]()[:-6] + "AAAAAA"
+    token = authenticated[1]()[:-6] + "AAAAAA"
     for method, path in ROUTES:
         body = {"user": USER} if method == "POST" else {}
-        response = await send(proving[0], path, bearer(token), **body)
+        response = await send(authenticated[0], path, bearer(token), **body)
         assert (
             refusal(response),
             response.headers["WWW-Authenticate"],
@@ -113,22 +115,22 @@ async def test_an_invalid_token_is_refused_as_invalid(
         ) == ((401, "UNAUTHENTICATED"), 'Bearer error="invalid_token"', False), path
 
 
-async def test_probes_need_no_token(proving: tuple[Service, MakeToken]) -> None:
+async def test_probes_need_no_token(authenticated: tuple[Service, MakeToken]) -> None:
     for path in OPEN:
-        assert (await send(proving[0], path)).status_code == 200, path
+        assert (await send(authenticated[0], path)).status_code == 200, path
 
 
-async def test_a_valid_token_can_read_the_lists(proving: tuple[Service, MakeToken]) -> None:
-    service, mint = proving
+async def test_a_valid_token_can_read_the_lists(authenticated: tuple[Service, MakeToken]) -> None:
+    service, mint = authenticated
     headers = bearer(mint())
     for path in LISTED + SHOWN:
         assert (await send(service, path, headers)).status_code == 200, path
 
 
 async def test_a_token_reads_its_own_tenants_document(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     for number in (1, 2):
         token = mint(tenant=f"tenant_{number}", user="u")
         result = (await send(service, headers=bearer(token))).json()["result"]
@@ -137,9 +139,9 @@ async def test_a_token_reads_its_own_tenants_document(
 
 @pytest.mark.parametrize("where", ["body", "header"])
 async def test_a_tenant_other_than_the_tokens_is_forbidden_on_every_route(
-    proving: tuple[Service, MakeToken], where: str
+    authenticated: tuple[Service, MakeToken], where: str
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     headers = bearer(mint())
     if where == "header":
         headers["X-Tenant-Id"] = "tenant_2"
@@ -155,9 +157,9 @@ async def test_a_tenant_other_than_the_tokens_is_forbidden_on_every_route(
 
 
 async def test_an_agent_outside_the_token_is_forbidden_on_every_route(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     headers = bearer(mint(user="u", agents=("blind",)))
     for path in (*POSTED, *LISTED):
         refused = await send(service, path, headers, agent="reader")
@@ -165,9 +167,9 @@ async def test_an_agent_outside_the_token_is_forbidden_on_every_route(
 
 
 async def test_the_only_agent_of_a_token_applies_to_every_call(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     codes = [
         code_of(await send(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
         for tenant in ("tenant_1", "tenant_2")
@@ -177,9 +179,9 @@ async def test_the_only_agent_of_a_token_applies_to_every_call(
 
 
 async def test_the_only_agent_of_a_token_narrows_its_lists(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     tools = {
         agent: [
             tool["name"]
@@ -191,9 +193,9 @@ async def test_the_only_agent_of_a_token_narrows_its_lists(
 
 
 async def test_a_token_for_several_agents_needs_an_agent_in_the_request(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     headers = bearer(mint(user="u", agents=("reader", "blind")))
     named = headers | {"X-Agent-Id": "reader"}
     codes = [code_of(await send(service, headers=one)) for one in (headers, named)]
@@ -201,9 +203,9 @@ async def test_a_token_for_several_agents_needs_an_agent_in_the_request(
 
 
 async def test_a_token_without_a_user_needs_a_user_in_the_request(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     headers = bearer(mint())
     nameless = await send(service, headers=headers)
     named = await send(service, headers=headers, user={"user_id": "u"})
@@ -215,25 +217,25 @@ async def test_a_token_without_a_user_needs_a_user_in_the_request(
 
 
 async def test_a_user_other_than_the_tokens_is_forbidden(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     response = await send(service, headers=bearer(mint(user="v")), user=USER)
     assert refusal(response) == (403, "FORBIDDEN")
 
 
 async def test_roles_in_the_body_do_not_extend_the_token(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     response = await send(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
     assert refusal(response) == (403, "FORBIDDEN")
 
 
 async def test_the_body_can_select_among_the_roles_of_the_token(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     headers = bearer(mint(roles=("r1", "r2")))
     answers = [
         await send(service, headers=headers, user={**USER, "roles": roles})
@@ -254,16 +256,16 @@ async def test_a_token_that_asserts_users_takes_them_from_the_body_but_no_other_
 
 
 async def test_a_token_is_checked_before_a_malformed_body(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    service, mint = proving
+    service, mint = authenticated
     user = {**USER, "user_id": 7}
     answers = [await send(service, headers=it, user=user) for it in (None, bearer(mint()))]
     assert [refusal(it) for it in answers] == [(401, "UNAUTHENTICATED"), (422, "INVALID_REQUEST")]
 
 
-async def test_an_operator_token_cannot_run_tools(proving: tuple[Service, MakeToken]) -> None:
-    service, mint = proving
+async def test_an_operator_token_cannot_run_tools(authenticated: tuple[Service, MakeToken]) -> None:
+    service, mint = authenticated
     headers = bearer(mint(tenant=None, admin=True))
     answers = [await send(service, headers=headers, user=user) for user in (None, USER)]
     assert [refusal(answer) for answer in answers] == [(403, "FORBIDDEN")] * 2
@@ -278,8 +280,8 @@ SWITCHES: tuple[tuple[dict[str, Any], int], ...] = (
 """Rights of a token, and the status of a preset switch with it."""
 
 
-async def test_only_an_operator_switches_presets(proving: tuple[Service, MakeToken]) -> None:
-    service, mint = proving
+async def test_only_an_operator_switches_presets(authenticated: tuple[Service, MakeToken]) -> None:
+    service, mint = authenticated
     for rights, status in SWITCHES:
         headers = bearer(mint(**rights))
         await send(service, TOOLS, headers)
@@ -288,9 +290,9 @@ async def test_only_an_operator_switches_presets(proving: tuple[Service, MakeTok
 
 
 async def test_switching_presets_needs_an_operator_on_loopback_too(
-    proving: tuple[Service, MakeToken],
+    authenticated: tuple[Service, MakeToken],
 ) -> None:
-    response = await proving[0].http.put(ACTIVE, json={"preset_id": "work"})
+    response = await authenticated[0].http.put(ACTIVE, json={"preset_id": "work"})
     assert refusal(response) == (401, "UNAUTHENTICATED")
 
 

@@ -10,8 +10,8 @@ METADATA = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(**shared_settings) as started:
         yield started
 
 

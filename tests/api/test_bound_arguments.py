@@ -248,10 +248,10 @@ async def test_a_changed_bind_keeps_the_session() -> None:
         entry = {**bound.server.entry, "bind": {"tenant": "two"}}
         write_json(CONFIG_DIR / "mcp.json", {"mcpServers": {"s": entry}, "defaultPresetId": "work"})
 
-        async def is_bound_anew() -> bool:
+        async def is_rebound() -> bool:
             return bool((await bound.find())["tenant"] == "two")
 
-        await eventually(is_bound_anew)
+        await eventually(is_rebound)
         assert bound.server.script.requests["server/discover"] == opened
 
 

@@ -333,10 +333,10 @@ async def test_a_changed_profile_binds_the_next_call() -> None:
         assert await code(service, request, doc_id="payroll") == "ACCESS_DENIED"
         write_json(CONFIG_DIR / "agents.json", {"agents": [make_agent(documents=["payroll"])]})
 
-        async def is_bound_anew() -> bool:
+        async def is_rebound() -> bool:
             return await code(service, request, doc_id="payroll") == "OK"
 
-        await eventually(is_bound_anew)
+        await eventually(is_rebound)
         assert await code(service, request, doc_id="handbook") == "ACCESS_DENIED"
 
 

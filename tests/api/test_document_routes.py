@@ -58,7 +58,7 @@ async def test_a_note_can_be_put_read_and_removed(operator: Operator) -> None:
         facts = put.json()
         assert (facts["title"], facts["tags"], facts["pages"]) == ("Mine", ["x", "y"], 1)
         assert put.headers["ETag"] == f'"{facts["version"]}"'
-        await until_code(operator, "OK")
+        await wait_until_code(operator, "OK")
         read = await operator.send("GET", CONTENT)
         assert (read.status_code, read.headers["ETag"]) == (200, put.headers["ETag"])
         assert (read.json()["pages"], read.json()["doc_id"]) == ([NOTE.decode()], DOC["doc_id"])
@@ -66,7 +66,7 @@ async def test_a_note_can_be_put_read_and_removed(operator: Operator) -> None:
         assert listed.json() == {"documents": [facts]}
         removed = await operator.send("DELETE", CONTENT, If_Match=put.headers["ETag"])
         assert (removed.status_code, removed.json()) == (200, facts)
-        await until_code(operator, "DOCUMENT_NOT_FOUND")
+        await wait_until_code(operator, "DOCUMENT_NOT_FOUND")
         assert outcome(await operator.send("GET", CONTENT)) == (404, "NOT_FOUND")
     events = [line["event"] for line in lines]
     assert events.count("document.added") == events.count("document.removed") == 1
@@ -76,7 +76,7 @@ async def test_a_note_can_be_put_read_and_removed(operator: Operator) -> None:
     assert len(used) == 5  # one for each request: put, read, list, remove, and the last read
 
 
-async def until_code(operator: Operator, wanted: str, **call: Any) -> None:
+async def wait_until_code(operator: Operator, wanted: str, **call: Any) -> None:
     while await operator.code(**call) != wanted:  # noqa: ASYNC110 - asked by calls
         await asyncio.sleep(0.02)
 
@@ -143,7 +143,7 @@ async def test_rights_have_their_own_tag_and_survive_a_new_version(
     assert (put.status_code, put.json()["readers"]) == (200, {"users": [], "roles": ["it"]})
     stale = await operator.send("PUT", RIGHTS, DOC, only_it, If_Match=shown.headers["ETag"])
     assert outcome(stale) == (412, "VERSION_MISMATCH")
-    await until_code(operator, "ACCESS_DENIED")
+    await wait_until_code(operator, "ACCESS_DENIED")
     assert await operator.code(roles=["it"]) == "OK"
     replaced = await operator.put_note(b"# Two", If_Match="*")
     assert replaced.json()["readers"] == {"users": [], "roles": ["it"]}
@@ -152,7 +152,7 @@ async def test_rights_have_their_own_tag_and_survive_a_new_version(
     for_all = json.dumps({"all_users": True})
     opened = await operator.send("PUT", RIGHTS, DOC, for_all, If_Match="*")
     assert "readers" not in opened.json()
-    await until_code(operator, "OK")
+    await wait_until_code(operator, "OK")
 
 
 UNCLEAR_RIGHTS: tuple[dict[str, Any], ...] = (

@@ -27,13 +27,13 @@ ODD_TOOL = {
 
 
 @pytest.fixture(scope="module")
-async def service(server: RawServer, lasting: Json) -> AsyncIterator[Service]:
+async def service(server: RawServer, shared_settings: Json) -> AsyncIterator[Service]:
     allowed = ("echo", "meta", "is_error", "odd:one")
     config = Config(
         servers={"s1": server.entry},
         presets=[make_preset(tools=[("s1", name) for name in allowed])],
     )
-    async with running(config=config, **lasting) as started:
+    async with running(config=config, **shared_settings) as started:
         yield started
 
 

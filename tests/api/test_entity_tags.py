@@ -17,8 +17,8 @@ WHOLE = make_preset("whole", tools=[("a", "alpha"), ("a", "whoami"), ("a-b", "be
 
 
 @pytest.fixture(scope="module")
-async def two(lasting: Json) -> AsyncIterator[Two]:
-    async with two_servers(**lasting) as started:
+async def two(shared_settings: Json) -> AsyncIterator[Two]:
+    async with two_servers(**shared_settings) as started:
         yield started
 
 

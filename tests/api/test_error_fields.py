@@ -23,8 +23,8 @@ def as_bytes(body: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
-    async with operated(**lasting) as started:
+async def operator(shared_settings: dict[str, Any]) -> AsyncIterator[Operator]:
+    async with operated(**shared_settings) as started:
         yield started
 
 

@@ -103,13 +103,13 @@ async def test_a_new_list_for_many_sessions_does_not_block_the_event_loop() -> N
                 await service.result("raw:flood", {"count": 0}, tenant_id=tenant)
             left = iter(new)
 
-            async def list_anew() -> None:
+            async def send_new_list() -> None:
                 name = next(left)
                 server.script.tools[name] = {"name": name, **headers}
                 await service.result("raw:flood", {"count": 1}, tenant_id=tenants[0])
                 await eventually(lambda: _offers(service, f"raw:{name}"))
 
-            await in_short_turns(list_anew)
+            await in_short_turns(send_new_list)
             found = await service.result("raw:headers", {"region": "eu"}, tenant_id=tenants[1])
     assert found["structured_content"]["mcp-param-region"] == "eu"
 

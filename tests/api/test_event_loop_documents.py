@@ -99,14 +99,14 @@ async def test_a_document_with_too_many_values_is_refused_without_blocking(name:
     content = json.dumps(OVER[name]()).encode()
     async with operated() as operator:
 
-        async def be_refused() -> tuple[None, float]:
+        async def upload_refused() -> tuple[None, float]:
             with measured_holds() as holds:
                 refused = await operator.send("PUT", CONTENT, BIG, content, **JSON, **NEW)
             assert outcome(refused) == (422, "INVALID_REQUEST")
             assert str(MAX_FOREIGN_ITEMS) in refused.json()["error"]["message"]
             return None, holds.longest
 
-        await measured_anew(be_refused)
+        await measured_anew(upload_refused)
         assert (await operator.send("GET", CONTENT, BIG)).status_code == 404
 
 

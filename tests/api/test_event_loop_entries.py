@@ -31,7 +31,7 @@ async def in_a_batch(service: Service, tool: str, arguments: bytes) -> bytes:
     return await _post_calls(service, call)
 
 
-async def as_a_model_replies(service: Service, tool: str, arguments: bytes) -> bytes:
+async def in_a_model_reply(service: Service, tool: str, arguments: bytes) -> bytes:
     text = json.dumps(arguments.decode(errors="replace"), ensure_ascii=False).encode()
     function = b'{"name":"%b","arguments":%b}' % (tool.encode(), text)
     return await _post_calls(service, b'{"id":"1","type":"function","function":%b}' % function)
@@ -60,7 +60,7 @@ async def _post_calls(service: Service, call: bytes) -> bytes:
 
 WAYS: Mapping[str, Send] = {
     "batch": in_a_batch,
-    "model-reply": as_a_model_replies,
+    "model-reply": in_a_model_reply,
     "mcp-2026-07-28": over_mcp,
     "mcp-2025-11-25": in_a_session,
 }

@@ -49,12 +49,12 @@ def test_compose_reads_windows_from_the_gateways_documents_by_default() -> None:
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
     """Serve examples/config with the test interpreter."""
     server = {"command": sys.executable, "args": [str(ROOT / "examples/notes_server.py")]}
     preset = json.loads((FOLDERS[0] / "preset_notes.json").read_text())
     config = Config(servers={"notes": server}, presets=[preset])
-    async with running(config=config, **lasting) as started:
+    async with running(config=config, **shared_settings) as started:
         yield started
 
 

@@ -11,8 +11,8 @@ from tests.support.service import EXECUTE, Service, request_of, running
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(**shared_settings) as started:
         yield started
 
 

@@ -68,10 +68,10 @@ async def test_a_server_out_of_scope_is_not_listed_as_pending() -> None:
         config = Config(servers={"s1": known.entry, "s2": server.entry}, presets=[WORK])
         async with running(config=config, discovered=False) as service:
 
-            async def there() -> bool:
+            async def is_connected() -> bool:
                 return await service.listed() == ["s1:echo"]
 
-            await eventually(there)
+            await eventually(is_connected)
             assert "pending" not in await service.get(TOOLS)
 
 
@@ -99,7 +99,7 @@ def missing_in(lines: Lines) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-async def until_missing(lines: Lines) -> None:
+async def wait_until_missing(lines: Lines) -> None:
     async def are_logged() -> bool:
         return bool(missing_in(lines))
 
@@ -112,7 +112,7 @@ async def test_missing_items_are_logged_once_after_their_server_was_tried() -> N
         async with held(preset=preset) as it:
             before = missing_in(lines)
             it.server.release()
-            await until_missing(lines)
+            await wait_until_missing(lines)
             await it.service.discovered()
     assert before == []
     assert missing_in(lines) == [("warning", 'server "s1" does not offer this tool', ["gone"])]
@@ -122,7 +122,7 @@ async def test_missing_items_of_a_server_that_is_down_are_logged_and_counted() -
     config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
     with capture_logs() as lines:
         async with running(config=config) as service:
-            await until_missing(lines)
+            await wait_until_missing(lines)
             metrics = (await service.http.get("/metrics")).text
     assert "\nmcp_proxy_preset_missing 1.0\n" in metrics
     assert missing_in(lines) == [
@@ -153,10 +153,10 @@ async def test_a_server_that_does_not_exist_was_tried() -> None:
 async def test_a_replica_waits_at_most_for_the_configured_time() -> None:
     async with held(startup_wait_s=0.2) as it:
 
-        async def over() -> bool:
+        async def is_over() -> bool:
             return await readiness(it.service) == (200, "degraded")
 
-        await eventually(over)
+        await eventually(is_over)
 
 
 async def test_a_replica_without_servers_is_ready_immediately() -> None:

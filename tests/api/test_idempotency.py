@@ -298,7 +298,7 @@ async def test_a_key_has_1_to_128_printable_characters(
     "headers",
     [[("Idempotency-Key", "")], [("Idempotency-Key", "a"), ("idempotency-key", "a")],
      [("Idempotency-Key", "x" * 129)], [("Idempotency-Key", "other")]],
-    ids=["empty", "twice", "long", "not-the-body's"],
+    ids=["empty", "duplicate", "long", "differs-from-body"],
 )  # fmt: skip
 async def test_a_malformed_key_header_is_refused(
     service: Service, server: RawServer, headers: list[tuple[str, str]]

@@ -24,7 +24,7 @@ BOTH = make_preset(tools=[("good", "echo"), ("bad", "echo")])
 
 
 @asynccontextmanager
-async def next_to_a_good_one(
+async def with_valid_server(
     bad: object, server_id: str = "bad", **options: Any
 ) -> AsyncIterator[tuple[Service, RawServer]]:
     presets = options.pop("presets", [BOTH])
@@ -69,7 +69,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
 
 @pytest.mark.parametrize(("entry", "path"), WRONG.values(), ids=WRONG)
 async def test_an_invalid_entry_leaves_the_others_available(entry: object, path: str) -> None:
-    async with next_to_a_good_one(entry) as (service, _):
+    async with with_valid_server(entry) as (service, _):
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         shown = await server_of(service)
         assert (shown["state"], shown["stale"], shown["counts"]) == ("invalid", False, {})
@@ -102,7 +102,7 @@ async def test_an_exclude_without_effect_is_a_warning(entry: Json) -> None:
 
 @pytest.mark.parametrize("server_id", ["a:b", "", "x" * 65, "\x1b[31m", "a\nb"])
 async def test_an_invalid_id_is_a_problem_of_that_server(server_id: str) -> None:
-    async with next_to_a_good_one({"command": "x"}, server_id) as (service, _):
+    async with with_valid_server({"command": "x"}, server_id) as (service, _):
         first, second = (await service.get(SERVERS))["servers"]
         assert (first["state"], second["state"]) == ("invalid", "ready")
         assert first["server_id"].isprintable()
@@ -124,7 +124,7 @@ async def test_servers_are_listed_in_the_order_of_the_file() -> None:
 
 
 async def test_preset_items_of_an_invalid_server_are_missing() -> None:
-    async with next_to_a_good_one({}) as (service, _):
+    async with with_valid_server({}) as (service, _):
         missing = (await service.get(ACTIVE))["missing"]
         assert missing == [
             {
@@ -151,7 +151,7 @@ async def test_other_servers_do_not_receive_its_calls() -> None:
 
 async def test_an_agent_that_names_an_invalid_server_causes_no_warning() -> None:
     agents = [make_agent("a", client_ids=["bad"], exclude=["bad:echo"])]
-    async with next_to_a_good_one({}, agents=agents) as (service, _):
+    async with with_valid_server({}, agents=agents) as (service, _):
         assert [it for it in service.gateway.publisher.warnings if "bad" in it.message] == []
 
 
@@ -174,7 +174,7 @@ async def test_the_last_valid_entry_stays_active_until_the_entry_is_fixed() -> N
             async def is_reported() -> bool:
                 return bool(await problems_of(service, "good"))
 
-            async def mended() -> bool:
+            async def is_fixed() -> bool:
                 return not await is_reported()
 
             await eventually(is_reported)
@@ -186,7 +186,7 @@ async def test_the_last_valid_entry_stays_active_until_the_entry_is_fixed() -> N
             line = (await service.get(READY))["checks"]["server:good"]
             assert (line["status"], line["state"]) == ("degraded", "ready")
             rewrite(good=server.entry)
-            await eventually(mended)
+            await eventually(is_fixed)
             assert await service.listed() == ["good:echo", "good:meta"]
 
 
@@ -220,7 +220,7 @@ async def test_a_renamed_invalid_entry_has_no_previous_valid_one() -> None:
 
 
 async def test_an_invalid_file_leaves_the_configuration_unchanged() -> None:
-    async with next_to_a_good_one({}) as (service, server):
+    async with with_valid_server({}) as (service, server):
         (CONFIG_DIR / "mcp.json").write_text("{")
 
         async def is_reported() -> bool:
@@ -246,7 +246,7 @@ async def test_a_mistake_at_the_root_refuses_the_whole_file() -> None:
 
 async def test_a_preset_can_be_switched_while_an_entry_is_invalid() -> None:
     other = make_preset("other", tools=[("good", "meta")])
-    async with next_to_a_good_one({}, presets=[BOTH, other], preset=None) as (service, _):
+    async with with_valid_server({}, presets=[BOTH, other], preset=None) as (service, _):
         chosen = await service.http.put(ACTIVE, json={"preset_id": "other"})
         assert (chosen.status_code, await service.listed()) == (200, ["good:meta"])
 
@@ -254,7 +254,7 @@ async def test_a_preset_can_be_switched_while_an_entry_is_invalid() -> None:
 async def test_no_problem_contains_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSH", "tell\nnobody")
     entry = {"url": "http://h", "headers": {"Authorization": "Bearer ${HUSH}", "X": 5}}
-    async with next_to_a_good_one(entry) as (service, _):
+    async with with_valid_server(entry) as (service, _):
         everything = str([await service.get(path) for path in (SERVERS, READY, ACTIVE)])
         assert ("nobody" in everything, "headers.X" in everything) == (False, True)
 
@@ -265,7 +265,7 @@ LOGIN: Json = {"url": "http://127.0.0.1:9/mcp", "auth": {"type": "oauth"}}
 
 
 async def test_an_entry_that_needs_a_credentials_key_leaves_the_others_available() -> None:
-    async with next_to_a_good_one(LOGIN) as (service, _):
+    async with with_valid_server(LOGIN) as (service, _):
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         shown = await server_of(service)
         assert shown["state"] == "invalid"
@@ -284,6 +284,6 @@ async def test_an_entry_that_needs_a_credentials_key_leaves_the_others_available
     ids=["login", "secret", "assertion", "network"],
 )
 async def test_a_disabled_entry_is_not_checked_against_the_settings(entry: Json) -> None:
-    async with next_to_a_good_one({**entry, "enabled": False}) as (service, _):
+    async with with_valid_server({**entry, "enabled": False}) as (service, _):
         shown = await server_of(service)
         assert (shown["state"], shown.get("problems")) == ("disabled", None)

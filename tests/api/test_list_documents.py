@@ -37,8 +37,8 @@ OPEN = ["größe, 1%", "handbook"]
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
-    async with running(*DOCUMENTS, **lasting) as started:
+async def service(shared_settings: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(*DOCUMENTS, **shared_settings) as started:
         yield started
 
 

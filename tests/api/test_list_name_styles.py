@@ -19,8 +19,8 @@ styles = pytest.mark.parametrize("style", LISTED)
 
 
 @pytest.fixture(scope="module")
-async def two(lasting: dict[str, Any]) -> AsyncIterator[Two]:
-    async with two_servers(**lasting) as started:
+async def two(shared_settings: dict[str, Any]) -> AsyncIterator[Two]:
+    async with two_servers(**shared_settings) as started:
         yield started
 
 

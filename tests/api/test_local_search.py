@@ -26,8 +26,8 @@ DOCUMENT = make_document(
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
-    async with running(DOCUMENT, **lasting) as started:
+async def service(shared_settings: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **shared_settings) as started:
         yield started
 
 

@@ -17,8 +17,8 @@ PLAIN = {"tool_name": METADATA, "arguments": DOC}
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(**shared_settings) as started:
         yield started
 
 

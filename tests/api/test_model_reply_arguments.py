@@ -14,8 +14,8 @@ texts = pytest.mark.parametrize("api", [CHAT, RESPONSES], ids=lambda api: api.na
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(**shared_settings) as started:
         yield started
 
 

@@ -26,8 +26,8 @@ SIX: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
-    async with running(NUMBERED, retrieval_window_url="local", **lasting) as started:
+async def service(shared_settings: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(NUMBERED, retrieval_window_url="local", **shared_settings) as started:
         yield started
 
 

@@ -31,7 +31,7 @@ DEAD: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 
 
 @asynccontextmanager
-async def overseen(config: Config | None = None, **settings: Any) -> AsyncIterator[Service]:
+async def overview_service(config: Config | None = None, **settings: Any) -> AsyncIterator[Service]:
     async with running(config=config, admin_token=ADMIN, **settings) as service:
         yield service
 
@@ -49,7 +49,7 @@ async def attention(service: Service, kind: str, **query: str) -> list[Mapping[s
 
 async def test_calls_of_the_last_hour_are_shown(server: RawServer) -> None:
     config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
-    async with overseen(config, console=True) as service:
+    async with overview_service(config, console=True) as service:
         await service.execute("s1:echo", {"text": "x"})
         await service.execute("read_doc_metadata", DOC_1)
         await service.execute("read_doc_metadata", {"doc_id": "none"}, tenant_id="tenant_2")
@@ -75,7 +75,7 @@ async def test_calls_of_the_last_hour_are_shown(server: RawServer) -> None:
 
 
 async def test_without_a_console_calls_are_not_counted() -> None:
-    async with overseen() as service:
+    async with overview_service() as service:
         await service.execute("read_doc_metadata", DOC_1)
         shown = await overview(service)
     assert service.gateway.recent_calls is None
@@ -84,7 +84,7 @@ async def test_without_a_console_calls_are_not_counted() -> None:
 
 async def test_almost_exhausted_budgets_are_shown() -> None:
     limits = [make_rule("per_tenant", each=["tenant"], calls=5)]
-    async with overseen(Config(limits=limits), console=True) as service:
+    async with overview_service(Config(limits=limits), console=True) as service:
         for tenant_id in ("tenant_1", "tenant_1", "tenant_1", "tenant_1", "tenant_2"):
             await service.execute("read_doc_metadata", DOC_1, tenant_id=tenant_id)
         everybodys = (await overview(service))["budgets"]
@@ -98,7 +98,7 @@ async def test_almost_exhausted_budgets_are_shown() -> None:
 
 
 async def test_readiness_has_the_details_for_operators() -> None:
-    async with overseen() as service:
+    async with overview_service() as service:
         ready = await service.http.get(READY, headers=bearer(ADMIN))
         assert (await overview(service))["readiness"] == ready.json()
 
@@ -108,7 +108,7 @@ async def test_a_failing_server_needs_attention(server: RawServer) -> None:
         servers={"dead": DEAD, "s1": server.entry},
         presets=[make_preset(tools=[("dead", "echo"), ("s1", "echo")])],
     )
-    async with overseen(config) as service:
+    async with overview_service(config) as service:
         (failing,) = await attention(service, "server_failing")
         missing = await attention(service, "item_missing")
     assert (failing["server_id"], failing["subject"]) == ("dead", "dead")
@@ -140,7 +140,7 @@ async def test_an_unaccepted_definition_needs_attention(
     config.write(CONFIG_DIR)
     lock: Json = {"version": 1, "definitions": []}
     (CONFIG_DIR / "definitions.lock.json").write_text(json.dumps(lock))
-    async with overseen(config, definitions=mode) as service:
+    async with overview_service(config, definitions=mode) as service:
         found = await attention(service, kind)
     (echo,) = (it for it in found if it["name"] == "echo")
     assert echo["message"] == f"it is not in definitions.lock.json{end}"
@@ -148,7 +148,7 @@ async def test_an_unaccepted_definition_needs_attention(
 
 
 async def test_a_problem_of_a_file_needs_attention() -> None:
-    async with overseen(Config(limits=[])) as service:
+    async with overview_service(Config(limits=[])) as service:
         (CONFIG_DIR / "limits.json").write_text("{")
 
         async def is_shown() -> bool:
@@ -171,7 +171,7 @@ async def test_invalid_lines_of_the_tokens_file_and_lost_records_need_attention(
     monkeypatch.setattr("mcp_tools_proxy.telemetry.audit.audit_file.MAX_QUEUED", 0)
     settings = token_settings()
     (tmp_path / TOKENS_FILE).write_text("no token\n")
-    async with overseen(audit=f"file:{tmp_path / 'audit.jsonl'}", **settings) as service:
+    async with overview_service(audit=f"file:{tmp_path / 'audit.jsonl'}", **settings) as service:
         await overview(service)
         (degraded,) = await attention(service, "dependency_degraded")
         (lost,) = await attention(service, "records_lost")
@@ -193,7 +193,7 @@ async def test_a_missing_login_needs_attention_from_its_tenant(
         if tenant_id is not None:
             entry["discoveryCaller"] = {"tenant_id": tenant_id, "user_id": "u"}
         settings = {"credentials_key": ("0123456789abcdef0123456789abcdef",)}
-        async with overseen(Config(servers={"s1": entry}), **settings) as service:
+        async with overview_service(Config(servers={"s1": entry}), **settings) as service:
             found = await attention(service, "login_waiting")
             of_one = await attention(service, "login_waiting", tenant_id="tenant_1")
             of_other = await attention(service, "login_waiting", tenant_id="tenant_2")
@@ -244,7 +244,7 @@ async def test_a_right_for_one_tenant_shows_no_errors_paths_or_other_tenants(
 async def test_the_overview_needs_the_right() -> None:
     async with running() as service:
         assert (await service.http.get(OVERVIEW)).status_code == 403
-    async with overseen() as service:
+    async with overview_service() as service:
         assert (await service.http.get(OVERVIEW)).status_code == 401
         misspelt = await service.http.get(
             OVERVIEW, params={"tenant": "tenant_1"}, headers=bearer(ADMIN)
@@ -254,14 +254,14 @@ async def test_the_overview_needs_the_right() -> None:
 
 async def test_at_most_fifty_items_of_a_kind_are_shown() -> None:
     preset = make_preset(tools=[("s1", f"tool_{number}") for number in range(60)])
-    async with overseen(Config(servers={"s1": DEAD}, presets=[preset])) as service:
+    async with overview_service(Config(servers={"s1": DEAD}, presets=[preset])) as service:
         shown = await overview(service)
     missing = [it for it in shown["attention"] if it["kind"] == "item_missing"]
     assert (len(missing), shown["attention_left_out"]) == (50, 10)
 
 
 async def test_each_view_is_recorded() -> None:
-    async with overseen() as service:
+    async with overview_service() as service:
         await overview(service, tenant_id="tenant_1")
         found = await service.http.get("/internal/mcp/audit", headers=bearer(ADMIN))
     (record,) = found.json()["records"]
@@ -269,7 +269,7 @@ async def test_each_view_is_recorded() -> None:
 
 
 async def test_calls_with_traces_are_counted_too() -> None:
-    async with overseen(
+    async with overview_service(
         console=True, otlp_endpoint="http://127.0.0.1:9", shutdown_grace_s=0
     ) as service:
         await service.http.post(EXECUTE, json=request_of("read_doc_metadata", DOC_1))
@@ -279,7 +279,7 @@ async def test_calls_with_traces_are_counted_too() -> None:
 async def test_figures_of_a_server_count_the_calls_sent_to_it(server: RawServer) -> None:
     preset = make_preset(tools=[("s1", "echo"), ("dead", "echo")])
     config = Config(servers={"s1": server.entry, "dead": DEAD}, presets=[preset])
-    async with overseen(
+    async with overview_service(
         config, console=True, unlimited=False, rate_limit_tenant_calls=2
     ) as service:
         for arguments in ({"text": "a"}, {"text": 5}, {"text": "b"}, {"text": "c"}):

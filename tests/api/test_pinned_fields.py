@@ -32,7 +32,7 @@ async def status(service: Service, name: str = "echo") -> str | None:
     return None if found is None else str(found["status"])
 
 
-async def until(service: Service, name: str, wanted: str | None) -> None:
+async def wait_until_state(service: Service, name: str, wanted: str | None) -> None:
     async def reached() -> bool:
         return await status(service, name) == wanted
 
@@ -65,7 +65,7 @@ async def test_a_tool_with_a_new_covered_field_is_quarantined(
     async with serving(server) as service:
         await accept_all(service)
         change(server, fields)
-        await until(service, "echo", "changed")
+        await wait_until_state(service, "echo", "changed")
         assert await tool(service) is None
         assert await service.code("s1:echo", {"text": "a"}) == "TOOL_NOT_ALLOWED"
         found = await item(service, "echo")
@@ -106,7 +106,7 @@ async def test_a_lock_of_version_1_stays_valid_and_lists_uncovered_fields(
     with capture_logs() as logs:
         async with serving(server) as service:
             lock_as_version_1(server, "echo", "whoami")
-            await until(service, "echo", "as_locked")
+            await wait_until_state(service, "echo", "as_locked")
             found = await item(service, "echo")
             assert found is not None
             assert (found["quarantined"], found["uncovered"]) == (False, ["icons", "_meta"])
@@ -121,16 +121,16 @@ async def test_a_lock_of_version_1_stays_valid_and_lists_uncovered_fields(
             versions = {it["name"]: it.get("version") for it in written["items"]}
             assert (written["version"], versions) == (2, {"echo": None, "whoami": 1})
             change(server, {"_meta": {"note": EVIL}})
-            await until(service, "echo", "changed")
+            await wait_until_state(service, "echo", "changed")
     assert any(it["event"] == "definition.uncovered" for it in logs)
 
 
 async def test_fields_covered_by_a_lock_of_version_1_are_pinned(server: RawServer) -> None:
     async with serving(server) as service:
         lock_as_version_1(server, "echo", "whoami")
-        await until(service, "echo", None)
+        await wait_until_state(service, "echo", None)
         change(server, {"description": EVIL, "_meta": {"note": EVIL}})
-        await until(service, "echo", "changed")
+        await wait_until_state(service, "echo", "changed")
         assert await tool(service) is None
 
 
@@ -141,4 +141,4 @@ async def test_a_field_added_after_accepting_is_quarantined(
         await accept_all(service)
         assert (await shown(service))["items"] == []
         change(server, {"_meta": {"note": EVIL}})  # without it both versions have the same hash
-        await until(service, "echo", "changed")
+        await wait_until_state(service, "echo", "changed")

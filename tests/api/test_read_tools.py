@@ -30,8 +30,8 @@ DOCUMENT = make_document(
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(DOCUMENT, **lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **shared_settings) as started:
         yield started
 
 

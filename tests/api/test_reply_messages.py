@@ -23,11 +23,11 @@ with_images = pytest.mark.parametrize("api", [RESPONSES, ANTHROPIC], ids=lambda 
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
     async with running_raw(only=("bare", "error")) as server:
         tools = [("s1", "bare"), ("s1", "error")]
         config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=tools)])
-        async with running(config=config, **lasting) as started:
+        async with running(config=config, **shared_settings) as started:
             yield started
 
 

@@ -13,8 +13,8 @@ LIMIT = 1000
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
-    async with running(max_request_bytes=LIMIT, **lasting) as started:
+async def service(shared_settings: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(max_request_bytes=LIMIT, **shared_settings) as started:
         yield started
 
 

@@ -85,7 +85,7 @@ async def found(service: Service, query: str, **context: Any) -> list[int]:
     return [snippet["page"] for snippet in result["snippets"]]
 
 
-async def until_embedded(service: Service, count: int = 1) -> None:
+async def wait_until_embedded(service: Service, count: int = 1) -> None:
     registry = service.gateway.metrics.registry
     await until(
         lambda: registry.get_sample_value("mcp_proxy_documents_embedded_total") == count,
@@ -105,7 +105,7 @@ async def test_a_paraphrase_is_found_after_the_document_has_vectors(
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         assert await found(service, PARAPHRASE) == []
-        await until_embedded(service)
+        await wait_until_embedded(service)
 
         assert await found(service, PARAPHRASE) == [1]
 
@@ -114,7 +114,7 @@ async def test_only_texts_and_the_model_are_sent(embeddings: EmbeddingsService) 
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         await found(service, PARAPHRASE)
 
     assert [set(request) for request in embeddings.requests] == [{"model", "input"}] * 2
@@ -138,7 +138,7 @@ async def test_an_uploaded_document_has_vectors_before_its_first_search(
 ) -> None:
     async with running(**settings_of(embeddings), admin_token=ADMIN) as service:
         await upload(service)
-        await until_embedded(service)
+        await wait_until_embedded(service)
 
         assert await found(service, PARAPHRASE) == [1]
 
@@ -150,14 +150,14 @@ async def test_an_upload_succeeds_while_the_service_fails(embeddings: Embeddings
         await until(lambda: outcomes(service, "document", "failed"), "the service failed")
 
         embeddings.answer = answer_well
-        await until_embedded(service)
+        await wait_until_embedded(service)
 
 
 async def test_vectors_survive_a_restart(embeddings: EmbeddingsService) -> None:
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
     async with running(**settings_of(embeddings)) as service:
         assert await found(service, PARAPHRASE) == [1]
 
@@ -168,10 +168,10 @@ async def test_another_model_creates_new_vectors(embeddings: EmbeddingsService) 
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
     async with running(**settings_of(embeddings, embeddings_model="bag-2")) as service:
         assert await found(service, PARAPHRASE) == []
-        await until_embedded(service)
+        await wait_until_embedded(service)
         assert await found(service, PARAPHRASE) == [1]
 
     assert [request["model"] for request in embeddings.requests] == ["bag-1", "bag-2", "bag-2"]
@@ -183,17 +183,17 @@ async def test_a_changed_model_of_the_same_name_creates_new_vectors_once(
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         embeddings.dimension = 96
         assert await found(service, PARAPHRASE) == []
-        await until_embedded(service, 2)
+        await wait_until_embedded(service, 2)
         assert await found(service, PARAPHRASE) == [1]
 
         embeddings.dimension = 48  # changes with each request: must not cause endless costs
         assert await found(service, "reimbursement") == []
         assert await found(service, "vehicle") == []
         assert await found(service, "compensation") == [1]
-        await until_embedded(service, 2)
+        await wait_until_embedded(service, 2)
 
 
 async def test_a_new_version_is_searched_with_its_own_vectors(
@@ -202,9 +202,9 @@ async def test_a_new_version_is_searched_with_its_own_vectors(
     put(manual())
     async with running(**settings_of(embeddings), admin_token=ADMIN) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         await upload(service, PAGES[::-1], replaces=True)
-        await until_embedded(service, 2)
+        await wait_until_embedded(service, 2)
 
         assert await found(service, PARAPHRASE) == [3]
 
@@ -215,7 +215,7 @@ async def test_exact_words_rank_first(embeddings: EmbeddingsService) -> None:
     put(manual(pages=(*pages, exact)))
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
 
         assert (await found(service, "purchaser compensation"))[0] == 8
 
@@ -248,7 +248,7 @@ async def test_a_search_continues_by_words_after_any_answer_of_the_service(
     changes = {"embeddings_query_timeout": 0.2}
     async with running(**settings_of(embeddings, **changes)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         embeddings.answer = answer
 
         assert await found(service, "winter brakes") == [2]
@@ -266,7 +266,7 @@ async def test_a_failed_service_is_not_called_by_each_search(
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         embeddings.answer = answer_with("no", 503)
         before = len(embeddings.requests)
         with capture_logs() as logs:
@@ -296,7 +296,7 @@ async def test_quotes_are_not_sent(embeddings: EmbeddingsService) -> None:
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         await service.result("verify_quote", {"doc_id": "manual", "quote": "a quote of nobody"})
 
     assert embeddings.texts == [*PAGES]
@@ -309,7 +309,7 @@ async def test_another_tenants_query_is_sent_again(embeddings: EmbeddingsService
     async with running(**settings_of(embeddings)) as service:
         for tenant_id in ("tenant_1", "tenant_2"):
             await found(service, PARAPHRASE, tenant_id=tenant_id)
-        await until_embedded(service, 2)
+        await wait_until_embedded(service, 2)
         for tenant_id in ("tenant_1", "tenant_1", "tenant_2"):
             assert await found(service, PARAPHRASE, tenant_id=tenant_id) == [1]
 
@@ -320,7 +320,7 @@ async def test_vectors_are_deleted_with_their_document(embeddings: EmbeddingsSer
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
         assert kept_names() == 1
         document_path(Path("documents"), "tenant_1", "manual").unlink()
 
@@ -333,7 +333,7 @@ async def test_vectors_of_a_document_deleted_while_stopped_are_removed_at_the_st
     put(manual())
     async with running(**settings_of(embeddings)) as service:
         await found(service, PARAPHRASE)
-        await until_embedded(service)
+        await wait_until_embedded(service)
     document_path(Path("documents"), "tenant_1", "manual").unlink()
     async with running(documents_path=Path("documents"), cache_dir=Path("cache")):
         assert kept_names() == 0

@@ -160,13 +160,13 @@ async def test_a_file_that_becomes_invalid_degrades_until_it_is_fixed(
         async def broken() -> bool:
             return bool((await line(service, "config"))["status"] == "degraded")
 
-        async def mended() -> bool:
+        async def is_fixed() -> bool:
             return not await broken()
 
         await eventually(broken)
         assert await service.code("s1:echo") == "OK"
         write_json(CONFIG_DIR / "mcp.json", {"mcpServers": {"s1": server.entry}})
-        await eventually(mended)
+        await eventually(is_fixed)
 
 
 async def test_a_file_that_is_invalid_at_the_start_degrades(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def retrieval(request: httpx.Request) -> httpx.Response:
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
     documents = (
         secret_document("tenant_2", "theirs", SECRET),
         secret_document("tenant_2", "both", SECRET),
@@ -67,7 +67,7 @@ async def service(lasting: Json) -> AsyncIterator[Service]:
         *documents,
         retrieval_transport=httpx.MockTransport(retrieval),
         retrieval_window_url="http://retrieval/window",
-        **lasting,
+        **shared_settings,
     ) as started:
         await started.execute("doc_local_search", {"doc_id": "both", "query": "ladders"},
                               tenant_id="tenant_2")  # fmt: skip

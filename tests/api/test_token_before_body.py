@@ -18,7 +18,7 @@ TOO_LARGE = b"[" * 2_000_000
 BODIES = {
     "no JSON": b"{",
     "not UTF-8": b"\xff\xfe",
-    "a key twice": b'{"tool_name":"a","tool_name":"b"}',
+    "duplicate key": b'{"tool_name":"a","tool_name":"b"}',
     "too deep": b"[" * 10_000,
     "over the limit": TOO_LARGE,
 }

@@ -26,8 +26,8 @@ LOOKBEHIND: Json = {
 
 
 @pytest.fixture(scope="module")
-async def two(lasting: Json) -> AsyncIterator[Two]:
-    async with two_servers(**lasting) as started:
+async def two(shared_settings: Json) -> AsyncIterator[Two]:
+    async with two_servers(**shared_settings) as started:
         yield started
 
 

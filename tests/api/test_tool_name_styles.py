@@ -30,7 +30,7 @@ async def listed(service: Service, caller: Caller) -> list[str]:
     return [str(it["name"]) for it in found.definitions]
 
 
-async def happens(service: Service, name: str, caller: Caller) -> str:
+async def outcome_of(service: Service, name: str, caller: Caller) -> str:
     call = Call(name=name, caller=caller, trace_id="trace-1")
     outcome = await service.gateway.executor.execute(call)
     if isinstance(outcome, Failed):
@@ -63,10 +63,10 @@ async def test_exactly_the_tools_that_mcp_lists_can_be_called_and_they_match_the
             assert {*await listed(two.service, caller)} == own | {
                 spell(server, it) for _, server, it in usable
             }
-            called = {it: await happens(two.service, spell(*it[1:]), caller) for it in usable}
+            called = {it: await outcome_of(two.service, spell(*it[1:]), caller) for it in usable}
             assert called == {it: f"{it[2]} of {it[1]}" for it in usable}
             for hidden in (item for item in tools if item not in may_use(UNIQUE, agent)):
-                full = await happens(two.service, f"{hidden[1]}:{hidden[2]}", caller)
+                full = await outcome_of(two.service, f"{hidden[1]}:{hidden[2]}", caller)
                 assert full == "refused"
 
 
@@ -97,5 +97,5 @@ async def test_an_agent_can_call_the_bare_names_in_its_list() -> None:
     ) as two:
         caller = Caller(tenant_id="t", user_id="u", agent="of_b")
         assert OWN["a-b"] in await listed(two.service, caller)
-        assert await happens(two.service, OWN["a-b"], caller) == "beta of a-b"
-        assert await happens(two.service, OWN["a"], caller) == "refused"
+        assert await outcome_of(two.service, OWN["a-b"], caller) == "beta of a-b"
+        assert await outcome_of(two.service, OWN["a"], caller) == "refused"

@@ -13,8 +13,8 @@ HEX32 = re.compile("[0-9a-f]{32}")
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(**shared_settings) as started:
         yield started
 
 

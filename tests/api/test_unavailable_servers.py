@@ -44,8 +44,8 @@ async def serving(
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with serving(**lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with serving(**shared_settings) as started:
         yield started
 
 

@@ -14,8 +14,8 @@ DOCUMENT = make_document(doc_id="d", pages=PAGES)
 
 
 @pytest.fixture(scope="module")
-async def service(lasting: Json) -> AsyncIterator[Service]:
-    async with running(DOCUMENT, **lasting) as started:
+async def service(shared_settings: Json) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **shared_settings) as started:
         yield started
 
 
@@ -95,6 +95,6 @@ async def test_a_quote_of_invalid_length_is_refused(
     assert (answer["error"]["code"], answer["error"]["message"]) == ("INVALID_ARGUMENTS", message)
 
 
-async def test_only_the_first_quote_waits_for_the_index(service: Service) -> None:
+async def test_a_repeated_quote_has_the_same_result(service: Service) -> None:
     first = await verify(service, "at most 12 bar")
     assert await verify(service, "at most 12 bar") == first

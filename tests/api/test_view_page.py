@@ -40,9 +40,9 @@ async def put(operator: Operator, doc_id: str, content: bytes, kind: dict[str, s
 
 
 @pytest.fixture(scope="module")
-async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
+async def operator(shared_settings: dict[str, Any]) -> AsyncIterator[Operator]:
     """Serve the manual to all tests; each adds documents under unique names."""
-    settings = {**lasting, "documents_keep_originals": True, "max_image_bytes": 60_000}
+    settings = {**shared_settings, "documents_keep_originals": True, "max_image_bytes": 60_000}
     async with operated(**settings) as made:
         await put(made, "manual", manual(), PDF_TYPE)
         yield made

@@ -75,7 +75,6 @@ def _json_form(
 
 
 async def facts(console: ConsoleService, tenant_id: str = "acme") -> Mapping[str, object]:
-    """Return a tenant's documents from the API by id."""
     response = await console.service.http.get(
         "/internal/documents", params={"tenant_id": tenant_id}, headers=bearer(ADMIN)
     )
@@ -120,5 +119,4 @@ async def upload(
 
 
 def problems(page: httpx.Response) -> str:
-    """Return the text of a page that shows a form again."""
     return Html(page.text).text

@@ -33,7 +33,7 @@ LONG = {
 }
 
 
-async def odd_page(browser: ConsoleBrowser, path: str, expected: int = 200) -> Html:
+async def small_page(browser: ConsoleBrowser, path: str, expected: int = 200) -> Html:
     response = await browser.get(path)
     assert response.status_code == expected, Html(response.text).text
     assert len(response.text) < MAX_PAGE_CHARS
@@ -50,7 +50,7 @@ async def odd_page(browser: ConsoleBrowser, path: str, expected: int = 200) -> H
 )
 async def test_a_preview_as_an_agent_without_a_profile_is_an_error(address: str) -> None:
     async with running_console() as console:
-        page = await odd_page(console.browser, address, 422)
+        page = await small_page(console.browser, address, 422)
         assert "no agent profile is named" in page.text.lower()
 
 
@@ -62,7 +62,7 @@ async def test_a_preset_with_thousands_of_missing_tools_has_a_bounded_page() -> 
         more={"defaultPresetId": "work"},
     )
     async with running_console(config=config) as console:
-        page = await odd_page(console.browser, VISIBILITY)
+        page = await small_page(console.browser, VISIBILITY)
         assert "tool0019" in page.text
         assert "tool0020" not in page.text
         assert "And 2,980 more" in page.text
@@ -77,7 +77,7 @@ async def test_a_schema_with_many_long_values_has_a_bounded_page(path: str) -> N
             more={"defaultPresetId": "work"},
         )
         async with running_console(config=config, require_agent=False) as console:
-            page = await odd_page(console.browser, f"{path}&tenant_id=acme&user_id=ann")
+            page = await small_page(console.browser, f"{path}&tenant_id=acme&user_id=ann")
             assert "characters" in page.text or "too many choices" in page.text
 
 

@@ -32,7 +32,6 @@ class IssuerConsole:
     issuer: Issuer
 
     async def to_issuer(self) -> str:
-        """Press the button; return the address that the browser is sent to."""
         response = await self.browser.post("/console/issuer", {}, origin=ORIGIN)
         assert response.status_code == 200, response.text
         return next_address(response)
@@ -47,7 +46,6 @@ class IssuerConsole:
         return f"{parts.path.removeprefix('/tools')}?{parts.query}"
 
     async def sign_in(self) -> httpx.Response:
-        """Sign in; return the page that redirects to the console."""
         return await self.browser.get(await self.at_issuer(await self.to_issuer()))
 
 

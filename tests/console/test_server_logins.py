@@ -40,7 +40,6 @@ async def signed_in(console: ConsoleService, **claims: Any) -> ConsoleBrowser:
 
 
 async def end(browser: ConsoleBrowser, page: Html, place: int = 0) -> Html:
-    """End a login with its button."""
     forms = [it.fields for it in page.forms if it.fields.get("action") == "end_login"]
     response = await browser.post("/console/servers/wiki", forms[place])
     assert response.status_code == 303

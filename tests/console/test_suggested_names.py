@@ -20,7 +20,6 @@ FULL = frozenset(OperatorRight)
 
 
 def suggested(page: Html, kind: str) -> list[str]:
-    """Return the suggestions of the fields of one kind."""
     start = ("datalist", {"id": f"known-{kind}"})
     if start not in page.tags:
         return []
@@ -65,7 +64,6 @@ async def call(console: ConsoleService, token: str, tool: str = "list_documents"
 async def signed_in(
     console: ConsoleService, folder: Path, principal: Principal, note: str = ""
 ) -> ConsoleBrowser:
-    """Return a browser that has signed in with a new token."""
     verifier = console.service.gateway.tokens
     token, _ = add_token(folder / "tokens.jsonl", principal, note=note)
     assert verifier is not None

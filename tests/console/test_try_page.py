@@ -73,7 +73,6 @@ async def send(browser: ConsoleBrowser, action: str, page: Html, **changes: str)
 
 
 def named(page: Html, letter: str, label: str) -> str:
-    """Return the name of the field of a label."""
     fields = [it for it in page.form(TRY).fields if it.startswith(f"{letter}.")]
     return next(it for it in fields if label in _path(it))
 

@@ -48,7 +48,6 @@ class HangingRetrieval:
         self._server.server_close()
 
     def answer_all(self) -> None:
-        """Answer every waiting and future request."""
         self.answer.set()
 
     def wait_for_requests(self, count: int) -> None:
@@ -61,7 +60,6 @@ class HangingRetrieval:
             assert self._changed.wait_for(lambda: self._hang_ups >= count, BOUND_S)
 
     def note(self, *, requests: int = 0, hang_ups: int = 0) -> None:
-        """Count a handler's observation."""
         with self._changed:
             self._requests += requests
             self._hang_ups += hang_ups

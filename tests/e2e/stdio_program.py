@@ -27,8 +27,6 @@ MODERN = {
 
 
 class StdioProgram:
-    """A running program; its output is stored."""
-
     def __init__(self, process: Process, log: Path) -> None:
         self.process = process
         self.printed: list[bytes] = []
@@ -44,7 +42,6 @@ class StdioProgram:
         self.process.stdin.flush()
 
     def request(self, id_: int, method: str, **params: object) -> None:
-        """Send a request of the newer era."""
         body = {"method": method, "params": {**params, "_meta": MODERN}}
         self.send(json.dumps({"jsonrpc": "2.0", "id": id_, **body}).encode() + b"\n")
 
@@ -52,7 +49,6 @@ class StdioProgram:
         self.request(id_, "tools/call", name=tool, arguments=arguments)
 
     def answer(self, id_: int) -> Json:
-        """Wait for the answer to a request."""
         while id_ not in self._answers:
             try:
                 message: Json = json.loads(self._lines.get(timeout=BOUND_S))
@@ -62,7 +58,6 @@ class StdioProgram:
         return self._answers[id_]
 
     def close_stdin(self) -> int:
-        """Close its input; return the exit code."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -75,7 +70,6 @@ class StdioProgram:
         return code
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
-        """Send a signal; return the exit code."""
         self.process.send_signal(sig)
         return self.ended()
 
@@ -87,7 +81,6 @@ class StdioProgram:
         os.close(null)
 
     def log(self) -> str:
-        """Return its stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def _read(self) -> None:

@@ -15,7 +15,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TerminalOutput:
     """The output on the terminal without colours, and the exit code."""
 
     text: str
@@ -32,7 +32,7 @@ def run_on_terminal(
     columns: int = 80,
     typed: str = "",
     environment: Mapping[str, str] | None = None,
-) -> Seen:
+) -> TerminalOutput:
     """Run ``mcp-tools-proxy`` in ``folder`` on a terminal; ``typed`` is its first input."""
     ours, its = pty.openpty()
     try:
@@ -44,7 +44,7 @@ def run_on_terminal(
         os.close(its)
     try:
         shown = _read_to_the_end(ours)
-        return Seen(text=_ESCAPES.sub("", shown), exit_code=process.wait(BOUND_S))
+        return TerminalOutput(text=_ESCAPES.sub("", shown), exit_code=process.wait(BOUND_S))
     finally:
         os.close(ours)
         process.kill()

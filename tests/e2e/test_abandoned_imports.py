@@ -29,7 +29,6 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 def send(program: Program, tenant_id: str, content: bytes = NOTE) -> socket.socket:
-    """Send an upload without reading its answer."""
     client = socket.create_connection(("127.0.0.1", program.port), BOUND_S)
     head = (
         f"PUT {CONTENT}?tenant_id={tenant_id}&doc_id=d HTTP/1.1\r\nHost: 127.0.0.1\r\n"

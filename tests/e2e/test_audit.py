@@ -43,7 +43,6 @@ def unread() -> Iterator[int]:
 
 
 def call(program: Program, trace_id: str = "t") -> int:
-    """Read the metadata of the seed document; return the status."""
     body = {**request_of("read_doc_metadata", {"doc_id": "doc_1"}), "trace_id": trace_id}
     return program.http.post(EXECUTE, json=body).status_code
 
@@ -60,7 +59,6 @@ def limit_files(program: Program, max_bytes: int) -> None:
 
 
 def traces(path: Path) -> list[object]:
-    """Return the trace ids of the calls in an audit file."""
     lines = (json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b"}"))
     return [line["trace_id"] for line in lines if line["event"] == "tool.call"]
 

@@ -55,7 +55,7 @@ def test_a_setting_with_a_surprising_value_is_a_warning(tmp_path: Path) -> None:
         (None, "settings: MCP_PROXY_TOKENS_FILE: the file cannot be read: No such file"),
         ('{"id": "a1", "sha_256": "00"}', "tokens.jsonl: line 1: is not a valid token: "),
     ],
-    ids=["not there", "a line that is wrong"],
+    ids=["missing", "invalid line"],
 )
 def test_an_unusable_tokens_file_exits_1(tmp_path: Path, line: str | None, words: str) -> None:
     if line is not None:

@@ -17,7 +17,6 @@ MEMORY: Json = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-m
 
 
 def is_warned(**settings: object) -> bool:
-    """Return whether ``check`` warns of a stdio server with these settings."""
     write(Path.cwd() / "config", memory=MEMORY, away={"url": "http://127.0.0.1:9/mcp"})
     environment = {f"MCP_PROXY_{name.upper()}": _text(value) for name, value in settings.items()}
     code, stdout, _ = check("--offline", environment=environment)

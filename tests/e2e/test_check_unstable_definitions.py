@@ -54,7 +54,7 @@ def prepare(changing: str) -> None:
 
 
 def check(*options: str, mode: str = "pin") -> tuple[int, Json, int]:
-    """Return the exit code, the report, and the number of times that the server was started."""
+    """Return the exit code, the report, and the number of server starts."""
     before = starts()
     environment = {"PATH": PATH_WITH_PYTHON, "MCP_PROXY_DEFINITIONS": mode}
     code, output, _ = check_command.check(*options, "--json", environment=environment)

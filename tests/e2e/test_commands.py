@@ -190,7 +190,6 @@ def test_a_list_of_documents_has_complete_ids_on_a_terminal_of_80_columns(
 
 @contextmanager
 def retrieval_service(tmp_path: Path, *options: str, **settings: str) -> Iterator[int]:
-    """Run the Retrieval Service; yield its port after it answers."""
     port = free_port()
     process = launch(
         ["--port", str(port), *options],

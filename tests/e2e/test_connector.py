@@ -27,8 +27,6 @@ GOING_AWAY = 1001
 
 
 class Ended(NamedTuple):
-    """Observations of the backend and the log while a program stops."""
-
     call: Json
     listened: list[Json]
     close_code: int | None

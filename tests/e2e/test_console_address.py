@@ -19,13 +19,11 @@ SENTENCE = "Sign in to the console, within ten minutes: "
 
 
 def sign_in(address: str) -> httpx.Response:
-    """Open an address and press the button of its page."""
     assert httpx.get(address).status_code == 200
     return press(address)
 
 
 def press(address: str) -> httpx.Response:
-    """Send the form on the page of an address."""
     url = httpx.URL(address)
     origin = f"http://{url.host}:{url.port}"
     return httpx.post(address, data={"code": url.params["code"]}, headers={"Origin": origin})

@@ -20,7 +20,6 @@ PRINTED = "http://127.0.0.1:8082"
 
 
 def block(language: str, words: str) -> str:
-    """Return the code block with this text."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (found,) = [text for text in blocks if words in text]
     return str(found)

@@ -23,7 +23,6 @@ STYLE = re.compile(r"[A-Z][A-Z_]*(?:[=:][A-Z]+)?")
 
 
 def commands(command: object, path: str = "") -> Iterator[str]:
-    """Yield the paths of a command and its subcommands."""
     yield path
     if isinstance(command, TyperGroup):
         for name, below in command.commands.items():
@@ -34,7 +33,6 @@ PATHS = [*commands(ROOT)]
 
 
 def help_of(path: str) -> str:
-    """Return the output of ``--help`` of a command."""
     command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
     for name in path.split():
         assert isinstance(command, TyperGroup)

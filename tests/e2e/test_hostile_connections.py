@@ -28,7 +28,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 def rss_bytes(program: Program) -> int:
-    """Return the program's resident memory."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
@@ -44,7 +43,6 @@ def send_all_that_is_taken(connection: socket.socket, data: bytes) -> None:
 
 
 def answered(connection: socket.socket) -> bytes:
-    """Read until the connection ends."""
     data = bytearray()
     with contextlib.suppress(ConnectionResetError):
         while piece := connection.recv(65536):

@@ -80,7 +80,6 @@ class Callers:
         self._entries = iter(range(writes))
 
     async def run(self) -> None:
-        """Write until all entries are written."""
         for number in self._entries:
             entry = f"entry-{number}"
             seconds = next((s for s, each in SLOW.items() if number % each == 7), 0)

@@ -22,7 +22,6 @@ UPLOADS = 4
 
 
 def peak_bytes(program: Program) -> int:
-    """Return the program's peak memory."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
@@ -30,7 +29,6 @@ def peak_bytes(program: Program) -> int:
 
 
 def put(program: Program, doc_id: str) -> tuple[int, int]:
-    """Upload a document; return the size of the upload and the status."""
     document = {"tenant_id": "acme", "doc_id": doc_id, "title": "Large", "pages": [PAGE] * PAGES}
     content = json.dumps(document, ensure_ascii=False).encode()
     answer = program.http.put(

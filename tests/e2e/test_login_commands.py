@@ -56,11 +56,9 @@ class Place:
     environment: dict[str, str]
 
     def run(self, *words: str) -> tuple[int, str, str]:
-        """Run a command in a thread besides the issuer; return its exit code and output."""
         return run(self.folder, *words, **self.environment)  # type: ignore[arg-type]  # texts
 
     def use_browser(self, browser: str) -> None:
-        """Write the program that the command opens as a browser."""
         (self.folder / "browser.py").write_text(browser)
 
 
@@ -138,7 +136,6 @@ async def test_a_login_with_a_lost_key_can_only_be_forgotten(tmp_path: Path) -> 
 
 
 def secrets_of(issuer: Issuer) -> set[str]:
-    """Return the secrets of the gateway and the issuer."""
     names = ("code", "code_verifier", "device_code", "client_secret", "refresh_token", "token")
     forms = [form for _, form in issuer.requests]
     found = {form[name] for form in forms for name in names if name in form}

@@ -34,7 +34,6 @@ class Refused(NamedTuple):
 
 
 def rss_bytes(program: Program) -> int:
-    """Return the program's resident memory."""
     pages = Path(f"/proc/{program.process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -44,14 +43,12 @@ def over_http(body: Json) -> Callable[[Program, int], str]:
 
 
 def with_key(body: Json) -> Callable[[Program, int], str]:
-    """Send a call with a new idempotency key."""
     return lambda program, number: (
         program.http.post(EXECUTE, json={**body, "idempotency_key": f"key-{number}"}).text
     )
 
 
 def over_mcp(body: Json) -> Callable[[Program, int], str]:
-    """Send the same call to the MCP endpoint."""
     params = {"name": body["tool_name"], "arguments": body["arguments"], "_meta": ENVELOPE}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {
@@ -65,8 +62,6 @@ def over_mcp(body: Json) -> Callable[[Program, int], str]:
 
 
 def with_roles(count: int, chars: int) -> Callable[[Program, int], str]:
-    """Send a call with different roles in the header each time."""
-
     def send(program: Program, number: int) -> str:
         roles = ",".join(f"{number}-{role}".ljust(chars, "r") for role in range(count))
         headers = {"X-User-Roles": roles}

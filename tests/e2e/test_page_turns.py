@@ -19,7 +19,6 @@ SLOW = ("acme", "globex")
 
 
 def pdf_of(lines: int) -> bytes:
-    """Return a PDF of one page with this number of lines."""
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     pdf.add_page()

@@ -16,7 +16,6 @@ LOCK = Path("config/definitions.lock.json")
 
 
 def printed(command: str) -> list[str]:
-    """Return the printed lines below a command."""
     text = next(text for kind, text in BLOCKS if kind == "console" and command in text)
     return text.splitlines()[1:]
 
@@ -31,7 +30,6 @@ def check(*options: str, **settings: str) -> tuple[int, list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the page's files and change to their folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").mkdir()
     mcp_json, preset, _ = JSON_BLOCKS

@@ -21,7 +21,6 @@ START = next(text for kind, text in BLOCKS if "Listening" in text)
 
 
 def lines_until(stderr: IO[str], wanted: str) -> str:
-    """Read lines up to the first with this text."""
     lines = []
     for line in stderr:
         lines.append(line)

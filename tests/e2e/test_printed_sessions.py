@@ -43,7 +43,6 @@ PAGES = [
 
 
 def output_of(command: str, folder: Path) -> str:
-    """Run a printed command of the project; return its output."""
     code, output, problem = run(folder, *shlex.split(command)[1:], PATH=PATH_WITH_PYTHON)
     assert code == 0, problem
     return output
@@ -58,7 +57,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(page: Path, command: str) -> tuple[str, str]:
-    """Return the printed command with this text and its output."""
     text = next(text for kind, text in blocks_of(page) if kind == "console" and command in text)
     lines = text.splitlines()
     at = next(number for number, line in enumerate(lines) if command in line)
@@ -129,7 +127,6 @@ def test_the_calls_of_a_session_return_the_printed_answers(
 
 
 def texts(kind: str) -> list[tuple[str, str]]:
-    """Return the blocks of a language on all pages, each with its position."""
     found = [
         (f"{page.relative_to(ROOT)} {number}", text)
         for page in PAGES

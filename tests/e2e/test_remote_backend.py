@@ -19,7 +19,7 @@ from tests.support.remote_backend.waits import bounded
 pytestmark = pytest.mark.e2e
 
 
-class Typed:
+class TypedBackend:
     """The program; gateways dial ``url``."""
 
     def __init__(self, process: Process, stdout: Path) -> None:
@@ -28,7 +28,6 @@ class Typed:
         self._stdout = stdout
 
     async def listens(self) -> None:
-        """Wait until it prints its address."""
         async with bounded("it listens"):
             self.url = await asyncio.to_thread(self._read_url)
 
@@ -38,7 +37,6 @@ class Typed:
             return await asyncio.to_thread(self._type_to_the_end, typed)
 
     def close(self) -> None:
-        """End it if it is still running."""
         self.process.kill()
         self.process.wait(BOUND_S)
         for pipe in (self.process.stdin, self.process.stderr):
@@ -66,8 +64,7 @@ class Typed:
 
 
 @asynccontextmanager
-async def started(*words: str) -> AsyncIterator[Typed]:
-    """Start it on a free port."""
+async def started(*words: str) -> AsyncIterator[TypedBackend]:
     program = _launch(words, Path("stdout.txt"))
     try:
         await program.listens()
@@ -76,12 +73,12 @@ async def started(*words: str) -> AsyncIterator[Typed]:
         program.close()
 
 
-def _launch(words: Sequence[str], stdout: Path) -> Typed:
+def _launch(words: Sequence[str], stdout: Path) -> TypedBackend:
     with stdout.open("wb") as out:
         streams = (subprocess.PIPE, out.fileno(), subprocess.PIPE)
         arguments = ["--port", "0", *words]
         process = launch(arguments, Path.cwd(), streams=streams, module=REMOTE_BACKEND)
-    return Typed(process, stdout)
+    return TypedBackend(process, stdout)
 
 
 async def test_it_runs_commands_and_ends() -> None:

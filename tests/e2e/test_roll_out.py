@@ -75,13 +75,11 @@ async def test_every_request_has_its_result_or_was_not_accepted(tmp_path: Path) 
 
 
 async def under_load(callers: Callers) -> None:
-    """Wait until this number of additional calls has completed."""
     done = callers.calls
     await until(lambda: callers.calls >= done + PER_STEP)
 
 
 async def one_refused(callers: Callers) -> None:
-    """Wait until a caller tried the removed replica."""
     refused = callers.ends[REFUSED]
     await until(lambda: callers.ends[REFUSED] > refused)
 

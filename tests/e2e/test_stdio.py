@@ -55,7 +55,6 @@ def ran(folder: Path, tool: str) -> bool:
 
 
 def messages(program: StdioProgram) -> list[object]:
-    """Read the output; every line must be a JSON-RPC message."""
     read = [json.loads(line) for line in program.printed]
     assert [message["jsonrpc"] for message in read] == ["2.0"] * len(read)
     return [message.get("id") for message in read]
@@ -97,7 +96,7 @@ def test_only_the_protocol_is_printed_with_any_server_output_or_log_level(
         ("NaN", "body"),
         ("[" * 70 + "]" * 70, "body"),
     ],
-    ids=["a key twice", "too many values", "no number", "too deep"],
+    ids=["duplicate key", "too many values", "not a number", "too deep"],
 )
 def test_requests_that_http_refuses_are_refused_here(tmp_path: Path, more: str, field: str) -> None:
     with behind(tmp_path) as program:

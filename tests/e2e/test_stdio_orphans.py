@@ -20,7 +20,6 @@ pytestmark = pytest.mark.e2e
 
 @contextmanager
 def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, FaultyProcess]]:
-    """Start the program and a call that hangs at its only server."""
     (folder / "alive").touch()
     server = FaultyProcess(folder, {"transport": "stdio", "stubborn": stubborn})
     preset = make_preset(tools=[("s1", "hang")])

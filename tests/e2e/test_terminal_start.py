@@ -16,7 +16,6 @@ pytestmark = pytest.mark.e2e
 
 
 def shown_until(terminal: int, text: str) -> list[str]:
-    """Read a terminal until a complete line contains ``text``; return the lines."""
     shown = ""
     while text not in shown or not shown.partition(text)[2].endswith("\n"):
         shown += os.read(terminal, 4096).decode()

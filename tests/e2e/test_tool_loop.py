@@ -46,7 +46,6 @@ class Api:
 
 
 def chat(message: Json) -> Json:
-    """Build a Chat Completions reply like the API."""
     choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage}
@@ -69,7 +68,6 @@ def responses_call(call_id: str, arguments: Json) -> Json:
 
 
 def claude(stop_reason: str, *content: Json) -> Json:
-    """Build a Messages reply like the API."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "content": list(content)}
     return message | {"stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
@@ -80,7 +78,6 @@ def claude_call(call_id: str, arguments: Json) -> Json:
 
 
 def gemini(*parts: Json) -> Json:
-    """Build a generateContent reply like the API."""
     content = {"role": "model", "parts": list(parts)}
     return {"candidates": [{"content": content, "finishReason": "STOP"}]}
 
@@ -217,7 +214,6 @@ def validate(module: str, type_name: str, values: list[Json]) -> None:
 def loop(
     name: str, program: Program, replies: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Callable[[str], str], RecordedModel]]:
-    """Yield the page's loop for an API, and its model."""
     code = loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(key, "secret")

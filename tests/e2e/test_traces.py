@@ -25,7 +25,6 @@ def receiver() -> Iterator[Receiver]:
 
 
 def call(program: Program) -> str:
-    """Call a document tool; return the response's trace id."""
     body = request_of("read_doc_metadata", {"doc_id": "doc_1"})
     response = program.http.post(EXECUTE, json=body)
     assert response.json()["status"] == "ok", response.text

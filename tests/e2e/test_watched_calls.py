@@ -17,7 +17,6 @@ HEAD = f"GET {STREAM} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMI
 
 
 def watched(program: Program) -> bool:
-    """Return whether the start of a stream has been recorded."""
     return any(it["event"] == "operator.right_used" for it in program.log_lines())
 
 

@@ -47,7 +47,6 @@ class PageGateway:
         return KEY.sign(**named)
 
     def browser(self) -> Browser:
-        """Return an unused browser."""
         browser = Browser(PUBLIC_URL, self.served.url)
         self.browsers.append(browser)
         return browser
@@ -66,7 +65,6 @@ class PageGateway:
         return answer
 
     async def address(self, tool: str = TOOL, **claims: object) -> str:
-        """Return the sign-in address for a call."""
         answer = await self.call(tool, **claims)
         assert code(answer) == "LOGIN_REQUIRED", answer
         return str(answer["error"]["details"]["url"])
@@ -81,7 +79,6 @@ class PageGateway:
         )
 
     async def sign_in(self, browser: Browser, url: str) -> httpx.Response:
-        """Sign in to the server with an address; return the closing page."""
         page = await browser.open(url)
         going = await browser.press(page)
         return await browser.open(next_address(going))
@@ -157,6 +154,5 @@ def code(answer: Json) -> str:
 
 
 def sent_token(answer: Json) -> str:
-    """Return the token that the server received with a call."""
     assert answer["status"] == "ok", answer
     return str(answer["result"]["structured_content"]["authorization"]).removeprefix("Bearer ")

@@ -17,7 +17,6 @@ EXECUTE = "/internal/mcp/execute"
 
 
 async def explain(gateway: PageGateway, user_id: str = "ann") -> tuple[Json, Json]:
-    """Return the explanation of this user's call, and the verdict on its server."""
     response = await gateway.served.http.post(
         "/internal/mcp/explain",
         json={"tool_name": TOOL, "user": {"tenant_id": "acme", "user_id": user_id}},
@@ -29,7 +28,6 @@ async def explain(gateway: PageGateway, user_id: str = "ann") -> tuple[Json, Jso
 
 
 def requests_of(gateway: PageGateway) -> list[object]:
-    """Return the requests to the issuers and the server."""
     sent = gateway.own.requests, gateway.issuer.requests, gateway.server.script.calls
     return [list(it) for it in sent]
 

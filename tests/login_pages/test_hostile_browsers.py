@@ -13,7 +13,6 @@ from tests.support.plain_http import NO_TLS
 
 
 async def _answer(gateway: PageGateway, url: str, cookie: bytes) -> int:
-    """Send an issuer's answer to the gateway; return the status."""
     address = url.replace(PUBLIC_URL, gateway.served.url, 1)
     async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
         return (await http.get(address, headers=[(b"Cookie", cookie)])).status_code

@@ -37,7 +37,6 @@ class Restarted:
     program: Program | None = None
 
     async def restart(self) -> None:
-        """Kill the gateway and start another one on another port, unnoticed by callers."""
         self.kill()
         self.program = await asyncio.to_thread(
             self.programs.enter_context, started(self.folder, self.settings)
@@ -45,12 +44,10 @@ class Restarted:
         self.browser.url = f"http://127.0.0.1:{self.program.port}"
 
     def kill(self) -> None:
-        """Kill the gateway if it is running."""
         if self.program is not None:
             self.program.process.kill()
 
     async def call(self) -> Json:
-        """Call the tool as ann."""
         claims: Json = {"iss": self.own.url, **ANN}
         token = KEY.sign(**claims)
         body = {"tool_name": TOOL, "arguments": {}}
@@ -59,7 +56,6 @@ class Restarted:
         return answer
 
     async def address(self) -> str:
-        """Return the sign-in address for a call."""
         answer = await self.call()
         assert code(answer) == "LOGIN_REQUIRED", answer
         return str(answer["error"]["details"]["url"])

@@ -10,7 +10,6 @@ OF_ANN: Json = {"server_id": "s", "tenant_id": "acme", "user_id": "ann"}
 
 
 def records(gateway: PageGateway, *events: str) -> list[Json]:
-    """Return the payloads of these events, oldest first."""
     audit = gateway.served.service.gateway.audit
     found = [*audit.recent(), *audit.recent(unauthenticated=True)]
     payloads: list[Json] = [

@@ -29,7 +29,6 @@ async def owners(gateway: PageGateway, query: Json | None = None, **claims: obje
 
 
 async def sign_in(gateway: PageGateway, **claims: str) -> None:
-    """Sign a user in with the address from the route."""
     answer = await gateway.post_login(claims=claims)
     assert answer.status_code == 200, answer.text
     assert 0 < answer.json()["expires_in_s"] <= 600

@@ -55,7 +55,7 @@ async def two_replicas(shared: Shared) -> AsyncIterator[tuple[PageGateway, PageG
         yield first, second
 
 
-class Wanderer(Browser):
+class AlternatingBrowser(Browser):
     """A browser that alternates between the replicas with each request."""
 
     def __init__(self, *replicas: PageGateway) -> None:
@@ -79,7 +79,7 @@ async def test_a_sign_in_continues_at_any_replica(shared: Shared) -> None:
         url = refused["error"]["details"]["url"]
         assert "replicas" not in refused["error"]["details"]
         assert await second.address() == url
-        browser = Wanderer(first, second)
+        browser = AlternatingBrowser(first, second)
         closing = await first.sign_in(browser, url)
         assert "<h1>Connected" in closing.text
         assert [it == first.served.url for it in browser.visited] == [

@@ -37,7 +37,6 @@ class Answers:
         self.texts: list[str] = []
 
     async def call(self) -> str:
-        """Send a call and explain it; return its code."""
         answer = await self.gateway.call()
         address = answer.get("error", {}).get("details", {}).pop("url", None)
         assert (address is not None) == (code(answer) == "LOGIN_REQUIRED")
@@ -54,7 +53,6 @@ class Answers:
         self.texts.append(answer.text)
 
     async def get(self, *paths: str) -> None:
-        """Read everything that operators can read."""
         rights = [OperatorRight.PRESETS.value, OperatorRight.LOGINS.value]
         token = self.gateway.token(sub=..., may=rights)
         for path in paths:
@@ -122,7 +120,7 @@ async def test_secrets_appear_in_nothing_that_is_written_exported_or_answered(
         echo(gateway.issuer, "code")
         page = await gateway.sign_in(gateway.browser(), again)
         assert "<h1>Not connected" in page.text
-        await lie(gateway)
+        await return_an_error(gateway)
         for it in gateway.browsers:
             texts += [answer.text for answer in it.answers if answer.status_code >= 400]
             texts += [answer.text for answer in it.answers if "/oauth/done" in str(answer.url)]
@@ -144,7 +142,7 @@ async def test_secrets_appear_in_nothing_that_is_written_exported_or_answered(
     assert [where for where, text in written.items() if "eyJ" in text] == []  # prefix of JWTs
 
 
-async def lie(gateway: PageGateway) -> None:
+async def return_an_error(gateway: PageGateway) -> None:
     """Return to the gateway with an answer whose error is the state of the sign-in."""
     browser = gateway.browser()
     gateway.issuer.instead = lambda _: None

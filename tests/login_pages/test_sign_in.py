@@ -28,7 +28,6 @@ DONE = f"{PUBLIC_URL}/oauth/done"
 
 
 async def is_connected(gateway: PageGateway, **claims: object) -> bool:
-    """Return whether the user's own list has a login."""
     token = gateway.token(**claims)
     answer = await gateway.served.http.get(LOGINS, headers=bearer(token))
     return bool(answer.json()["logins"])

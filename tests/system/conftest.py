@@ -10,7 +10,6 @@ from tests.system.programs import installed
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    """Return the path of promtool."""
     return installed("promtool")
 
 

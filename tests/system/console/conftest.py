@@ -57,7 +57,6 @@ def options() -> Mapping[str, Any]:
 async def stranger(
     chromium: Browser, demo: Demo, options: Mapping[str, Any]
 ) -> AsyncIterator[Page]:
-    """Open a page of a browser without a session."""
     async with new_page(chromium, demo.url, **options) as page:
         yield page
 
@@ -66,6 +65,5 @@ async def stranger(
 async def page(
     chromium: Browser, demo: Demo, admin_state: StorageState, options: Mapping[str, Any]
 ) -> AsyncIterator[Page]:
-    """Open a page of a browser with the admin token's session."""
     async with new_page(chromium, demo.url, storage_state=admin_state, **options) as page:
         yield page

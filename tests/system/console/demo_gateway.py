@@ -26,7 +26,6 @@ from tests.system.console.planted import PLANTED, SHORT
 ADMIN = "correct-horse-battery"
 TENANT, OTHER_TENANT = "acme", "initech"
 AWAY = "tickets"
-"""An unreachable server."""
 HANDBOOK, POLICY, HOSTILE_DOC, TERMS = "handbook", "travel-policy", "markup", "terms"
 PRESET, OTHER_PRESET = "support", "all"
 REFUSED_TRACE = "refused-search"
@@ -62,13 +61,11 @@ class Demo:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.program.port}"
 
     def call(
         self, tool: str, arguments: Mapping[str, object] | None = None, **more: object
     ) -> httpx.Response:
-        """Call a tool like the chat service, for a user of a tenant."""
         user = {"user_id": more.pop("user_id", "ann"), "tenant_id": TENANT}
         token = self.tokens[str(more.pop("token", "chat service"))]
         body = {**request_of(tool, arguments), "user": user, **more}
@@ -76,7 +73,6 @@ class Demo:
 
     @property
     def lock_file(self) -> Path:
-        """The file of accepted definitions."""
         return self.folder / "config/definitions.lock.json"
 
     def quarantined(self) -> list[str]:
@@ -86,14 +82,12 @@ class Demo:
         return [it["name"] for it in answer["items"] if it["quarantined"]]
 
     def status_with(self, token: str) -> int:
-        """Return the status of the tools list with a token."""
         return self.program.http.get(TOOLS, headers=_bearer(token)).status_code
 
     def put_document(self, doc_id: str, text: str) -> None:
         _put(self.program, doc_id, "text/markdown", text.encode())
 
     def remove_document(self, doc_id: str) -> None:
-        """Remove the tenant's document if it exists."""
         params = {"tenant_id": TENANT, "doc_id": doc_id}
         headers = {**_bearer(ADMIN), "If-Match": "*"}
         self.program.http.delete(CONTENT, params=params, headers=headers)
@@ -129,7 +123,6 @@ def running_demo(folder: Path, *, has_markup: bool = True) -> Iterator[Demo]:
 
 
 def _states(program: Program) -> list[str]:
-    """Return the states of the reachable servers."""
     answer = program.http.get(SERVERS, headers=_bearer(ADMIN)).json()
     return [it["state"] for it in answer["servers"] if it["server_id"] != AWAY]
 

@@ -58,7 +58,7 @@ _EXPECTED = (
 )
 """Messages that are not errors: a refusal, and a request that the user cancelled."""
 
-BY_THE_TEST = "x-by-the-test"
+SET_BY_TEST = "x-by-the-test"
 """A response header set by tests that replace the gateway: the response may be an error."""
 
 _PAGE_REQUESTS = ("document", "xhr", "fetch", "eventsource")
@@ -95,7 +95,7 @@ class PageProblems:
             self.found.append(f"on the console: {message.text}")
 
     def _on_response(self, response: Response) -> None:
-        if BY_THE_TEST in response.headers:
+        if SET_BY_TEST in response.headers:
             return
         is_page = response.request.resource_type in _PAGE_REQUESTS
         if response.status >= (500 if is_page else 400):
@@ -137,7 +137,7 @@ async def new_page(browser: Browser, origin: str, **options: Any) -> AsyncIterat
 
 
 async def size_of(page: Page) -> int:
-    """Return the size of a page with all its resources, except document images."""
+    """Return the size of a page and its resources, except document images."""
     return int(await page.evaluate(_SIZES))
 
 
@@ -162,7 +162,6 @@ async def faults_of(page: Page) -> Sequence[str]:
 
 
 async def expect_accessible(page: Page) -> None:
-    """Fail with the findings of axe and the layout check."""
     faults = await faults_of(page)
     if faults:
         pytest.fail("\n".join(faults))

@@ -2,11 +2,10 @@
 
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.system.console.opened_pages import BY_THE_TEST
+from tests.system.console.opened_pages import SET_BY_TEST
 
 
 async def sign_in(page: Page, token: str) -> None:
-    """Sign in with a token on the sign-in page."""
     await page.goto("/console/sign-in")
     await page.get_by_label("Token").fill(token)
     await page.get_by_role("button", name="Sign in", exact=True).click()
@@ -14,7 +13,6 @@ async def sign_in(page: Page, token: str) -> None:
 
 
 async def run_a_tool(page: Page) -> None:
-    """Run a tool of the demo for a user of the tenant."""
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast")
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Run", exact=True).click()
@@ -31,12 +29,10 @@ async def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def row_of(page: Page, words: str) -> Locator:
-    """Return the row of a table with this text."""
     return page.get_by_role("row").filter(has_text=words)
 
 
 async def expect_done(page: Page, words: str) -> None:
-    """Wait for the message of a successful action."""
     await expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
 
 
@@ -44,6 +40,6 @@ async def refuse_once(page: Page, path: str, status: int = 503) -> None:
     """Answer the next request for an address like a failing proxy."""
 
     async def refuse(route: Route) -> None:
-        await route.fulfill(status=status, body="no upstream", headers={BY_THE_TEST: "1"})
+        await route.fulfill(status=status, body="no upstream", headers={SET_BY_TEST: "1"})
 
     await page.route(path, refuse, times=1)

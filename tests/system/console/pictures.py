@@ -21,7 +21,6 @@ COLOURS = 128
 
 
 def picture_of(part: Part) -> Path:
-    """Return the screenshot file of a section of the console."""
     return FOLDER / f"console-{part.title.lower().replace(' ', '-')}.png"
 
 
