@@ -182,7 +182,7 @@ async def test_an_agents_preset_that_becomes_invalid_stays_unchanged(how: str) -
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"id": "another", "name": "x", "tools": []}'])
-async def test_an_agent_whose_preset_never_was_valid_sees_no_server_items(
+async def test_an_agent_whose_preset_was_never_valid_sees_no_server_items(
     content: str | None,
 ) -> None:
     CONFIG_DIR.mkdir()

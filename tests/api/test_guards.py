@@ -212,7 +212,7 @@ async def test_no_spelling_that_a_browser_understands_bypasses_a_guard(guard: st
         assert [it for it in left if "obey" in it or f"⟦removed: {guard}⟧" not in it] == []
 
 
-async def test_visible_text_and_harmless_links_are_no_finding() -> None:
+async def test_visible_text_and_harmless_links_cause_no_finding() -> None:
     texts = [
         *("<p title='hidden'>shown</p>", "<p data-hidden=1>shown</p>"),
         *("<p style='color:red' style='display:none'>shown</p>", "<p hiddenx>shown</p>"),

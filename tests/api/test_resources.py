@@ -110,6 +110,6 @@ async def test_the_resource_list_of_an_unknown_agent_is_refused() -> None:
         assert (await service.get(RESOURCES, agent="a"))["error"]["code"] == "AGENT_NOT_FOUND"
 
 
-async def test_without_servers_there_are_no_resources() -> None:
+async def test_without_servers_the_list_of_resources_is_empty() -> None:
     async with running() as service:
         assert await listed(service) == ([], [])

@@ -87,7 +87,7 @@ async def test_a_page_past_the_end_is_not_found(operator: Operator) -> None:
     assert (error["code"], error["details"]) == ("PAGES_NOT_FOUND", {"pages": 2})
 
 
-async def test_the_error_for_a_document_without_a_pdf_advises_what_to_do(
+async def test_the_error_for_a_document_without_a_pdf_has_advice(
     operator: Operator,
 ) -> None:
     await put(operator, "note", NOTE, {"Content_Type": "text/markdown"})

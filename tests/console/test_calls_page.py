@@ -108,7 +108,7 @@ async def test_an_invalid_filter_is_explained_next_to_its_field(console: Console
             assert 'aria-invalid="true"' in response.text
 
 
-async def test_a_partial_name_finds_nothing_and_the_page_says_so(
+async def test_a_partial_name_finds_nothing_and_the_page_explains_it(
     console: ConsoleService,
 ) -> None:
     await call(console.service)

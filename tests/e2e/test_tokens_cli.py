@@ -93,7 +93,7 @@ def test_roles_asserted_users_and_documents_are_listed(
 
 
 @pytest.mark.parametrize("option", ["--user", "--role"])
-def test_a_token_that_asserts_users_cannot_be_for_a_user_and_says_why(
+def test_a_token_that_asserts_users_cannot_be_for_one_user(
     run: Run, path: Path, option: str
 ) -> None:
     result = run("create", "--tenant", "acme", "--asserts-users", option, "x")
@@ -157,7 +157,7 @@ def test_an_unknown_id_is_one_line_and_exit_code_1(run: Run) -> None:
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
-def test_without_tokens_the_list_says_so_and_names_the_file(run: Run, path: Path) -> None:
+def test_an_empty_list_of_tokens_names_the_file(run: Run, path: Path) -> None:
     result = run("list")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"no tokens yet: {path} does not exist\n"

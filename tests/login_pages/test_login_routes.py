@@ -55,7 +55,7 @@ async def test_users_see_and_end_only_their_own_logins() -> None:
         assert len(gateway.issuer.revoked) == 2  # the refresh token, and the access token
 
 
-async def test_an_operator_sees_and_ends_logins_of_others() -> None:
+async def test_an_operator_can_see_and_end_logins_of_other_users() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         his: Json = {"server_id": "s", "for": "user", "tenant_id": "acme", "user_id": "ann"}
