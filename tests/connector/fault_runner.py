@@ -61,7 +61,7 @@ async def check_fault(linked: LinkedToOne, session: Session, fault: Fault) -> No
     """
     service, backend, _ = linked
     if fault.is_deliberate:
-        await have_an_accident(backend)
+        await reset_dial_pauses(backend)
     await service.result("s1:whoami")
     await session.result("ping")  # the answer proves that the link is up on the gateway's side
     before, resources = await Observed.now(linked), ResourcesInUse.now()
@@ -83,11 +83,11 @@ async def check_fault(linked: LinkedToOne, session: Session, fault: Fault) -> No
     assert fault.close_code in (None, link.close_code)
     check_log(fault, lines)
     check_observed(fault, before, await Observed.now(linked))
-    await eventually(resources.is_all)
+    await eventually(resources.is_not_exceeded)
     await expect_answers(linked)
 
 
-async def have_an_accident(backend: Backend) -> None:
+async def reset_dial_pauses(backend: Backend) -> None:
     """Lose the link once, so that pauses after a deliberate fault start with the shortest."""
     backend.link().drop()
     await backend.connected(count=len(backend.links) + 1)

@@ -42,7 +42,7 @@ BROKEN = {
     "half a close code": (frame(CLOSE, b"x"), PROTOCOL_ERROR),
     "a close code that is never sent": (close_frame(1005), PROTOCOL_ERROR),
     "an unknown close code": (close_frame(999), PROTOCOL_ERROR),
-    "a reason that is no UTF-8": (frame(CLOSE, b"\x03\xe8\xff"), NO_TEXT),
+    "a reason that is not UTF-8": (frame(CLOSE, b"\x03\xe8\xff"), NO_TEXT),
 }
 OVERSIZED = {
     "a length of 2**62": writes(struct.pack("!BBQ", FINAL | TEXT, 127, 2**62)),

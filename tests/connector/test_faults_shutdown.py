@@ -48,7 +48,7 @@ async def stopped(
     for link in backend.links:
         link.drop()  # the service's end of the link, which the backend may still hold
     gc.collect()
-    await eventually(before.is_all)
+    await eventually(before.is_not_exceeded)
 
 
 async def stall(service: Service, backend: Backend) -> Link:

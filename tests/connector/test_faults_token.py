@@ -45,7 +45,7 @@ async def ended(**options: Any) -> AsyncIterator[Linked]:
             yield Linked(service, backend)
 
 
-async def is_left_alone(backend: Backend) -> bool:
+async def is_not_dialled(backend: Backend) -> bool:
     """Return whether no handshake arrives for a while."""
     try:
         async with asyncio.timeout(QUIET_S):
@@ -58,7 +58,7 @@ async def is_left_alone(backend: Backend) -> bool:
 async def test_after_an_expired_token_costs_the_link_only_one_dial_follows() -> None:
     async with ended() as (_, backend):
         assert len(backend.handshakes) == 2
-        assert await is_left_alone(backend)
+        assert await is_not_dialled(backend)
 
 
 async def test_every_route_shows_that_no_valid_token_is_available() -> None:
@@ -103,9 +103,9 @@ async def test_rewriting_the_refused_token_does_not_trigger_a_dial() -> None:
     write_token("old")
     async with refused() as (_, backend):
         write_token("old")
-        assert await is_left_alone(backend)
+        assert await is_not_dialled(backend)
         write_token("old\n")
-        assert await is_left_alone(backend)
+        assert await is_not_dialled(backend)
         write_token("new\n")
         await backend.connected()
 
@@ -143,7 +143,7 @@ async def test_a_removed_file_is_waited_for() -> None:
     write_token("old")
     async with refused() as (_, backend):
         remove_token()
-        assert await is_left_alone(backend)
+        assert await is_not_dialled(backend)
         write_token("new")
         await backend.connected()
 
@@ -151,7 +151,7 @@ async def test_a_removed_file_is_waited_for() -> None:
 async def test_a_refused_fixed_token_is_tried_once() -> None:
     async with running_backend() as backend, dialling(backend, remote_token="old") as service:
         await until_state(service, "unauthorized")
-        assert await is_left_alone(backend)
+        assert await is_not_dialled(backend)
         assert len(backend.handshakes) == 1
 
 
@@ -162,14 +162,14 @@ async def test_access_denied_is_handled_like_a_refused_token() -> None:
         async with dialling(backend, remote_token_file=TOKEN_FILE) as service:
             status = await until_state(service, "unauthorized")
             assert status["last_error"] == "the backend rejected the token with HTTP status 403"
-            assert await is_left_alone(backend)
+            assert await is_not_dialled(backend)
 
 
 async def test_a_refusal_is_logged_once_as_an_error_without_the_token() -> None:
     write_token("old-secret")
     with capture_logs() as lines:
         async with refused() as (_, backend):
-            assert await is_left_alone(backend)
+            assert await is_not_dialled(backend)
     errors = [line for line in lines if line["log_level"] == "error"]
     assert [line["event"] for line in errors] == ["remote.unauthorized"]
     assert "old-secret" not in str(lines)
@@ -182,7 +182,7 @@ async def test_a_token_changed_while_the_link_is_up_is_used_at_the_next_dial() -
         async with dialling(backend, remote_token_file=TOKEN_FILE):
             await backend.connected()
             write_token("new")
-            assert await is_left_alone(backend)
+            assert await is_not_dialled(backend)
             backend.link().drop()
             await backend.connected(count=2)
             assert [each.token for each in backend.handshakes] == ["old", "new"]

@@ -96,16 +96,16 @@ def test_the_same_parameters_are_repeated_in_a_header() -> None:
 def test_envelopes_are_validated_like_in_the_sdk(method: str) -> None:
     for meta, headers, params in itertools.product(METAS, HEADERS, PARAMS):
         content = {"method": method, "params": {**params, "_meta": meta}}
-        assert judged(content, headers) == judged_by_sdk(content, headers), (content, headers)
+        assert validated(content, headers) == validated_by_sdk(content, headers), (content, headers)
 
 
 @pytest.mark.parametrize("content", [{}, {"params": None}, {"params": []}, {"params": {}}])
 def test_a_request_without_an_envelope_is_refused_like_in_the_sdk(content: dict[str, Any]) -> None:
     content |= {"method": "tools/list"}
-    assert judged(content, None) == judged_by_sdk(content, None) == (-32602, None)
+    assert validated(content, None) == validated_by_sdk(content, None) == (-32602, None)
 
 
-def judged(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
+def validated(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
     """Return the capabilities, or the error's code and data."""
     try:
         return read_envelope(content, headers)
@@ -113,7 +113,7 @@ def judged(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> obj
         return error.code, error.data
 
 
-def judged_by_sdk(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
+def validated_by_sdk(content: Mapping[str, Any], headers: Mapping[str, str] | None) -> object:
     route = classify_inbound_request(content, headers=headers)
     if isinstance(route, InboundLadderRejection):
         return route.code, route.data

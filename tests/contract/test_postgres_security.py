@@ -73,7 +73,7 @@ async def test_a_returned_connection_has_lost_its_tenant(filled: OpenStore) -> N
     """After a commit, a failure, and a failed statement."""
     backends, left, rows_left = [], [], []
 
-    async def note_what_is_left() -> None:
+    async def record_leftovers() -> None:
         pool = await filled.database._open_pool()
         async with pool.acquire() as connection:
             backends.append(connection.get_server_pid())
@@ -82,15 +82,15 @@ async def test_a_returned_connection_has_lost_its_tenant(filled: OpenStore) -> N
 
     async with filled.database.transaction("acme") as connection:
         assert await connection.fetchval(GET_TENANT) == "acme"
-    await note_what_is_left()
+    await record_leftovers()
     with pytest.raises(RuntimeError, match="on purpose"):
         async with filled.database.transaction("acme"):
             raise RuntimeError("on purpose")
-    await note_what_is_left()
+    await record_leftovers()
     with pytest.raises(DocumentsUnavailable):
         async with filled.database.transaction("acme") as connection:
             await connection.execute("SELECT 1 / 0")
-    await note_what_is_left()
+    await record_leftovers()
     assert len(set(backends)) == 1
     assert [tenant or "" for tenant in left] == [""] * 3
     assert rows_left == []

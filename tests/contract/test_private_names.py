@@ -27,7 +27,7 @@ SERVICES = Path(__file__).parent.parent.parent / "services/mcp_tools_proxy"
 
 
 @dataclass(frozen=True, slots=True)
-class Lean:
+class PrivateName:
     """A private name: its library, the files that use it, and a check that it exists."""
 
     library: str
@@ -88,77 +88,86 @@ STDIO = "downstream/mcp_client/stdio_process.py"
 
 # sse_starlette, imported by the mcp package, replaces uvicorn.Server.handle_exit with a function of
 # (*args, **kwargs), so its parameters cannot be checked after the import.
-LEANS = [
-    Lean("uvicorn", "_types", HTTP, exports("uvicorn._types", "ASGI3Application")),
-    Lean("uvicorn", "_captured_signals", SERVER, sets(uvicorn.Server, "_captured_signals")),
-    Lean("uvicorn", "handle_exit", SERVER, lambda: hasattr(uvicorn.Server, "handle_exit")),
-    Lean("uvicorn", "on_tick", SERVER, takes(uvicorn.Server, "on_tick", "counter")),
-    Lean("uvicorn", "startup", SERVER, takes(uvicorn.Server, "startup", "sockets")),
-    Lean("uvicorn", "capture_signals", SERVER, takes(uvicorn.Server, "capture_signals")),
-    Lean("uvicorn", "FlowControl._transport", FLOW, sets(FlowControl, "_transport")),
-    Lean("uvicorn", "FlowControl.read_paused", FLOW, sets(FlowControl, "read_paused")),
-    Lean(
+PRIVATE_NAMES = [
+    PrivateName("uvicorn", "_types", HTTP, exports("uvicorn._types", "ASGI3Application")),
+    PrivateName("uvicorn", "_captured_signals", SERVER, sets(uvicorn.Server, "_captured_signals")),
+    PrivateName("uvicorn", "handle_exit", SERVER, lambda: hasattr(uvicorn.Server, "handle_exit")),
+    PrivateName("uvicorn", "on_tick", SERVER, takes(uvicorn.Server, "on_tick", "counter")),
+    PrivateName("uvicorn", "startup", SERVER, takes(uvicorn.Server, "startup", "sockets")),
+    PrivateName("uvicorn", "capture_signals", SERVER, takes(uvicorn.Server, "capture_signals")),
+    PrivateName("uvicorn", "FlowControl._transport", FLOW, sets(FlowControl, "_transport")),
+    PrivateName("uvicorn", "FlowControl.read_paused", FLOW, sets(FlowControl, "read_paused")),
+    PrivateName(
         "uvicorn",
         "_start_asgi_task",
         HTTP,
         takes(HttpToolsProtocol, "_start_asgi_task", "cycle", "app"),
     ),
-    Lean(
+    PrivateName(
         "uvicorn",
         "_unset_keepalive_if_required",
         HTTP,
         takes(HttpToolsProtocol, "_unset_keepalive_if_required"),
     ),
-    Lean(
+    PrivateName(
         "uvicorn", "send_400_response", HTTP, takes(HttpToolsProtocol, "send_400_response", "msg")
     ),
-    Lean("uvicorn", "on_response_complete", HTTP, takes(HttpToolsProtocol, "on_response_complete")),
-    Lean(
+    PrivateName(
+        "uvicorn", "on_response_complete", HTTP, takes(HttpToolsProtocol, "on_response_complete")
+    ),
+    PrivateName(
         "uvicorn",
         "timeout_keep_alive_handler",
         HTTP,
         takes(HttpToolsProtocol, "timeout_keep_alive_handler"),
     ),
     *(
-        Lean("uvicorn", f"HttpToolsProtocol.{name}", HTTP, sets(HttpToolsProtocol, name))
+        PrivateName("uvicorn", f"HttpToolsProtocol.{name}", HTTP, sets(HttpToolsProtocol, name))
         for name in (
             *("connections", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope"),
             *("timeout_keep_alive", "timeout_keep_alive_task", "transport"),
         )
     ),
     *(
-        Lean("uvicorn", f"RequestResponseCycle.{name}", HTTP, sets(RequestResponseCycle, name))
+        PrivateName(
+            "uvicorn", f"RequestResponseCycle.{name}", HTTP, sets(RequestResponseCycle, name)
+        )
         for name in (
             *("disconnected", "keep_alive", "message_event", "on_response"),
             *("response_complete", "response_started"),
         )
     ),
-    Lean("fastapi", "APIRoute.app", "http/fast_routes.py", sets(APIRoute, "app")),
-    Lean(
+    PrivateName("fastapi", "APIRoute.app", "http/fast_routes.py", sets(APIRoute, "app")),
+    PrivateName(
         "aiohttp",
         "http_exceptions",
         "downstream/mcp_client/error_mapping.py",
         exports("aiohttp.http_exceptions", "ContentEncodingError"),
     ),
-    Lean("limits", "bridge.prefixed_key", REDIS, redis_bridge_has("prefixed_key")),
-    Lean("redis", "Connection._writer", PIPELINE, sets(Connection, "_writer")),
-    Lean("asyncio", "_transport", STDIO, sets(asyncio.subprocess.Process, "_transport")),
+    PrivateName("limits", "bridge.prefixed_key", REDIS, redis_bridge_has("prefixed_key")),
+    PrivateName("redis", "Connection._writer", PIPELINE, sets(Connection, "_writer")),
+    PrivateName("asyncio", "_transport", STDIO, sets(asyncio.subprocess.Process, "_transport")),
 ]
 
 
-@pytest.mark.parametrize("lean", LEANS, ids=str)
-def test_the_name_exists(lean: Lean) -> None:
-    release = "of this Python" if lean.library == "asyncio" else version(lean.library)
-    if not lean.is_there():
-        pytest.fail(f"{lean.library} {release} has no {lean.name}, see {lean.file}", pytrace=False)
+@pytest.mark.parametrize("private_name", PRIVATE_NAMES, ids=str)
+def test_the_name_exists(private_name: PrivateName) -> None:
+    release = (
+        "of this Python" if private_name.library == "asyncio" else version(private_name.library)
+    )
+    if not private_name.is_there():
+        pytest.fail(
+            f"{private_name.library} {release} has no {private_name.name}, see {private_name.file}",
+            pytrace=False,
+        )
 
 
-@pytest.mark.parametrize("lean", LEANS, ids=str)
-def test_the_name_is_still_used(lean: Lean) -> None:
-    used_in = (SERVICES / lean.file).read_text(encoding="utf-8")
-    if lean.file == HTTP:  # its connection limit is in a separate file
+@pytest.mark.parametrize("private_name", PRIVATE_NAMES, ids=str)
+def test_the_name_is_still_used(private_name: PrivateName) -> None:
+    used_in = (SERVICES / private_name.file).read_text(encoding="utf-8")
+    if private_name.file == HTTP:  # its connection limit is in a separate file
         used_in += (SERVICES / "server/connection_limit.py").read_text(encoding="utf-8")
-    assert lean.name.rpartition(".")[2] in used_in
+    assert private_name.name.rpartition(".")[2] in used_in
 
 
 def is_private(name: str) -> bool:
@@ -194,7 +203,7 @@ SYSTEM = {"_exit", "_fields", "_replace"}
 
 
 def test_every_used_private_name_has_a_check() -> None:
-    checked = {lean.name.rpartition(".")[2] for lean in LEANS} | SYSTEM
+    checked = {private_name.name.rpartition(".")[2] for private_name in PRIVATE_NAMES} | SYSTEM
     unchecked = [
         f"{path.relative_to(SERVICES)}: {name}"
         for path in sorted(SERVICES.rglob("*.py"))
@@ -206,6 +215,8 @@ def test_every_used_private_name_has_a_check() -> None:
 
 def test_the_decision_states_their_number() -> None:
     page = SERVICES.parent.parent / "docs/decisions/private-names.md"
-    private = sum(any(map(is_private, lean.name.split("."))) for lean in LEANS)
-    count = f"{len(LEANS)} names: {private} private, {len(LEANS) - private} public"
+    private = sum(
+        any(map(is_private, private_name.name.split("."))) for private_name in PRIVATE_NAMES
+    )
+    count = f"{len(PRIVATE_NAMES)} names: {private} private, {len(PRIVATE_NAMES) - private} public"
     assert count in page.read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ class Storm:
         return {code for codes in self.codes.values() for code in codes}
 
     @asynccontextmanager
-    async def blowing(self) -> AsyncIterator[None]:
+    async def calling_continuously(self) -> AsyncIterator[None]:
         """Call continuously."""
         async with asyncio.TaskGroup() as callers:
             for caller in range(CALLERS):

@@ -88,14 +88,14 @@ async def test_a_shared_secret_is_sent_in_a_session_and_its_changes_apply(
         assert (await given(service, "headers", user("acme")))["x-key"] == "first"
         (tmp_path / "key").write_text("second")
 
-        async def is_second() -> bool:
+        async def second_secret_is_used() -> bool:
             envelope = await service.execute("s:headers", {}, **user("acme"))
             return bool(
                 envelope["status"] == "ok"
                 and envelope["result"]["structured_content"]["x-key"] == "second"
             )
 
-        await eventually(is_second)
+        await eventually(second_secret_is_used)
 
 
 async def test_a_missing_secret_of_a_process_is_reported_and_used_when_it_exists(

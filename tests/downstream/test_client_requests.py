@@ -148,7 +148,7 @@ async def test_a_request_is_cancelled_when_its_call_ends(kind: str) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
         await relay.structured("request_client", client, **FORM, leave=True)
-        await until(lambda: client.forgotten == 1, "the question is forgotten")
+        await until(lambda: client.forgotten == 1, "the request is cancelled")
 
 
 @pushing
@@ -156,9 +156,9 @@ async def test_a_request_is_cancelled_when_its_call_is_cancelled(kind: str) -> N
     client = FakeClient(forever)
     async with relaying(kind) as relay:
         call = asyncio.ensure_future(relay.structured("request_client", client, **FORM))
-        await until(lambda: bool(client.requests), "the client is asked")
+        await until(lambda: bool(client.requests), "the client receives the request")
         call.cancel()
-        await until(lambda: client.forgotten == 1, "the question is forgotten")
+        await until(lambda: client.forgotten == 1, "the request is cancelled")
         assert (await relay.structured("echo", text="x"))["text"] == "x"
 
 
@@ -171,7 +171,7 @@ async def test_a_server_that_dies_during_a_request_fails_its_call_and_cancels_th
         with pytest.raises(ProxyError) as caught:
             await relay.structured("request_client", client, **FORM, crash=True)
         assert caught.value.code == "SERVER_UNAVAILABLE"
-        await until(lambda: client.forgotten == 1, "the question is forgotten")
+        await until(lambda: client.forgotten == 1, "the request is cancelled")
 
 
 @pushing
@@ -256,7 +256,7 @@ async def test_a_server_that_sent_a_request_outside_calls_may_send_late_requests
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await relay.structured("request_client_later", FakeClient(ANSWER), **FORM)
-        await until(lambda: not relay.script.later.empty(), "the server asks")
+        await until(lambda: not relay.script.later.empty(), "the server sends a request")
         requests = relay.script.requested.values()
         await until(lambda: all(it.done() for it in requests), "it is refused before the next call")
         (answer,) = await answers_to_second_user(relay, client, user_id="user_2")
@@ -318,7 +318,7 @@ async def test_a_request_outside_calls_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await relay.structured("request_client_later", client, **FORM)
-        await until(lambda: not relay.script.later.empty(), "the server asks")
+        await until(lambda: not relay.script.later.empty(), "the server sends a request")
         await until(relay.script.requested["q1"].done, "it is answered")
         (answer,) = (await relay.structured("answers_later", client))["answers"]
         assert ("the client cannot be asked" in answer["error"]["message"], client.requests) == (

@@ -87,9 +87,9 @@ async def test_a_broken_stream_of_changes_is_reopened_and_counts_as_a_change(
         await until(lambda: bool(server.script.listeners), "it listens")
         assert line.changes == []
         server.drop_connections()
-        await until(lambda: len(line.changes) == 1, "the gap is told")
+        await until(lambda: len(line.changes) == 1, "listeners are notified of the gap")
         server.script.notify_list_changed()
-        await until(lambda: len(line.changes) == 2, "and changes are told again")
+        await until(lambda: len(line.changes) == 2, "and changes are notified again")
 
 
 async def test_a_server_without_a_stream_is_not_asked_again() -> None:
@@ -100,7 +100,7 @@ async def test_a_server_without_a_stream_is_not_asked_again() -> None:
         return web.Response(status=405)
 
     async with answering(fine, era="legacy", get=get) as server, dialled(entry_of(server.url)):
-        await until(lambda: bool(requests), "the stream is asked for")
+        await until(lambda: bool(requests), "the stream is requested")
         await asyncio.sleep(0.7)  # longer than the first pause before the next attempt
     assert len(requests) == 1
 

@@ -153,7 +153,7 @@ async def test_404_to_the_first_get_means_no_stream() -> None:
     server = SessionServer()
     server.get_status = 404
     async with listening(server), served(server) as service:
-        await until(lambda: server.gets, "the stream is asked for")
+        await until(lambda: server.gets, "the stream is requested")
         codes = [await service.code("s:write", {}) for _ in range(20)]
         assert codes == ["OK"] * 20
         assert (server.initialized, server.gets) == (1, 1)

@@ -78,7 +78,7 @@ async def test_many_reloads_under_load_give_no_wrong_answer_and_leak_nothing() -
             storm = Storm(service, TOOLS)
             allowed = FIRST
             storm.may(allowed)
-            async with storm.blowing():
+            async with storm.calling_continuously():
                 for number in range(1, RELOADS + 1):
                     rewritten = rewrite(servers, number)
                     storm.may(allowed, rewritten or allowed)
@@ -101,7 +101,7 @@ async def test_many_reloads_under_load_give_no_wrong_answer_and_leak_nothing() -
 
             await eventually_all(service, FIRST)  # s2 was changed last, and may still be connecting
             await eventually(lambda: none_is_connected(servers["s3"]))
-            await eventually(held.is_all)
+            await eventually(held.is_not_exceeded)
 
 
 @pytest.mark.requirement("P-17", "P-18", "P-20")
@@ -116,7 +116,7 @@ async def test_after_a_switch_later_calls_get_only_tools_of_the_preset(persist: 
             await eventually_all(service, FIRST)
             storm = Storm(service, TOOLS)
             storm.may(FIRST)
-            async with storm.blowing():
+            async with storm.calling_continuously():
                 for number in range(SWITCHES):
                     before, after, preset_id = (
                         (SECOND, FIRST, "first") if number % 2 else (FIRST, SECOND, "second")
@@ -136,12 +136,12 @@ async def test_after_a_switch_later_calls_get_only_tools_of_the_preset(persist: 
 async def eventually_all(service: Service, tools: set[str]) -> None:
     """Wait until exactly these are listed and their servers answer."""
 
-    async def are_there() -> bool:
+    async def tools_are_callable() -> bool:
         if set(await service.listed()) != tools:
             return False
         return {await service.code(tool) for tool in tools} == {"OK"}
 
-    await eventually(are_there)
+    await eventually(tools_are_callable)
 
 
 async def has_servers(service: Service, server_ids: list[str]) -> bool:

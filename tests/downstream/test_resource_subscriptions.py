@@ -39,7 +39,7 @@ async def listening(relay: Relay) -> None:
 async def touch_until_notified(relay: Relay, listener: Listener, uri: str = URI) -> None:
     before = listener.count
     await relay.structured("touch", uri=uri)
-    await until(lambda: listener.count > before, "the update is heard")
+    await until(lambda: listener.count > before, "the update arrives")
 
 
 @every_kind

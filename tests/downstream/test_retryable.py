@@ -166,12 +166,12 @@ async def test_an_unsent_later_round_belongs_to_a_sent_call(kind: str) -> None:
         tools = {tool.spec.bare_name: tool for tool in relay.components.tools}
         hanging: list[asyncio.Future[Any]] = []
 
-        async def take_the_only_place(_method: str, _params: object) -> Json:
+        async def take_the_only_slot(_method: str, _params: object) -> Json:
             hanging.append(asyncio.ensure_future(used(tools["hang"])))
             await asyncio.sleep(0)
             return ACCEPTED
 
-        client = FakeClient(take_the_only_place, capabilities=BOTH)
+        client = FakeClient(take_the_only_slot, capabilities=BOTH)
         with pytest.raises(ProxyError) as caught:
             await relay.result("input", client, arguments={"questions": QUESTION})
         hanging[0].cancel()

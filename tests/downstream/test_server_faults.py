@@ -143,7 +143,7 @@ async def test_a_permanently_hanging_server_is_disconnected_and_dialled_again(ki
         await it.recovered()  # a busy machine may need more than one attempt to connect
         await it.bad.freeze()
         assert await it.call("echo") == "TOOL_TIMEOUT"
-        await eventually(lambda: _was_left(it))
+        await eventually(lambda: _was_disconnected(it))
         if kind != "stdio":  # over stdio the hanging process is ended and another one started
             await it.bad.thaw()
         await it.recovered()
@@ -154,7 +154,7 @@ async def _is_down(it: Scene) -> bool:
     return (status["state"], status["stale"]) == ("reconnecting", True)
 
 
-async def _was_left(it: Scene) -> bool:
+async def _was_disconnected(it: Scene) -> bool:
     status = await it.status()
     return bool(status["state"] == "reconnecting" or status["reconnects"] > 0)
 

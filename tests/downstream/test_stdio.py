@@ -134,14 +134,14 @@ async def test_the_whole_process_group_is_ended(tmp_path: Path) -> None:
     async with dialled(with_a_child(file)):
         pids = await pids_in(file)
         assert all(runs(pid) for pid in pids)
-    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+    await until(lambda: not any(runs(pid) for pid in pids), "all have ended")
 
 
 async def test_a_server_that_ignores_termination_is_ended_completely(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     async with dialled(with_a_child(file, "--stubborn")):
         pids = await pids_in(file)
-    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+    await until(lambda: not any(runs(pid) for pid in pids), "all have ended")
 
 
 async def test_cancelling_the_owner_ends_everything(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_cancelling_the_owner_ends_everything(tmp_path: Path) -> None:
     owner.cancel()
     with pytest.raises(asyncio.CancelledError):
         await owner
-    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+    await until(lambda: not any(runs(pid) for pid in pids), "all have ended")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")

@@ -1,5 +1,5 @@
-// Servers of the fleet resolve no name but localhost: Node's fetch knows no proxy, and a test that
-// asked a real service would leave this machine, or wait for it.
+// Servers of the fleet resolve only localhost. Node's fetch ignores proxies, so a test could
+// otherwise reach a real service, or wait for it.
 const dns = require("node:dns");
 const { lookup } = dns;
 dns.lookup = (name, options, done) => {

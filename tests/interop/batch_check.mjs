@@ -1,4 +1,4 @@
-// The transport of TypeScript SDK 1.x sends a batch in a session of 2025-03-26; prints what it receives.
+// The transport of TypeScript SDK 1.x sends a batch in a session of 2025-03-26; prints the received messages.
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 const VERSION = "2025-03-26";

@@ -1,5 +1,5 @@
-// The second generation of the TypeScript SDK, signing in by itself: its arguments are those of
-// client_v2. It prints where a browser has to go, and reads where that was sent back to.
+// The second generation of the TypeScript SDK, with automatic sign-in: its arguments are those
+// of client_v2. It prints the browser's target, and reads the callback address.
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
 import { createInterface } from "node:readline";
 import { see } from "./seeing.mjs";

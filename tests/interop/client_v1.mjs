@@ -1,5 +1,5 @@
 // The first generation of the TypeScript SDK: its arguments are the gateway's entry as in mcp.json,
-// and the two calls, both as JSON; it prints what it saw.
+// and the two calls, both as JSON; it prints the results.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";

@@ -1,4 +1,4 @@
-// Both generations of the TypeScript SDK list everything that a gateway offers; prints the counts.
+// Both generations of the TypeScript SDK list all items of a gateway; prints the counts.
 import { Client as V1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as T1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { Client as V2, StreamableHTTPClientTransport as T2 } from "@modelcontextprotocol/client";

@@ -1,8 +1,8 @@
 // npm's oidc-provider as the issuer of JWTs for an MCP resource; its URL is the first line printed.
-// Its argument is JSON: the scopes of the resource; seconds until an access token expires; clients
-// that are there from the start; clients whose tokens are for another audience than they request;
+// Its argument is JSON: the scopes of the resource; seconds until an access token expires; initial
+// clients; clients whose tokens are for another audience than they request;
 // and a file to which each token request and each registration is added as a line of JSON.
-// People sign in as NAME@TENANT with any password; tokens name the tenant in tenant_id.
+// Users sign in as NAME@TENANT with any password; tokens name the tenant in tenant_id.
 import { appendFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { Provider } from "oidc-provider";
@@ -42,7 +42,7 @@ function configuration() {
   };
 }
 
-// A person types in a code faster than in the five seconds that are meant where none are named.
+// Without this the polling interval would be five seconds.
 async function named(ctx, next) {
   await next();
   if (ctx.path === "/device/auth" && ctx.status === 200) ctx.body.interval = 1;

@@ -1,6 +1,6 @@
-// What both generations of the TypeScript SDK do alike.
+// Shared code for both generations of the TypeScript SDK.
 
-/** Make the transport that an mcp.json entry names. */
+/** Create the transport that an mcp.json entry names. */
 export function transportOf(entry, transports) {
   if (entry.command) return new transports.StdioClientTransport(entry);
   const url = new URL(entry.url);
@@ -9,7 +9,7 @@ export function transportOf(entry, transports) {
     : new transports.StreamableHTTPClientTransport(url);
 }
 
-/** List and call, and print what was seen. */
+/** List and call, and print the results. */
 export async function see(client, transport, calls) {
   await client.connect(transport);
   const { tools } = await client.listTools();

@@ -1,6 +1,6 @@
-// A server of the TypeScript SDK over streamable HTTP. Arguments: the port, and the answer to a
-// request of an unknown session: "sdk" for that of the SDK's own transport, else a status and, after
-// a colon, the message of a JSON-RPC error without an id. The tool `echo` returns its text.
+// A server of the TypeScript SDK over streamable HTTP. Arguments: the port, and the response to
+// a request of an unknown session: "sdk" for the SDK's, otherwise a status and, after a colon,
+// the message of a JSON-RPC error without an id. The tool `echo` returns its text.
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";

@@ -267,7 +267,7 @@ async def test_a_user_signs_in_on_another_device(judges: Judges, tmp_path: Path)
         assert (await whoami(service))["subject"] == ACCOUNT
 
 
-async def led_to(issuer: str, pending: PendingLogin) -> dict[str, str]:
+async def callback_from(issuer: str, pending: PendingLogin) -> dict[str, str]:
     """Return the callback of a browser that was redirected to another issuer than the sign-in's."""
     url = URL(pending.url)
     elsewhere = URL(issuer).with_path(url.path).with_query(url.query)
@@ -295,7 +295,7 @@ async def test_a_code_of_another_issuer_is_not_sent(
         configure(server, auth)
         async with opened("s") as found:
             pending = await begun(found)
-            answer = await led_to(other, pending) | changes
+            answer = await callback_from(other, pending) | changes
             with pytest.raises(OAuthRefused, match=problem):
                 await found.sign_in.finish(pending, brought(answer))
     assert await stored_logins() == []
@@ -314,7 +314,7 @@ async def test_a_code_of_an_attacker_with_a_false_issuer_connects_nothing(
     configure(judges.server, auth)
     async with opened("s") as found:
         pending = await begun(found)
-        answer = {**await led_to(judges.attacker, pending), "iss": judges.issuer}
+        answer = {**await callback_from(judges.attacker, pending), "iss": judges.issuer}
         with pytest.raises(OAuthRefused, match="invalid_grant"):
             await found.sign_in.finish(pending, answer)
     assert await stored_logins() == []

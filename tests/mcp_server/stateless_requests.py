@@ -78,19 +78,19 @@ REQUESTS: dict[str, Request] = {
     "a local tool": call("read_doc_metadata", {"doc_id": "doc_1"}),
     "a local tool's arguments": call("read_doc_metadata", {"doc_id": True}),
     "a document that is not there": call("read_doc_metadata", {"doc_id": "x"}),
-    "a tool that nobody has": call("s1:nope"),
+    "an unknown tool": call("s1:nope"),
     "a tool without a name": ("tools/call", {"arguments": {}}),
     "a name that is a number": call(7),
     "arguments that are null": ("tools/call", {"name": "s1:echo", "arguments": None}),
     "arguments that are a list": ("tools/call", {"name": "s1:echo", "arguments": [1]}),
     "answers that are a list": call("s1:echo", inputResponses=[1]),
     "a state that is a number": call("s1:echo", requestState=1),
-    "answers that nobody asked for": call("s1:echo", inputResponses={}, requestState="x"),
+    "unrequested answers": call("s1:echo", inputResponses={}, requestState="x"),
     "a prompt": ("prompts/get", {"name": "greet", "arguments": {"name": "Ann"}}),
-    "a prompt that nobody has": ("prompts/get", {"name": "nope"}),
+    "an unknown prompt": ("prompts/get", {"name": "nope"}),
     "a prompt without a name": ("prompts/get", {}),
     "a resource": ("resources/read", {"uri": "raw://text"}),
-    "a resource that nobody has": ("resources/read", {"uri": "raw://nope"}),
+    "an unknown resource": ("resources/read", {"uri": "raw://nope"}),
     "a resource whose uri is null": ("resources/read", {"uri": None}),
     "completion": (
         "completion/complete",
@@ -110,12 +110,12 @@ REQUESTS: dict[str, Request] = {
     "a question to a client that declared garbage": call(
         "s1:input", QUESTION, _meta={CAPABILITIES: {"elicitation": 5}}
     ),
-    "a trace that is none": listing(traceparent=7),
+    "an invalid trace": listing(traceparent=7),
     "progress": call("s1:progress", _meta=BOTH_WANTED),
     "progress under the token 0": call("s1:progress", _meta={"progressToken": 0}),
     "progress under no token": call("s1:progress", _meta={"progressToken": True}),
     "a log message": call("s1:notify", {"messages": [LINE]}, _meta=BOTH_WANTED),
-    "a log message that nobody wants": call("s1:notify", {"messages": [LINE]}),
+    "an unwanted log message": call("s1:notify", {"messages": [LINE]}),
     "a log message of a level too low": call(
         "s1:notify", {"messages": [LINE]}, _meta={LEVEL: "warning"}
     ),
@@ -374,7 +374,7 @@ POSTS: dict[str, Post] = {
     "parameter: a value that is a list": _mirror({"region": [1]}, (REGION, "1")),
     "parameter: unknown": _mirror({"region": "eu"}, (REGION, "eu"), ("mcp-param-x", "1")),
     "parameter: of another tool": _mirror({"text": "x"}, (REGION, "eu"), tool="echo"),
-    "parameter: of a tool that nobody has": _mirror({"a": 1}, (REGION, "eu"), tool="nope"),
+    "parameter: of an unknown tool": _mirror({"a": 1}, (REGION, "eu"), tool="nope"),
     "parameter: of a tool declared badly": _mirror({"rate": 1}, tool="misdeclared"),
     "parameter: missing, where progress is wanted": _mirror({"region": "eu"}, **BOTH_WANTED),
     "parameter: equal, where progress is wanted": _mirror(

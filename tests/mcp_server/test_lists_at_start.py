@@ -194,10 +194,10 @@ async def test_a_profile_narrows_the_definitions_of_the_last_run() -> None:
         config = config_of(server, *agents)
         async with running(config=config, discovered=False, **NEVER) as service:
 
-            async def b_has_it() -> bool:
+            async def agent_b_has_the_tool() -> bool:
                 return "s1:echo" in str((await service.get(TOOLS, agent="b"))["tools"])
 
-            await eventually(b_has_it)
+            await eventually(agent_b_has_the_tool)
             assert "s1:echo" not in str((await service.get(TOOLS, agent="a"))["tools"])
 
 

@@ -61,10 +61,10 @@ async def both_listen(redis: RedisServer) -> None:
     """Wait until both replicas know of each other's sessions."""
     with Redis.from_url(redis.url) as client:
 
-        async def do_they() -> bool:
+        async def both_subscribe() -> bool:
             return dict(client.pubsub_numsub(CHANNEL)) == {CHANNEL.encode(): 2}
 
-        await eventually(do_they)
+        await eventually(both_subscribe)
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ def unread(served: Served, method: str, path: str, headers: Json, body: Json) ->
         yield connection
 
 
-async def is_let_go(connection: socket.socket) -> None:
+async def wait_until_closed(connection: socket.socket) -> None:
     """Wait until the other side has closed the connection, without reading from it."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)
@@ -109,7 +109,7 @@ async def test_a_legacy_sse_client_that_never_reads_is_disconnected() -> None:
                 posted = await served.http.post(address, json=body, headers=TENANT)
                 statuses.add(posted.status_code)
             assert "isError" not in await other.call("echo")
-            await is_let_go(connection)
+            await wait_until_closed(connection)
 
         async def has_no_stream() -> bool:
             return served.facade.streams == 0
@@ -180,5 +180,5 @@ async def test_a_client_that_never_reads_delays_no_other_and_leaves_nothing(era:
             with unread(served, "POST", "/mcp", headers, body):
                 for _ in range(10):
                     assert "structuredContent" in await other.call("echo", {"text": "x"})
-        await eventually(before.is_all)
+        await eventually(before.is_not_exceeded)
         assert server.script.running_count == 0

@@ -169,11 +169,11 @@ async def test_a_tenants_budget_is_shared_by_all_entries_and_by_no_other_tenant(
     budget = len(served_by_one)
     async with two_behind(rate_limit_tenant_calls=budget) as served:
         for tenant in TENANTS:
-            came_of_it = []
+            outcomes = []
             for way in (*served_by_one, *served_by_one):
                 async with entered(served, way, Who(tenant, "of_b")) as entry:
-                    came_of_it.append(came_of(await read(entry, f"of_{tenant}")))
-            assert came_of_it == ["OK"] * budget + ["RATE_LIMIT_EXCEEDED"] * budget
+                    outcomes.append(outcome_of(await read(entry, f"of_{tenant}")))
+            assert outcomes == ["OK"] * budget + ["RATE_LIMIT_EXCEEDED"] * budget
 
 
 async def read(entry: Entry, doc_id: str) -> Used:
@@ -181,7 +181,7 @@ async def read(entry: Entry, doc_id: str) -> Used:
     return await entry.use("tool", "read_doc_metadata", {"doc_id": doc_id})
 
 
-def came_of(used: Used) -> str:
+def outcome_of(used: Used) -> str:
     """Return the error's code, or OK."""
     return code_of(used.answer) if used.content is None else "OK"
 

@@ -20,7 +20,7 @@ class ResourcesInUse:
     def now(cls) -> Self:
         return cls(tasks=tasks(), open_files=open_files(), processes=len(children()))
 
-    async def is_all(self) -> bool:
+    async def is_not_exceeded(self) -> bool:
         now = self.now()
         return (
             now.tasks <= self.tasks
