@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.auth_entry import AuthEntry
-from mcp_tools_proxy.config.json_file import Location
+from mcp_tools_proxy.config.json_file import Fault
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.server import Grant, Isolation, LoginFor, Transport, is_same_issuer
 from mcp_tools_proxy.wire.identifiers import is_loopback
-
-Fault = tuple[Location, str]
-"""A place in an entry, and the message about it."""
 
 _NEEDED_ISOLATION: Mapping[LoginFor, frozenset[Isolation]] = {
     LoginFor.DEPLOYMENT: frozenset(Isolation),

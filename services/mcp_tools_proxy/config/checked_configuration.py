@@ -11,7 +11,6 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.auth_entry import unknown_auth_key
 from mcp_tools_proxy.config.entry_rules import (
-    Fault,
     IdentitySupport,
     NetworkSupport,
     StdioSupport,
@@ -21,6 +20,7 @@ from mcp_tools_proxy.config.entry_rules import (
 )
 from mcp_tools_proxy.config.field_types import ID_RULE, keys_of
 from mcp_tools_proxy.config.json_file import (
+    Fault,
     json_path,
     limit_problems,
     problem_of_error,
@@ -28,7 +28,7 @@ from mcp_tools_proxy.config.json_file import (
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry, unknown_sandbox_key
 from mcp_tools_proxy.config.unknown_keys import (
-    _MIN_SIMILARITY,
+    MIN_SIMILARITY,
     ExpectedKeys,
     group_oddities,
     unknown_keys,
@@ -298,7 +298,7 @@ def narrowing_key(key: str, value: object) -> str | None:
         return "bind"
     if key.casefold() in _GUARDING:
         return "guards"
-    meant = closest_match(key.casefold(), _CASEFOLDED, least=_MIN_SIMILARITY)
+    meant = closest_match(key.casefold(), _CASEFOLDED, least=MIN_SIMILARITY)
     return None if meant is None else _CASEFOLDED[meant]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport, auth_faults, turns_oauth_off
-from mcp_tools_proxy.config.json_file import Location
+from mcp_tools_proxy.config.json_file import Fault, Location
 from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
 from mcp_tools_proxy.domain.networks import (
@@ -28,9 +28,6 @@ from mcp_tools_proxy.domain.server import ListedCommand, StdioMode, Transport
 from mcp_tools_proxy.system.confinement import missing_for
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
-
-Fault = tuple[Location, str]
-"""A place in an entry, and the message about it."""
 
 _OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
 _FIXED_HEADERS = (Transport.SSE, Transport.WEBSOCKET)

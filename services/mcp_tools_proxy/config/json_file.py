@@ -33,6 +33,9 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 Location = tuple[int | str, ...]
 """The keys and indexes on the path from the root to a value."""
 
+Fault = tuple[Location, str]
+"""A place in an entry, and the message about it."""
+
 
 FaultT = TypeVar("FaultT")
 

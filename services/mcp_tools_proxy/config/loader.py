@@ -25,7 +25,6 @@ from mcp_tools_proxy.config.checked_configuration import (
 )
 from mcp_tools_proxy.config.entry_rules import (
     READABLE,
-    Fault,
     IdentitySupport,
     NetworkSupport,
     StdioSupport,
@@ -34,7 +33,7 @@ from mcp_tools_proxy.config.entry_rules import (
     shared_process,
 )
 from mcp_tools_proxy.config.field_types import bindings_of
-from mcp_tools_proxy.config.json_file import Location, read_if_there
+from mcp_tools_proxy.config.json_file import Fault, Location, read_if_there
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import (
     NETWORK_KEYS,

@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
-_MIN_SIMILARITY = 0.7
+MIN_SIMILARITY = 0.7
 """Minimum similarity (of 1) of a misspelt key to the right one: two slips in seven letters."""
 
 
@@ -30,7 +30,7 @@ def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str
     known_advice = advice.get(key)
     if known_advice is not None:
         return known_advice
-    hint = did_you_mean(closest_match(key, known, least=_MIN_SIMILARITY), ", so it is ignored")
+    hint = did_you_mean(closest_match(key, known, least=MIN_SIMILARITY), ", so it is ignored")
     return f"{quote(key)} is not a known key{hint}"
 
 
