@@ -79,8 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Import the tests without garbage collections, which take a fifth of the time in each
-    worker."""
+    """Import the tests without garbage collections, a fifth of the time in each worker."""
     gc.disable()
     try:
         return (yield)
@@ -136,8 +135,7 @@ def own_cache_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for Redis without the limits of 250 ms, or 1 s for a probe, after which the gateway
-    counts locally."""
+    """Wait for Redis without the limits after which the gateway would count locally."""
     monkeypatch.setattr(limiter, "STORE_WAIT_S", BOUND_S)
     monkeypatch.setattr(failover, "PROBE_TIMEOUT_S", BOUND_S)
 
@@ -147,7 +145,7 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for a connection, and for the end of a killed server, without a limit.
 
     Server and client share an event loop in most tests, and five hundred connections overflow its
-    backlog: on a busy machine a connect took 9 s, like to a dead server.
+    backlog: on a busy machine a connect took 9 s, as if the server were dead.
     """
     monkeypatch.setattr(dialer, "CONNECT_S", BOUND_S)
     monkeypatch.setattr(redis_pool, "CONNECT_TIMEOUT_S", BOUND_S)
@@ -183,9 +181,7 @@ def kept_secret_rules(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep the compiled rules for secrets in pytest's cache: they take 4 s of CPU per process."""
     import kingfisher_sdk  # noqa: PLC0415 - large
 
-    cache: pytest.Cache | None = getattr(
-        request.config, "cache", None
-    )  # absent if the cache is off
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # None if off
     folder = cache.mkdir("secret-rules") if cache else None
     compile_rules = kingfisher_sdk.Rules
 

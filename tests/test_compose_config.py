@@ -63,8 +63,7 @@ def project(tmp_path: Path) -> Path:
 def configured(
     project: Path, command: str, own: dict[str, str] | None = None, **shell: str
 ) -> dict[str, Any]:
-    """Return the configuration that Compose would start, with ``own`` in .env; None is without the
-    file."""
+    """Return the configuration that Compose starts, with ``own`` in .env; None removes the file."""
     if own is not None:
         text = "".join(f"{name}={value}\n" for name, value in own.items())
         (project / ".env").write_text(text, encoding="utf-8")

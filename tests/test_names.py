@@ -77,8 +77,7 @@ class Findings:
     vague_verbs: list[str] = field(default_factory=list)
     """At the start of a function's docstring."""
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The gateway's classes by name, including private ones: a search for a name should find
-    one."""
+    """The gateway's classes by name, including private ones: a search should find one."""
 
     def add(self, path: Path, tree: ast.AST) -> None:
         self.everyday_words |= {

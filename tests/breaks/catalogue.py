@@ -174,8 +174,7 @@ def load_breaks(folder: Path = Path(__file__).parent) -> Sequence[Break]:
 
 
 def choose(breaks: Sequence[Break], words: Collection[str]) -> Sequence[Break]:
-    """Return the breaks of the themes in ``words``, and those whose id contains a word; without
-    words, all."""
+    """Return the breaks whose theme is in ``words`` or whose id contains a word; by default all."""
     themes = {it.theme for it in breaks}
     return [
         it

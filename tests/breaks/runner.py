@@ -111,8 +111,7 @@ async def try_all(
     report: Callable[[Break, Verdict], None],
     original: Path = ROOT,
 ) -> None:
-    """Try all breaks, several in parallel, on copies in ``folder``; report each result
-    immediately."""
+    """Try all breaks, several in parallel, on copies in ``folder``; report each immediately."""
     trees = [Tree(folder / str(number), original) for number in range(workers)]
     named = [test for it in breaks if it.problem(original) is None for test in it.tests]
     failing = await trees[0].failing_files(named, workers) if named else frozenset()

@@ -20,8 +20,7 @@ DECLARED: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 
 
 async def respond(client: McpClient, tool: str, arguments: Json, answer: Json) -> tuple[Json, Json]:
-    """Call, answer the request that arrives during the call, and return the request and the
-    result."""
+    """Call, answer the request that arrives during the call; return the request and the result."""
     async with client.exchange("tools/call", call_of(tool, arguments)) as call:
         request = await anext(call.messages)
         await client.send({"id": request["id"], "result": answer})

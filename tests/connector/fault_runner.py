@@ -25,8 +25,7 @@ KINDS = ("lost", "closed", "refused", "unauthorized", "unreachable")
 LOSSES = 'mcp_proxy_remote_link_losses_total{reason="%s"}'
 IGNORED = 'mcp_proxy_remote_frames_total{direction="in",result="ignored"}'
 RETRY_MAX_S = 0.01
-"""The gateway's longest pause after accidents; after deliberate faults, the first pause is 0.5 to 1
-s."""
+"""The gateway's longest pause after accidents; after deliberate faults it starts at 0.5 to 1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

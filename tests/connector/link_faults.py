@@ -1,5 +1,4 @@
-"""Faults that cost the link: bytes that break WebSocket, closes, and backends that refuse the next
-link."""
+"""Faults that cost the link: invalid WebSocket bytes, closes, and backends that refuse links."""
 
 import struct
 

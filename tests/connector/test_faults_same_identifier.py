@@ -1,5 +1,4 @@
-"""Two gateways with one identifier, and a backend that keeps the newest: they evict each other
-without dialling rapidly."""
+"""Two gateways with one identifier evict each other at the backend without dialling rapidly."""
 
 import pytest
 

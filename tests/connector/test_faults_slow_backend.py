@@ -1,5 +1,4 @@
-"""A backend that does not read: nothing is lost while it can recover, and pending data stays
-bounded."""
+"""A backend that does not read: nothing is lost while it can recover; pending data is bounded."""
 
 from mcp_tools_proxy.mcp.connector.frame_router import MAX_BYTES
 from tests.connector.backend_link import LinkedToOne
@@ -74,8 +73,7 @@ async def test_all_answers_arrive_when_the_backend_reads_again() -> None:
 
 
 async def test_messages_arrive_in_order_when_the_backend_reads_again() -> None:
-    """Some of a call's notifications are dropped while the backend does not read; its result never
-    is."""
+    """Some notifications are dropped while the backend does not read; results never are."""
     async with unharmed("notify", raw={"sse": True}) as (service, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(6)]
         backend.link().stop_reading()

@@ -201,7 +201,7 @@ async def test_a_session_has_at_most_64_open_requests() -> None:
 
 
 @eras
-async def test_a_request_cancelled_immediately_is_no_longer_open(era: str) -> None:
+async def test_a_request_cancelled_immediately_is_closed(era: str) -> None:
     async with linked_to_one("hang") as (service, backend, _):
         session = await begun(backend, era)
         call: dict[str, Any] = {"name": "s1:hang", "arguments": {}}

@@ -33,8 +33,7 @@ def text(number: int, readers: Readers | None = None) -> Document:
 
 
 class Versioned:
-    """A repository over a store, and its writer; changes are announced before its methods
-    return."""
+    """A repository over a store, and its writer, which announces changes before it returns."""
 
     def __init__(self, store: DocumentStore, writer: DocumentWriter) -> None:
         self._changes = Changes()

@@ -104,8 +104,7 @@ async def test_chunks_are_optional(writer: DocumentWriter) -> None:
 
 
 async def test_a_text_may_contain_any_character(writer: DocumentWriter) -> None:
-    """PDFs can contain U+0000 but PostgreSQL cannot; its replacement character is also valid
-    text."""
+    """PDFs can contain U+0000 but PostgreSQL cannot; its replacement is also valid text."""
     odd = "a\x00b\ufdd0c\ufdd00\ufdd01\ufdd02"
     written = make_document(
         tenant_id="acme",

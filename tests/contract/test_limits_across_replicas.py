@@ -22,8 +22,7 @@ from tests.support.service import Service, running
 
 ATTEMPTS = 100
 DELAY_S = 0.04
-"""An admission needs three responses, 120 ms of the allowed 250; a cold connection would need
-more."""
+"""An admission needs three responses, 120 ms of the allowed 250; a cold connection needs more."""
 
 
 def replica_of(server: RedisServer) -> subprocess.Popen[str]:
@@ -38,8 +37,7 @@ def replica_of(server: RedisServer) -> subprocess.Popen[str]:
 
 
 def race(server: RedisServer) -> list[list[str]]:
-    """Call from two cold processes at the same time; return the passed calls, and where they were
-    counted."""
+    """Call from two cold processes; return the passed calls and the place that counted them."""
     replicas = [replica_of(server) for _ in range(2)]
     for replica in replicas:
         assert replica.stdout is not None

@@ -210,8 +210,7 @@ async def test_a_lease_that_could_not_be_renewed_does_not_count_as_a_lost_replic
 async def test_calls_waiting_for_a_slot_do_not_wait_for_a_failed_redis(
     one: RedisRecordStore, server: RedisServer
 ) -> None:
-    """640 of them were answered after up to 20 s, which also delayed the outcomes of other
-    calls."""
+    """640 of them were answered after up to 20 s, which also delayed outcomes of other calls."""
     assert await state(one, key("runs")) is RecordState.CLAIMED
     server.pause()
     claims = [asyncio.ensure_future(state(one, key(str(number)))) for number in range(640)]

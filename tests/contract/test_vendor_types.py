@@ -34,8 +34,7 @@ TYPES = {
     ToolFormat.ANTHROPIC: ("anthropic.types", "ToolParam"),
     ToolFormat.GEMINI: ("tests.support.gemini_types", "FunctionDeclaration"),
 }
-"""Imported in the tests, because the import takes a sixth of the time of collecting all tests, in
-each worker."""
+"""Imported in the tests, because it takes a sixth of the time of collecting all tests."""
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 REMOTE_SCHEMAS: list[Shown] = [

@@ -1,5 +1,4 @@
-"""A server that tests break and restore in the same way over every transport, beside a working
-one."""
+"""A server that tests break and restore over every transport, beside a working one."""
 
 import asyncio
 import os

@@ -1,5 +1,4 @@
-"""A server's components, used as the executor does, by clients that receive notifications and
-requests."""
+"""A server's components, used like in the executor, by clients for notifications and requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -251,8 +251,7 @@ def test_a_challenge_is_parsed_exactly(headers: list[str], challenge: Challenge 
 
 
 def test_a_challenge_is_parsed_in_linear_time() -> None:
-    """Each took a second and blocked the event loop; this number would exceed a test's time
-    limit."""
+    """Each took a second and blocked the event loop; this number would exceed a test's limit."""
     header = f"Bearer {'a' * 8000}"
     assert {read_challenge([header]) for _ in range(1000)} == {Challenge()}
     assert read_challenge([f"Bearer {'a' * 4000}{' ' * 4000}"]) == Challenge()

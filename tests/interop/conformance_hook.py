@@ -1,5 +1,4 @@
-"""The client that the conformance suite starts; it passes its task to the tests and exits as they
-reply.
+"""The conformance suite's client: it passes its task to the tests and exits as they reply.
 
 Its arguments are their port and the URL of the suite's server. This avoids importing the gateway in
 40 programs at the same time.

@@ -79,8 +79,7 @@ async def call(service: Service, **more: Any) -> Json:
 
 
 def check_refusal(envelope: Json, wanted: str) -> None:
-    """Check that the operator gets the reason, and the advice that the user has to make the
-    call."""
+    """Check that the operator gets the reason, and the advice that the user must make the call."""
     error = envelope["error"]
     assert error["code"] == wanted, envelope
     assert "an operator acts for the user" in error["message"]

@@ -1,5 +1,4 @@
-"""Every entry point of the gateway with one interface: MCP over each transport and era, and the
-HTTP API.
+"""One interface for every entry point: MCP over each transport and era, and the HTTP API.
 
 This module only sends requests; the tests define the expected results.
 """

@@ -51,8 +51,7 @@ async def test_each_message_of_a_stream_is_bound_by_its_own_header() -> None:
 
 
 async def test_a_stream_of_changes_compares_the_lists_for_its_bound_documents() -> None:
-    """A profile limited to one document does not change the list of a caller bound to that
-    document."""
+    """A profile limited to one document does not change the list of a caller bound to it."""
     without_prompts = EVERYTHING | {"id": "other", "prompts": []}
     wanted = {"notifications": LIST_CHANGES}
     bound = wanted | {"_meta": {DOCUMENTS_KEY: ["doc_1"]}}

@@ -1,5 +1,4 @@
-"""The style of tool names in lists comes from the query, the agent's profile or the setting, in
-this order."""
+"""Lists take the style of tool names from the query, the agent's profile or the setting."""
 
 from contextlib import aclosing
 

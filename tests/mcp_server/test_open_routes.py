@@ -37,8 +37,7 @@ def routes_of(served: Served) -> set[str]:
 
 
 def is_page(response: httpx.Response) -> bool:
-    """Return whether a page has answered: it refuses unknown sign-ins without requesting a
-    token."""
+    """Return whether a page answered: it refuses unknown sign-ins without requesting a token."""
     is_html = response.headers.get("content-type", "").startswith("text/html")
     return is_html and response.status_code != 405
 

@@ -1,4 +1,4 @@
-"""Requests of the newer era are answered like by the SDK's server.
+"""Requests of the newer era are answered as the SDK's server answers them.
 
 The goldens ``stateless_posts.txt`` and ``stateless_sessions.txt`` were recorded with the server of
 ``mcp`` 2.3. Exceptions: PUT and HEAD are answered like GET and DELETE, and discovery is private,

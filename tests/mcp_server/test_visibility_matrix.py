@@ -1,5 +1,4 @@
-"""Tenants × agents × entries × eras × kinds: exactly the listed items can be used, and no others
-appear anywhere (must hold).
+"""Exactly the listed items can be used, for all tenants, agents, entries, eras and kinds.
 
 The tables below were written by hand from the files; they share no code with the gateway.
 """

@@ -34,8 +34,7 @@ class Browser:
     answers: list[httpx.Response] = field(default_factory=list)
 
     async def open(self, url: str, *, stop_at: str | None = None) -> httpx.Response:
-        """Open an address and follow its redirects, except to addresses that begin with
-        ``stop_at``."""
+        """Open an address and follow redirects, except to addresses that begin with ``stop_at``."""
         response = await self.send("GET", url)
         while response.is_redirect:
             location = response.headers["location"]

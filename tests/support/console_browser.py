@@ -115,8 +115,7 @@ class ConsoleBrowser:
     async def post(
         self, path: str, fields: Fields, *, origin: str | None = ORIGIN, **headers: str
     ) -> httpx.Response:
-        """Send a form with exactly these fields; return the response without following
-        redirects."""
+        """Send exactly these fields; return the response without following redirects."""
         sent = {"content-type": FORM_TYPE, **headers}
         if origin is not None:
             sent["origin"] = origin

@@ -71,8 +71,7 @@ def become(
     environment: dict[str, str],
     streams: list[int],
 ) -> str:
-    """Set a program's inherited state: arguments, folder, environment, streams; return its
-    module."""
+    """Set a program's arguments, folder, environment and streams; return its module."""
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)

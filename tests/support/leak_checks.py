@@ -59,8 +59,7 @@ def _parent_of(pid: int) -> int | None:
 
 
 def texts_reachable_from(root: object, *, without: tuple[type, ...] = ()) -> Iterator[str]:
-    """Yield every text that an object keeps in memory, except those held by the doubles in
-    ``without``."""
+    """Yield every text that an object keeps in memory, except those held by ``without``."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:

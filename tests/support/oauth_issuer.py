@@ -58,8 +58,7 @@ class Issuer:
     """Number of polls before the device code counts as entered."""
     refused: set[str] = field(default_factory=set)
     claims: Json | None = None
-    """Claims of users who sign in: access tokens are then JWTs, which a gateway accepts from
-    callers."""
+    """Claims of users who sign in; if set, access tokens are JWTs that a gateway accepts."""
 
     def __post_init__(self) -> None:
         self.pause.set()

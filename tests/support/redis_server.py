@@ -15,8 +15,7 @@ from tests.support.held_port import free_port
 
 
 class RedisServer:
-    """One Redis or Valkey process on 127.0.0.1, without persistence; all calls block with a time
-    limit."""
+    """One Redis or Valkey on 127.0.0.1, without persistence; all calls block with a time limit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -114,8 +114,7 @@ async def count_then_crash(run: Run) -> Json | Fault:
 
 
 async def write(run: Run) -> Json:
-    """Write an entry after ``seconds``; to check "not executed twice" read ``written`` in
-    process."""
+    """Write an entry after ``seconds``; for "not executed twice" read ``written`` in process."""
     run.script.written[run.arguments["entry"]] += 1
     await asyncio.sleep(float(run.arguments.get("seconds", 0)))
     return text_result(run.arguments["entry"])

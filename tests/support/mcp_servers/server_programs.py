@@ -1,5 +1,4 @@
-"""The servers as separate processes: mcp.json entries for stdio, started programs for the
-others."""
+"""The servers as separate processes: mcp.json entries for stdio, otherwise started programs."""
 
 import asyncio
 import signal

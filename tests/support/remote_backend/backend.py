@@ -1,5 +1,4 @@
-"""The peer that the gateway's connector dials: it manages sessions, and commits faults on
-demand."""
+"""The peer that the gateway's connector dials, with sessions and faults on demand."""
 
 import asyncio
 import json
@@ -145,8 +144,7 @@ class Backend:
         count: int = 1,
         bound_s: float | None = BOUND_S,
     ) -> Link:
-        """Wait until a link is up and there were at least ``count`` in total (with that
-        identifier).
+        """Wait until a link is up and there were at least ``count`` (with that identifier).
 
         A reconnecting gateway is waited for with count=2. Returns the link.
         """

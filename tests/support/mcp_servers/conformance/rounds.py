@@ -21,8 +21,7 @@ ANSWERS: dict[str, type[t.Result]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of a call; ``answers`` are those to the previous round's requests, by their
-    keys."""
+    """One round of a call; ``answers`` are those to the previous round's requests, by key."""
 
     context: Context
     arguments: Mapping[str, Any] = field(default_factory=dict)
