@@ -177,7 +177,7 @@ def _algorithm_of(key: Any) -> str:
 
 
 def _thumbprint(entry: Mapping[str, object], names: tuple[str, ...]) -> str:
-    """Return the thumbprint of RFC 7638, so that a key has the same ``kid`` in every file."""
+    """Return the RFC 7638 thumbprint, which gives a key the same ``kid`` in every file."""
     digest = hashlib.sha256(to_json({name: entry[name] for name in names})).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 

@@ -56,7 +56,7 @@ class Pool:
     """A session for each enabled server, each in a separate task.
 
     ``apply`` sets the wanted servers, before or during ``run``. ``on_change`` is awaited when a
-    server's offer has changed, and returns when callers can use it; only then the server is ready.
+    server's offer has changed, and returns when callers can use it; only then is the server ready.
     ``apply`` does not call it. ``clock`` returns seconds.
     """
 

@@ -62,9 +62,9 @@ class CheckProcesses:
         return f"<CheckProcesses: {len(self._idle)} idle, checks of {len(self._turns)} tenants>"
 
     async def check(self, costly: CostlyCheck, tenant_id: str) -> None:
-        """Check arguments, those of one tenant sequentially.
+        """Check arguments; checks of one tenant run one after the other.
 
-        Raises InvalidArguments, also if the check takes too long, and ServerBusy.
+        Raises InvalidArguments if they are invalid or the check takes too long, and ServerBusy.
         """
         await asyncio.sleep(0)  # parsing a large request and its estimate took most of this turn
         async with self._place(tenant_id):

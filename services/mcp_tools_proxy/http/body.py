@@ -41,8 +41,8 @@ class BodyLimits:
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
     """Read a whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect.
 
-    Large bodies that complete at the same time are returned some turns of the event loop apart:
-    parsing 64 of 900 kB in one turn delayed other callers by a second.
+    Large bodies that complete at the same time are returned in different turns of the event loop.
+    Parsing 64 bodies of 900 kB in one turn delayed other callers by a second.
     """
     chunks: list[bytes] = []
     size, more = 0, True

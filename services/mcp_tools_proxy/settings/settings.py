@@ -222,8 +222,9 @@ class Settings(
     """Variables of the gateway's environment for all stdio servers, such as SSL_CERT_FILE,
     NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. An entry's `env` overrides them."""
     server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks, as CIDRs, that servers in mcp.json may be in; also for its issuers without a public
-    address. Unset: all. Link-local addresses and cloud metadata services are never dialled."""
+    """Networks, as CIDRs, that may contain the servers in mcp.json, and their issuers that have no
+    public address. Unset: all. Link-local addresses and cloud metadata services are never
+    dialled."""
     server_require_tls: bool = False
     """Refuse mcp.json entries that send headers, auth or an assertion to another machine over
     http:// or ws://. If false, check only warns."""

@@ -48,8 +48,8 @@ async def changes(
 ) -> AsyncGenerator[None, None]:
     """Yield when the value of ``snapshot``, called in a thread, has changed.
 
-    Yields immediately once, in case the file changed after it was last read, then within 0.7 s of a
-    change. Changes in quick succession are reported together.
+    It first yields at once, because the file may have changed after it was last read, and then
+    within 0.7 s of each change. Changes in quick succession are reported together.
     """
     reported = await asyncio.to_thread(snapshot)
     yield

@@ -29,7 +29,8 @@ _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 NOT_DIALLED = "has an address that is not allowed"
-"""Text of the OSError of ``checked_sockets``; aiohttp joins those of several addresses."""
+"""Text of the OSError that ``checked_sockets`` raises. aiohttp joins the texts of several
+addresses."""
 
 
 def checked_sockets(allows: Callable[[str], bool], open_socket: SocketFactory) -> SocketFactory:

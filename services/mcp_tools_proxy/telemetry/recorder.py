@@ -46,9 +46,9 @@ class Recorder(Protocol):
     ) -> float | None:
         """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
 
-        ``reserved`` means that a place was reserved. A record with ``bound``, which cost no budget,
-        can be in a summary only; then the seconds until its sender has individual records again are
-        returned.
+        ``reserved`` means that a place was reserved. A record with ``bound`` cost no budget, so it
+        may only be counted in a summary. Then the return value is the number of seconds until its
+        sender has individual records again.
         """
         ...
 

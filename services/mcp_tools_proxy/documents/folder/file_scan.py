@@ -101,7 +101,7 @@ _OPENING, _CLOSING = b"[{", b"]}"
 def page_spans(content: bytes) -> "array[int]":
     """Return the start and end, in bytes, of each page's JSON text in a valid file.
 
-    50 MB/s: a tenth of the time for parsing the document.
+    It scans 50 MB/s, in a tenth of the time that parsing takes.
     """
     spans = array("Q")
     for start, end in _strings_of_pages(content):

@@ -1,6 +1,6 @@
 """Connections to servers: transports and eras in order, beginning with the last successful one.
 
-HTTP connections come from one pool without a proxy, and one for each proxy.
+Direct HTTP connections share a pool, and each proxy has another one.
 """
 
 from collections.abc import AsyncIterator

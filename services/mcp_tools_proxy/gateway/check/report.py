@@ -105,7 +105,7 @@ class CheckReport:
     without_agent: str | None = None
     """Whether calls without an agent are accepted, and why; None without agents."""
     offline: bool = False
-    """Whether servers were not tried, so that their offers are unknown."""
+    """Whether the check connected to no server, so that the offers are unknown."""
     failed_dependencies: int = 0
     """The number of failed dependencies of the settings."""
     definitions: DefinitionsReport = NO_DEFINITIONS

@@ -95,7 +95,7 @@ class CallRequest(BaseModel):
 
 
 class RequestContext(BaseModel):
-    """What every request says of its caller, and of the answers."""
+    """The fields of every request about its caller and the answer."""
 
     user: RequestUser | None = None
     agent: Agent | None = None

@@ -53,7 +53,7 @@ class OperatorGate:
     async def check(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
     ) -> Principal:
-        """Return the sender, checked for ``right`` on the tenant of the operation.
+        """Return the sender after checking that they have ``right`` for the operation's tenant.
 
         An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
         Unauthenticated, Forbidden.

@@ -98,7 +98,7 @@ class RemoteSessions:
         self._clock = clock
         self._sessions: dict[str, _LiveSession] = {}
         self._capacity = MAX_ACTIVE_CALLS
-        """Messages that cannot exceed the limit; counting the requests each time takes 0.5 ms."""
+        """Messages that can arrive before requests are counted again, which takes 0.5 ms."""
         self._tasks: asyncio.TaskGroup | None = None
 
     def __len__(self) -> int:

@@ -38,7 +38,7 @@ class FaultKind(Enum):
 
     @property
     def is_deliberate(self) -> bool:
-        """Whether the backend acted on purpose; other faults are accidental."""
+        """Whether the backend closed or refused the link on purpose."""
         return self not in (FaultKind.LOST, FaultKind.UNREACHABLE)
 
 

@@ -322,7 +322,7 @@ MAX_SENDERS = 10_000
 sees any number of addresses. Further senders are counted together."""
 
 MAX_SUMMARIES = 100
-"""Maximum number of senders with individual summaries, those with the most records."""
+"""Maximum number of individual summaries, for the senders with the most records."""
 
 TENANT_SENDERS = 5
 """Limit of individual records per tenant, in multiples of one sender's: a tenant can have a

@@ -367,7 +367,7 @@ def _any_of(shapes: Sequence[_Shape]) -> _Shape:
 def _any_schema(schemas: Iterable[Schema]) -> Schema:
     """Return a schema that accepts the values of any of ``schemas``, with ``{}`` last."""
     once = {id(schema): schema for schema in schemas}
-    distinct = {repr(schema): schema for schema in once.values()}  # True == 1, but not their reprs
+    distinct = {repr(schema): schema for schema in once.values()}  # True equals 1
     restricting = [it for it in distinct.values() if it and it != _REJECT_ALL]
     if "{}" in distinct:
         return {"anyOf": [*restricting, {}]} if restricting else {}

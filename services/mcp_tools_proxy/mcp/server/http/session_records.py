@@ -32,7 +32,7 @@ class SessionRecord:
     log_level: str = LEVELS[0]
     """With Redis: the lowest level of log messages that the client wants."""
     uris: frozenset[str] = field(default=frozenset())
-    """With Redis: the resources that the client subscribed to, at any replica."""
+    """With Redis: the resources that the client subscribed to on any replica."""
 
     def update(self, state: "SharedState") -> None:
         """Apply settings that the client has changed at other replicas."""
@@ -107,7 +107,7 @@ class SessionRecords:
         ]
 
     def is_unused(self, record: SessionRecord) -> bool:
-        """Return whether a session is not in use and idle for ``idle_s``."""
+        """Return whether a session is unused and has been idle for ``idle_s``."""
         return not record.users and record.used <= self._clock() - self._idle_s
 
     def update(self, name: SessionName, state: "SharedState") -> SessionRecord | None:
