@@ -15,7 +15,7 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
 def check_operator(caller: Caller, spec: ComponentSpec) -> None:
-    """Raise Forbidden if an operator reads a tenant's documents without that right."""
+    """Raise Forbidden if an operator without the right to read documents would read some."""
     stand_in = caller.stand_in
     if stand_in is None or stand_in.reads_documents:
         return

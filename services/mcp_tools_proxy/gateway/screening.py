@@ -286,7 +286,7 @@ def _blocks(value: JsonObject) -> Iterator[JsonObject]:
 
 
 def guard_set_of(config: ActiveConfig) -> GuardSet | None:
-    """Return the guards of a configuration with the hosts of server entries, or None."""
+    """Return the guards of a configuration, which know the hosts of its servers, or None."""
     configuration = config.configuration or NO_FILE
     by_server = configuration.guards
     presets = config.agent_policies.presets

@@ -124,7 +124,7 @@ class IdentitySettings(TokensFileSettings):
     jwt_algorithms: Annotated[TextList, AfterValidator(_known)] = ALGORITHMS
     """Accepted signature algorithms."""
     jwt_leeway_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    """Tolerated clock difference to the issuer, in seconds."""
+    """Accepted difference from the issuer's clock, in seconds."""
     jwt_tenant_claim: ClaimName = "tenant_id"
     """Claim with the tenant; dots address nested objects."""
     jwt_user_claim: OptionalText = "sub"
@@ -132,7 +132,7 @@ class IdentitySettings(TokensFileSettings):
     jwt_roles_claim: ClaimName = "roles"
     """Claim with the list of roles."""
     jwt_agents_claim: ClaimName = "agents"
-    """Claim with the agents that a JWT may act as. Without the claim: any."""
+    """Name of the claim that lists the agents a JWT may act as. Without the claim: any."""
     jwt_documents_claim: OptionalText = None
     """Claim with the documents that a JWT is limited to."""
     jwt_operator_claim: OptionalText = None

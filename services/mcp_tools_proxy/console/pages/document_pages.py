@@ -159,7 +159,7 @@ def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
 
 
 async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> PageResult:
-    """List documents; operators of all tenants are asked for a tenant if necessary.
+    """List documents. Operators of all tenants may have to choose a tenant first.
 
     ``problem`` is the reason why the requested document cannot be shown.
     """

@@ -22,8 +22,8 @@ KEPT = 3
 """Ranks within which an exact match keeps or improves its rank."""
 
 _DAMPING = 60
-"""Damping of reciprocal rank fusion (Cormack and others, 2009): higher values level the first
-ranks."""
+"""Damping of reciprocal rank fusion (Cormack and others, 2009): higher values reduce the
+advantage of the first ranks."""
 
 
 def covered(scores: Scores, weights: Scores, total: float) -> dict[int, float]:

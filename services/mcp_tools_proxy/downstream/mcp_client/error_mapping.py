@@ -1,7 +1,7 @@
 """Exceptions for failures between the gateway and a server, without secrets in their texts.
 
-The SDK's layers pass on only MCPError. Other failures travel as its ``data``, as Python objects
-that a server cannot forge.
+The SDK's layers pass on only MCPError. Other failures are Python objects in its ``data``, which a
+server cannot forge.
 """
 
 import errno

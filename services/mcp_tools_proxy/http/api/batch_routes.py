@@ -51,7 +51,7 @@ CallId = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 
 ResultsWanted = Annotated[
     Literal["full"] | None,
-    Field(description="`full` keeps content in the results that `messages` contains as well."),
+    Field(description="`full`: `results` keep the content that `messages` repeat."),
 ]
 
 

@@ -129,7 +129,7 @@ class CallRoutes(_Uses):
     async def execute(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
         """Run one tool.
 
-        Errors that the model or its runtime can handle are returned with HTTP 200 and status `error`.
+        Errors that the model or its runtime can handle are HTTP 200 answers with status `error`.
         `docs/reference/errors.md` describes what to do about each code.
         """
         caller = await resolve_user(self._callers, parsed)

@@ -229,7 +229,7 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
     ),
     "If-None-Match": (
         {"type": "string"},
-        "The `ETag` of the client's copy of the list, several of them, or `*`. If the list has "
+        "One or more `ETag` values of the client's copies of the list, or `*`. If the list has "
         "not changed, the answer is 304 without a body. To create a document, send `*`.",
     ),
 }

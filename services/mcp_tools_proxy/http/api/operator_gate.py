@@ -27,8 +27,8 @@ class OperatorGate:
     """Admits senders with the right that an operation needs; each use of a right is recorded.
 
     If callers need tokens (``auth_mode`` token or jwt), the token must have the right. With
-    ``auth_mode`` none, the admin token has every right; if it is not set, every caller has the
-    right PRESETS if the service listens on a loopback address.
+    ``auth_mode`` none, the admin token has every right. Without an admin token, every caller of a
+    service on a loopback address may switch presets.
     """
 
     def __init__(self, *, host: str, authenticator: Authenticator) -> None:
