@@ -28,7 +28,7 @@ _NAMED_FAILURE = re.compile(r"TOOL_FAILED: \S+ failed: (?=its server answered wi
 
 @asynccontextmanager
 async def direct(entry: Mapping[str, Any]) -> AsyncIterator[Client]:
-    """Connect the SDK's client with the gateway's capabilities, which affect some lists of tools."""
+    """Connect the SDK's client with the gateway's capabilities, which affect some tool lists."""
 
     async def never(*_: object) -> t.ErrorData:
         return t.ErrorData(code=-32601, message="no test asks for it")
