@@ -96,7 +96,7 @@ async def test_it_runs_commands_and_ends() -> None:
     ("command", "words"),
     [
         ("call nope", "Unknown tool: nope"),
-        ("call divide_ws {", "no JSON"),
+        ("call divide_ws {", "Invalid JSON"),
         ("sessions many", "Usage: sessions N"),
     ],
 )
