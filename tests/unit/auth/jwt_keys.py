@@ -1,4 +1,4 @@
-"""A JwtVerifier over keys and a clock that a test sets."""
+"""A JwtVerifier with settable keys and clock."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ OTHER = make_key("RS256", "other")
 
 
 class Keys:
-    """Holds keys; ``next`` are those that another look finds."""
+    """A source of keys; a refresh replaces them with ``next``."""
 
     def __init__(self, *keys: SigningKey) -> None:
         self.keys = keys_of(*keys)

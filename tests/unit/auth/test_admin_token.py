@@ -17,15 +17,11 @@ AUDITOR = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
 
 
 class NoTokens:
-    """Knows no token."""
-
     async def verify(self, token: str) -> Principal:
         raise Unauthenticated("the token is not known", token_refused=True)
 
 
 class Clock:
-    """A clock that is set by hand."""
-
     now = 0.0
 
     def __call__(self) -> float:
@@ -36,19 +32,19 @@ def authenticator(operators: OperatorTokens) -> Authenticator:
     return Authenticator(NoTokens(), operators)
 
 
-async def test_the_operators_token_is_an_operator() -> None:
+async def test_the_admin_token_proves_an_operator() -> None:
     tokens = authenticator(OperatorTokens(AdminToken(TOKEN)))
     assert await tokens.authenticate(f"Bearer {TOKEN}") == OPERATOR
 
 
 @each_row("token", [TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
-async def test_a_token_that_is_like_the_operators_is_another(token: str) -> None:
+async def test_a_token_similar_to_the_admin_token_is_refused(token: str) -> None:
     tokens = authenticator(OperatorTokens(AdminToken(TOKEN)))
     with pytest.raises(Unauthenticated):
         await tokens.authenticate(f"Bearer {token}")
 
 
-async def test_a_local_token_is_good_until_its_time_is_over() -> None:
+async def test_a_local_token_is_valid_until_it_expires() -> None:
     clock = Clock()
     local = LocalTokens(clock)
     tokens = authenticator(OperatorTokens(None, local))
@@ -59,7 +55,7 @@ async def test_a_local_token_is_good_until_its_time_is_over() -> None:
         await tokens.authenticate(f"Bearer {token}")
 
 
-def test_a_local_token_that_is_revoked_is_unknown_at_once() -> None:
+def test_a_revoked_local_token_is_unknown_immediately() -> None:
     local = LocalTokens()
     token, other = local.issue(AUDITOR, 60.0), local.issue(AUDITOR, 60.0)
     local.revoke(token)

@@ -1,4 +1,4 @@
-"""Who calls: what a request asserts, what a token proves, and what the entry requires."""
+"""Caller identity: asserted headers, the token's claims, and requirements of the entry."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,11 +14,10 @@ from tests.support.tables import each_row
 
 GOOD = {"Authorization": "Bearer good"}
 OPEN = CallerResolver(Authenticator())
-"""Of an entry whose callers need no token."""
+"""For an entry that requires no token."""
 
 
 def scope_of(headers: Mapping[str, str]) -> Scope:
-    """Build the ASGI scope of a request with these headers."""
     return {"headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()]}
 
 
@@ -27,13 +26,11 @@ async def resolved(
     asserted: AssertedIdentity = NO_ASSERTION,
     headers: Mapping[str, str] = GOOD,
 ) -> Caller:
-    """Return the caller of a request with these headers, which asserts this besides."""
+    """Resolve the caller of a request with these headers and this assertion."""
     return await callers.resolve(scope_of(headers), asserted)
 
 
 class OneToken:
-    """Knows one token, ``good``."""
-
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
 
@@ -52,7 +49,7 @@ def proving(
     agents: frozenset[str] | None = None,
     admits_operators: bool = False,
 ) -> CallerResolver:
-    """Build a resolver for which the token ``good`` proves this."""
+    """Build a resolver whose only token, ``good``, has these claims."""
     principal = Principal(
         tenant_id=tenant_id,
         user_id=user_id,
@@ -68,14 +65,14 @@ def proving(
     )
 
 
-async def test_without_a_verifier_what_is_said_is_believed() -> None:
+async def test_without_a_verifier_an_asserted_identity_is_trusted() -> None:
     asserted = AssertedIdentity(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
     assert await resolved(OPEN, asserted, {}) == Caller(
         tenant_id="acme", user_id="u", roles=("r",), agent="reader"
     )
 
 
-async def test_parts_complete_each_other() -> None:
+async def test_identities_from_several_parts_are_merged() -> None:
     headers = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
     caller = await resolved(OPEN, AssertedIdentity(tenant_id="acme", agent="reader"), headers)
     assert caller == Caller(tenant_id="acme", user_id="u", agent="reader")
@@ -89,12 +86,14 @@ async def test_parts_complete_each_other() -> None:
         ("X-Agent-Id", AssertedIdentity(agent="b")),
     ],
 )
-async def test_two_parts_that_differ_are_forbidden(header: str, asserted: AssertedIdentity) -> None:
+async def test_contradicting_identities_are_forbidden(
+    header: str, asserted: AssertedIdentity
+) -> None:
     with pytest.raises(Forbidden):
         await resolved(OPEN, asserted, {header: "a"})
 
 
-async def test_without_a_verifier_a_token_means_nothing() -> None:
+async def test_without_a_verifier_a_token_is_ignored() -> None:
     caller = await resolved(OPEN, AssertedIdentity(tenant_id="other"))
     assert caller.tenant_id == "other"
 
@@ -103,55 +102,55 @@ async def test_without_a_verifier_a_token_means_nothing() -> None:
     "headers",
     [{}, *({"Authorization": value} for value in ("", "Bearer", "Bearer ", "Basic good", "good"))],
 )
-async def test_who_sends_no_token_is_told_that_one_is_needed(headers: Mapping[str, str]) -> None:
+async def test_a_request_without_a_token_is_unauthenticated(headers: Mapping[str, str]) -> None:
     with pytest.raises(Unauthenticated) as caught:
         await resolved(proving(), AssertedIdentity(tenant_id="acme"), headers)
     assert caught.value.token_refused is False
 
 
 @each_row("value", ["Bearer good", "bearer good", "BEARER   good "])
-async def test_the_scheme_is_read_in_any_case(value: str) -> None:
+async def test_the_scheme_in_the_header_is_case_insensitive(value: str) -> None:
     assert (await resolved(proving(), headers={"Authorization": value})).tenant_id == "acme"
 
 
-async def test_the_tenant_is_the_tokens() -> None:
+async def test_the_tenant_comes_from_the_token() -> None:
     assert (await resolved(proving(), AssertedIdentity(tenant_id="acme"))).tenant_id == "acme"
 
 
-async def test_another_tenant_than_the_tokens_is_forbidden() -> None:
+async def test_asserting_a_tenant_other_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(), AssertedIdentity(tenant_id="rival"))
 
 
-async def test_a_token_of_no_tenant_acts_for_none() -> None:
+async def test_a_token_without_a_tenant_cannot_act_for_one() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(tenant_id=None), AssertedIdentity(tenant_id="acme"))
 
 
-async def test_a_token_without_a_user_takes_the_one_that_is_said() -> None:
+async def test_a_token_without_a_user_accepts_the_asserted_user() -> None:
     assert (await resolved(proving(), AssertedIdentity(user_id="u"))).user_id == "u"
 
 
-async def test_the_tokens_user_wins() -> None:
+async def test_the_user_comes_from_the_token() -> None:
     assert (await resolved(proving(user_id="u"))).user_id == "u"
 
 
-async def test_another_user_than_the_tokens_is_forbidden() -> None:
+async def test_asserting_a_user_other_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(user_id="u"), AssertedIdentity(user_id="v"))
 
 
-async def test_roles_are_the_tokens() -> None:
+async def test_roles_come_from_the_token() -> None:
     caller = await resolved(proving(roles=("a", "b")), AssertedIdentity(roles=("a",)))
     assert caller.roles == ("a", "b")
 
 
-async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
+async def test_asserting_a_role_that_the_token_lacks_is_forbidden() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(roles=("a",)), AssertedIdentity(roles=("a", "b")))
 
 
-async def test_a_token_without_a_user_believes_no_role_that_is_said() -> None:
+async def test_a_token_without_a_user_does_not_accept_asserted_roles() -> None:
     asserted = AssertedIdentity(user_id="u")
     caller = await resolved(proving(roles=("a",)), asserted)
     assert (caller.user_id, caller.roles) == ("u", ("a",))
@@ -160,7 +159,7 @@ async def test_a_token_without_a_user_believes_no_role_that_is_said() -> None:
 
 
 @each_row("roles", [("a", "b"), (), None])
-async def test_a_token_that_asserts_users_believes_user_and_roles_as_they_are_said(
+async def test_a_token_that_asserts_users_accepts_asserted_user_and_roles(
     roles: tuple[str, ...] | None,
 ) -> None:
     asserted = AssertedIdentity(tenant_id="acme", user_id="u", roles=roles)
@@ -168,7 +167,7 @@ async def test_a_token_that_asserts_users_believes_user_and_roles_as_they_are_sa
     assert caller == Caller(tenant_id="acme", user_id="u", roles=roles or ())
 
 
-async def test_a_token_that_asserts_users_acts_for_its_own_tenant_only() -> None:
+async def test_a_token_that_asserts_users_is_limited_to_its_tenant() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(asserts_users=True), AssertedIdentity(tenant_id="rival"))
 
@@ -183,7 +182,7 @@ async def test_a_token_that_asserts_users_acts_for_its_own_tenant_only() -> None
         (frozenset({"one", "two"}), "two", "two"),
     ],
 )
-async def test_the_agent_is_one_that_the_token_is_for(
+async def test_the_agent_must_be_one_of_the_tokens(
     agents: frozenset[str] | None, asserted: str | None, agent: str | None
 ) -> None:
     caller = await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
@@ -199,26 +198,26 @@ async def test_the_agent_is_one_that_the_token_is_for(
         (frozenset(), None),
     ],
 )
-async def test_an_agent_that_the_token_is_not_for_is_forbidden(
+async def test_an_agent_that_the_token_does_not_list_is_forbidden(
     agents: frozenset[str], asserted: str | None
 ) -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
 
 
-async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:
+async def test_a_token_for_several_agents_requires_the_request_to_name_one() -> None:
     with pytest.raises(AgentRequired):
         await resolved(proving(agents=frozenset({"one", "two"})))
 
 
-async def test_no_message_names_what_the_token_stands_for() -> None:
+async def test_error_messages_do_not_reveal_the_tokens_tenant() -> None:
     with pytest.raises(Forbidden) as caught:
         await resolved(proving(tenant_id="hush"), AssertedIdentity(tenant_id="rival"))
     assert "hush" not in caught.value.message
 
 
 @each_row("tenant_id", ["acme", None])
-async def test_the_caller_is_kept_in_the_scope_also_when_the_entry_refuses_it(
+async def test_a_refused_caller_is_stored_in_the_scope_too(
     tenant_id: str | None,
 ) -> None:
     scope = scope_of(GOOD)
@@ -230,29 +229,29 @@ async def test_the_caller_is_kept_in_the_scope_also_when_the_entry_refuses_it(
     )
 
 
-async def test_a_token_whose_request_is_refused_is_proven_all_the_same() -> None:
+async def test_a_refusal_records_the_verified_token() -> None:
     with pytest.raises(Forbidden) as caught:
         await resolved(proving(), AssertedIdentity(tenant_id="rival"))
     assert caught.value.proven == {"tenant_id": "acme", "token_id": "t-1"}
 
 
-async def test_where_no_token_is_needed_a_caller_without_a_tenant_has_the_entrys_default() -> None:
+async def test_without_tokens_a_caller_without_a_tenant_gets_the_default_tenant() -> None:
     callers = CallerResolver(Authenticator(), default_tenant_id=ANY_TENANT)
     assert (await resolved(callers)).tenant_id == ANY_TENANT
     assert (await resolved(OPEN)).tenant_id == NO_TENANT
 
 
-async def test_an_operators_token_has_no_tenant_not_even_the_default() -> None:
+async def test_an_operators_token_does_not_get_the_default_tenant() -> None:
     caller = await resolved(proving(tenant_id=None, admits_operators=True))
     assert caller.tenant_id == NO_TENANT
 
 
-async def test_an_operators_token_is_refused_by_an_entry_that_needs_a_tenant() -> None:
+async def test_an_operators_token_is_refused_if_the_entry_requires_a_tenant() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(tenant_id=None))
 
 
-async def test_the_same_caller_is_valid_again_and_another_is_not() -> None:
+async def test_revalidation_accepts_the_same_caller_only() -> None:
     callers, scope = proving(user_id="u"), scope_of(GOOD)
     caller = await callers.resolve(scope)
     await callers.revalidate(scope, NO_ASSERTION, caller)
@@ -265,5 +264,7 @@ async def test_the_same_caller_is_valid_again_and_another_is_not() -> None:
     ("asserted", "tenant_id"),
     [(NO_ASSERTION, "the default"), (AssertedIdentity(tenant_id="acme"), "acme")],
 )
-def test_whom_the_settings_name_needs_no_token(asserted: AssertedIdentity, tenant_id: str) -> None:
+def test_a_caller_named_in_the_settings_needs_no_token(
+    asserted: AssertedIdentity, tenant_id: str
+) -> None:
     assert proving().resolve_trusted(asserted) == Caller(tenant_id=tenant_id, user_id="")

@@ -1,4 +1,4 @@
-"""From claims to whom a token stands for."""
+"""Principals built from token claims."""
 
 from collections.abc import Mapping
 
@@ -13,14 +13,14 @@ NOW = 1_800_000_000.0
 LEEWAY = 10.0
 
 
-def test_claims_stand_for_a_tenant_a_user_roles_and_agents() -> None:
+def test_claims_give_tenant_user_roles_and_agents() -> None:
     claims = {"tenant_id": "acme", "sub": "u", "roles": ["r"], "agents": ["a", "b"], "other": 1}
     assert principal_of(claims, NAMES) == Principal(
         tenant_id="acme", user_id="u", roles=("r",), agents=frozenset({"a", "b"})
     )
 
 
-def test_without_agents_a_token_is_for_any() -> None:
+def test_a_token_without_agents_allows_any_agent() -> None:
     assert principal_of({"tenant_id": "acme"}, NAMES).agents is None
 
 
@@ -28,12 +28,12 @@ def test_without_agents_a_token_is_for_any() -> None:
     ("claim", "agents"),
     [("one", ["one"]), ("my agent", ["my agent"]), (["one", "two"], ["one", "two"]), ([], [])],
 )
-def test_agents_are_a_list_or_a_single_name(claim: object, agents: list[str]) -> None:
+def test_the_agents_claim_is_a_list_or_a_single_name(claim: object, agents: list[str]) -> None:
     principal = principal_of({"tenant_id": "acme", "agents": claim}, NAMES)
     assert principal.agents == frozenset(agents)
 
 
-def test_roles_may_be_one_text_with_blanks() -> None:
+def test_roles_can_be_a_space_separated_string() -> None:
     names = ClaimNames(roles="scope")
     assert principal_of({"tenant_id": "acme", "scope": "a b"}, names).roles == ("a", "b")
 
@@ -46,11 +46,11 @@ def test_roles_may_be_one_text_with_blanks() -> None:
         ("https://acme.example/tenant", {"https://acme.example/tenant": "acme"}),
     ],
 )
-def test_a_name_is_a_claim_or_a_path_to_one(name: str, claims: Mapping[str, object]) -> None:
+def test_a_claim_name_can_be_a_path(name: str, claims: Mapping[str, object]) -> None:
     assert principal_of(claims, ClaimNames(tenant=name)).tenant_id == "acme"
 
 
-def test_no_user_is_taken_where_none_is_to_be() -> None:
+def test_the_user_is_empty_if_no_user_claim_is_configured() -> None:
     claims = {"tenant_id": "acme", "sub": "machine"}
     assert principal_of(claims, ClaimNames(user=None)).user_id is None
 
@@ -63,7 +63,7 @@ def test_no_user_is_taken_where_none_is_to_be() -> None:
         (None, ["admin", "None", "presets"], set()),
     ],
 )
-def test_who_has_the_admin_role_may_switch_presets(
+def test_the_admin_role_allows_switching_presets(
     admin_role: str | None, roles: list[str], rights: set[OperatorRight]
 ) -> None:
     claims = {"tenant_id": "acme", "roles": roles}
@@ -81,7 +81,7 @@ def test_who_has_the_admin_role_may_switch_presets(
         ([], set()),
     ],
 )
-def test_the_operator_claim_grants_the_rights_that_it_names_and_skips_other_words(
+def test_the_operator_claim_grants_its_rights_and_unknown_words_are_ignored(
     claim: object, rights: set[OperatorRight]
 ) -> None:
     claims = {"tenant_id": "acme", "ops": claim}
@@ -89,25 +89,25 @@ def test_the_operator_claim_grants_the_rights_that_it_names_and_skips_other_word
     assert principal_of(claims, NAMES).rights == set()
 
 
-def test_role_and_claim_together_grant_both() -> None:
+def test_rights_of_role_and_operator_claim_are_combined() -> None:
     claims = {"roles": ["ops"], "may": ["tokens"]}
     principal = principal_of(claims, ClaimNames(operator="may", admin_role="ops"))
     assert principal.rights == {OperatorRight.PRESETS, OperatorRight.TOKENS}
 
 
 @each_row("right", OperatorRight)
-def test_an_operators_token_needs_no_tenant(right: OperatorRight) -> None:
+def test_an_operators_token_does_not_need_a_tenant(right: OperatorRight) -> None:
     principal = principal_of({"may": [right.value]}, ClaimNames(operator="may"))
     assert principal == Principal(tenant_id=None, rights=frozenset({right}))
 
 
 @each_row("claim", [{}, 7, None, [["documents"]]])
-def test_an_operator_claim_of_another_shape_is_not_taken(claim: object) -> None:
+def test_an_operator_claim_of_the_wrong_type_is_refused(claim: object) -> None:
     with pytest.raises(InvalidClaims):
         principal_of({"tenant_id": "acme", "may": claim}, ClaimNames(operator="may"))
 
 
-def test_a_token_with_other_words_only_needs_a_tenant() -> None:
+def test_a_token_with_only_unknown_rights_needs_a_tenant() -> None:
     with pytest.raises(InvalidClaims):
         principal_of({"may": ["billing"]}, ClaimNames(operator="may"))
 
@@ -131,7 +131,7 @@ def test_a_token_with_other_words_only_needs_a_tenant() -> None:
         {"tenant_id": "acme", "agents": True},
     ],
 )
-def test_a_claim_of_another_shape_is_not_taken(claims: Mapping[str, object]) -> None:
+def test_a_claim_of_the_wrong_type_is_refused(claims: Mapping[str, object]) -> None:
     with pytest.raises(InvalidClaims):
         principal_of(claims, NAMES)
 
@@ -145,7 +145,7 @@ def test_a_claim_of_another_shape_is_not_taken(claims: Mapping[str, object]) -> 
         {"exp": NOW + 1, "nbf": None},
     ],
 )
-def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None:
+def test_the_leeway_allows_for_clock_differences(claims: Mapping[str, object]) -> None:
     assert check_times(claims, NOW, LEEWAY) > NOW
 
 
@@ -166,6 +166,6 @@ def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None
         {"exp": NOW + 1, "nbf": "now"},
     ],
 )
-def test_a_token_out_of_its_time_is_not_taken(claims: Mapping[str, object]) -> None:
+def test_a_token_outside_its_validity_period_is_refused(claims: Mapping[str, object]) -> None:
     with pytest.raises(InvalidClaims):
         check_times(claims, NOW, LEEWAY)

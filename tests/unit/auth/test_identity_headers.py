@@ -1,5 +1,3 @@
-"""What headers say of the caller."""
-
 import pytest
 
 from mcp_tools_proxy.auth.caller_resolver import read_headers
@@ -8,12 +6,12 @@ from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from tests.support.tables import each_row
 
 
-def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
+def test_without_identity_headers_the_assertion_is_empty() -> None:
     authorization, asserted = read_headers([(b"accept", b"*/*")])
     assert (authorization, asserted is NO_ASSERTION) == (None, True)
 
 
-def test_each_header_is_one_thing_that_is_said() -> None:
+def test_each_header_sets_one_field_of_the_assertion() -> None:
     headers = [(b"x-tenant-id", b"acme"), (b"x-user-id", b"u"), (b"x-agent-id", b"reader")]
     assert read_headers(headers) == (
         None,
@@ -21,11 +19,11 @@ def test_each_header_is_one_thing_that_is_said() -> None:
     )
 
 
-def test_authorization_is_given_as_it_is() -> None:
+def test_the_authorization_header_is_returned_unchanged() -> None:
     assert read_headers([(b"authorization", b"Bearer \xe4")]) == ("Bearer \xe4", NO_ASSERTION)
 
 
-def test_a_value_is_utf_8() -> None:
+def test_a_value_is_decoded_as_utf_8() -> None:
     assert read_headers([(b"x-tenant-id", "ООО".encode())])[1] == AssertedIdentity(tenant_id="ООО")
 
 
@@ -43,7 +41,7 @@ def test_a_value_is_utf_8() -> None:
         ([(b"authorization", b"a"), (b"authorization", b"b")], "Authorization"),
     ],
 )
-def test_a_value_that_is_no_identifier_is_refused_by_its_headers_name(
+def test_an_invalid_identifier_is_refused_with_the_name_of_the_header(
     headers: list[tuple[bytes, bytes]], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:

@@ -1,4 +1,4 @@
-"""Where keys come from: a file that is followed, a URL that may be down."""
+"""Key sources: a watched file, and a URL that can fail."""
 
 import asyncio
 import gzip
@@ -26,7 +26,7 @@ Answer = httpx.Response | Exception
 
 
 class Issuer:
-    """Answers as scripted, and counts its requests."""
+    """Returns scripted responses and counts requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -63,13 +63,13 @@ def good(*keys: object) -> httpx.Response:
     return httpx.Response(200, content=key_set(*keys))  # type: ignore[arg-type]
 
 
-async def test_the_first_look_has_the_keys() -> None:
+async def test_the_first_load_returns_the_keys() -> None:
     keys = keys_from(Issuer(good(OLD)))
     await keys.refresh()
     assert (keys.state()["status"], keys.keys.find("old", "EdDSA") is not None) == ("ok", True)
 
 
-async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> None:
+async def test_a_second_refresh_within_the_interval_sends_no_request() -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
@@ -79,7 +79,7 @@ async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> No
 
 
 @each_row("later", [MIN_REFRESH_GAP_S, MIN_REFRESH_GAP_S + 1])
-async def test_a_new_key_is_found_when_time_has_passed(later: float) -> None:
+async def test_a_refresh_after_the_interval_finds_a_new_key(later: float) -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
@@ -88,7 +88,7 @@ async def test_a_new_key_is_found_when_time_has_passed(later: float) -> None:
     assert [kid for kid, _ in keys.keys.by_kid] == ["new"]
 
 
-async def test_who_asks_at_the_same_time_shares_one_look() -> None:
+async def test_concurrent_refreshes_share_one_request() -> None:
     issuer = Issuer(good(OLD))
     keys = keys_from(issuer)
     async with anyio.create_task_group() as group:
@@ -97,7 +97,7 @@ async def test_who_asks_at_the_same_time_shares_one_look() -> None:
     assert issuer.requests == 1
 
 
-async def test_keys_of_a_url_are_logged_when_they_are_others() -> None:
+async def test_changed_keys_of_a_url_are_logged() -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     with capture_logs() as lines:
@@ -124,7 +124,7 @@ BAD: dict[str, Answer] = {
 
 
 @each_row("answer", BAD.values(), ids=BAD)
-async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> None:
+async def test_the_last_valid_keys_stay_while_the_url_fails(answer: Answer) -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
@@ -134,14 +134,14 @@ async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> No
     assert (keys.state()["status"], kept, issuer.requests) == ("degraded", True, 2)
 
 
-async def test_a_url_may_answer_with_a_megabyte() -> None:
+async def test_a_response_of_a_key_url_can_have_one_megabyte() -> None:
     content = key_set(OLD).ljust(1024 * 1024)
     keys = keys_from(Issuer(httpx.Response(200, content=content)))
     await keys.refresh()
     assert keys.keys.count == 1
 
 
-async def test_a_url_that_does_not_answer_is_given_up() -> None:
+async def test_a_request_to_an_unresponsive_key_url_times_out() -> None:
     issuer = Issuer(good(OLD))
     issuer.hangs = True
     keys = keys_from(issuer, timeout_s=0.05)
@@ -149,7 +149,7 @@ async def test_a_url_that_does_not_answer_is_given_up() -> None:
     assert keys.state()["failure"] == "did not answer within 0.05 s"
 
 
-async def test_the_issuer_has_five_seconds_to_answer() -> None:
+async def test_the_timeout_of_the_issuer_is_five_seconds() -> None:
     timeouts: list[object] = []
 
     async def answer(request: httpx.Request) -> httpx.Response:
@@ -160,7 +160,7 @@ async def test_the_issuer_has_five_seconds_to_answer() -> None:
     assert timeouts == [5.0]
 
 
-async def test_an_empty_key_set_takes_the_keys_away() -> None:
+async def test_an_empty_key_set_removes_the_keys() -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
@@ -169,7 +169,7 @@ async def test_an_empty_key_set_takes_the_keys_away() -> None:
     assert (keys.keys.count, keys.state()["status"]) == (0, "degraded")
 
 
-async def test_run_looks_by_itself() -> None:
+async def test_run_refreshes_periodically() -> None:
     keys = keys_from(Issuer(good(OLD)))
     async with anyio.create_task_group() as group:
         group.start_soon(keys.run)
@@ -177,7 +177,7 @@ async def test_run_looks_by_itself() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_neither_log_nor_state_shows_the_url() -> None:
+async def test_log_and_state_do_not_show_the_url() -> None:
     keys = keys_from(Issuer(httpx.ConnectError("http://127.0.0.1/jwks?secret=hush")))
     with capture_logs() as lines:
         await keys.refresh()
@@ -199,7 +199,7 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-async def test_a_key_set_in_a_file_is_followed(tmp_path: Path) -> None:
+async def test_changes_of_a_key_file_are_loaded(tmp_path: Path) -> None:
     path = write(tmp_path / "jwks.json", key_set(OLD))
     async with followed(path) as keys:
         write(path, key_set(NEW))
@@ -207,7 +207,7 @@ async def test_a_key_set_in_a_file_is_followed(tmp_path: Path) -> None:
         assert keys.keys.find("old", "EdDSA") is None
 
 
-async def test_a_file_that_is_no_key_set_leaves_the_keys_as_they_were(tmp_path: Path) -> None:
+async def test_an_invalid_key_file_keeps_the_previous_keys(tmp_path: Path) -> None:
     path = write(tmp_path / "jwks.json", key_set(OLD))
     async with followed(path) as keys:
         write(path, key_set(NEW)[:-9])
@@ -215,7 +215,7 @@ async def test_a_file_that_is_no_key_set_leaves_the_keys_as_they_were(tmp_path: 
         assert keys.keys.find("old", "EdDSA") is not None
 
 
-async def test_without_the_file_there_are_no_keys(tmp_path: Path) -> None:
+async def test_a_missing_key_file_means_zero_keys(tmp_path: Path) -> None:
     path = write(tmp_path / "jwks.json", key_set(OLD))
     async with followed(path) as keys:
         path.unlink()
@@ -223,7 +223,7 @@ async def test_without_the_file_there_are_no_keys(tmp_path: Path) -> None:
         assert keys.keys.count == 0
 
 
-async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+async def test_reading_is_retried_after_a_temporary_error(tmp_path: Path) -> None:
     path = write(tmp_path / "jwks.json", key_set(OLD))
     async with followed(path) as keys:
         with none_left():
@@ -233,7 +233,7 @@ async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(tmp_path
         assert keys.keys.find("old", "EdDSA") is not None
 
 
-async def test_keys_of_a_file_are_logged_when_they_are_others(tmp_path: Path) -> None:
+async def test_changed_keys_of_a_file_are_logged(tmp_path: Path) -> None:
     keys = JwksFile(tmp_path / "jwks.json", ALGORITHMS)
     with capture_logs() as lines:
         for content in ([OLD], [OLD], [NEW], [NEW, OLD], [NEW]):

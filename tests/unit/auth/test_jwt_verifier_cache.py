@@ -1,5 +1,3 @@
-"""Verified JWTs are cached until they expire or their key is removed."""
-
 from mcp_tools_proxy.auth.jwt_verifier import MAX_TOKEN_CHARS, JwtVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
@@ -7,7 +5,7 @@ from tests.support.virtual_time import ManualClock
 from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, checking, clock_of_now, keys_of
 
 
-async def is_good(tokens: JwtVerifier, token: str) -> bool:
+async def is_valid(tokens: JwtVerifier, token: str) -> bool:
     try:
         await tokens.verify(token)
     except Unauthenticated:
@@ -15,37 +13,37 @@ async def is_good(tokens: JwtVerifier, token: str) -> bool:
     return True
 
 
-async def test_a_token_stays_good_while_its_key_is_the_issuers() -> None:
+async def test_a_cached_token_stays_valid_while_its_key_is_published() -> None:
     source, clock = Keys(KEY, OTHER), clock_of_now()
     tokens, mine, others = checking(source, clock=clock), KEY.sign(), OTHER.sign()
     for token in (mine, others):
-        assert await is_good(tokens, token)
+        assert await is_valid(tokens, token)
     clock.now += 300
     source.keys = keys_of(make_key("RS256", "third"), KEY)
-    assert (await is_good(tokens, mine), await is_good(tokens, others)) == (True, False)
+    assert (await is_valid(tokens, mine), await is_valid(tokens, others)) == (True, False)
     clock.now += 311
-    assert not await is_good(tokens, mine)
+    assert not await is_valid(tokens, mine)
 
 
-async def test_a_cached_token_is_good_until_the_leeway_is_over() -> None:
+async def test_a_cached_token_is_valid_until_the_leeway_ends() -> None:
     clock = ManualClock(2_000_000_000.0)
     tokens, token = checking(clock=clock), KEY.sign(exp=2_000_000_005)
-    assert await is_good(tokens, token)
+    assert await is_valid(tokens, token)
     clock.now = 2_000_000_014.9
-    assert await is_good(tokens, token)
+    assert await is_valid(tokens, token)
     clock.now = 2_000_000_015.0
-    assert not await is_good(tokens, token)
+    assert not await is_valid(tokens, token)
 
 
-async def test_a_token_is_forgotten_whose_key_id_names_another_key_now() -> None:
+async def test_a_cached_token_is_dropped_when_its_kid_names_another_key() -> None:
     source = Keys(make_key("ES256"))
     tokens, token = checking(source), make_key("ES256").sign()
-    assert await is_good(tokens, token)
+    assert await is_valid(tokens, token)
     source.keys = keys_of(SigningKey("k1", "ES256", make_key("ES256", "another").private))
-    assert not await is_good(tokens, token)
+    assert not await is_valid(tokens, token)
 
 
-async def test_the_text_of_a_token_that_is_no_jwt_is_refused() -> None:
+async def test_invalid_tokens_are_refused_after_a_valid_one_was_cached() -> None:
     tokens = checking()
     good = KEY.sign()
     bad = [
@@ -59,12 +57,12 @@ async def test_the_text_of_a_token_that_is_no_jwt_is_refused() -> None:
         f"{good}.x",
         good + "x" * 20_000,
     ]
-    assert await is_good(tokens, good)
-    assert [await is_good(tokens, token) for token in bad] == [False] * len(bad)
+    assert await is_valid(tokens, good)
+    assert [await is_valid(tokens, token) for token in bad] == [False] * len(bad)
 
 
 def of_length(key: SigningKey, chars: int) -> str:
-    """Sign a token of exactly this length: claims cannot have every length in Base64."""
+    """Sign a token of exactly this length. A header pads it, as Base64 allows only some lengths."""
     about = chars * 3 // 4
     tokens = (
         key.sign(headers={"pad": "h" * width}, pad="c" * (about - less))
@@ -74,11 +72,11 @@ def of_length(key: SigningKey, chars: int) -> str:
     return next(token for token in tokens if len(token) == chars)
 
 
-async def test_a_token_of_the_greatest_length_is_good() -> None:
+async def test_a_token_of_the_maximum_length_is_accepted() -> None:
     key = make_key("EdDSA")
-    assert await is_good(checking(Keys(key)), of_length(key, MAX_TOKEN_CHARS))
+    assert await is_valid(checking(Keys(key)), of_length(key, MAX_TOKEN_CHARS))
 
 
-async def test_the_log_is_told_whose_a_token_is() -> None:
+async def test_log_fields_contain_issuer_and_truncated_subject() -> None:
     principal = await checking().verify(KEY.sign(sub="u" * 200))
     assert principal.token_log_fields == {"issuer": ISSUER, "subject": "u" * 128}

@@ -1,4 +1,4 @@
-"""The gateway's own keys: which files are keys, what is published, and how a change is followed."""
+"""The gateway's signing keys: accepted files, the published key set, and reloads."""
 
 import asyncio
 import base64
@@ -54,7 +54,7 @@ RSA = make_key("RS256").private.private_bytes(PEM, PKCS8, PLAIN)
         (RSA + public(ED) + public(ED), "RS256", 2),
     ],
 )
-def test_the_first_key_signs_and_all_are_published(
+def test_the_first_key_signs_and_all_keys_are_published(
     content: bytes, algorithm: str, count: int
 ) -> None:
     keys = parse_signing_keys(content)
@@ -65,7 +65,7 @@ def test_the_first_key_signs_and_all_are_published(
     assert not {"d", "p", "q", "dp", "dq", "qi"} & {name for it in published for name in it}
 
 
-def test_a_key_is_named_by_its_thumbprint() -> None:
+def test_the_kid_is_the_thumbprint_of_the_key() -> None:
     (entry,) = json.loads(json.dumps(parse_signing_keys(pem(EC)).published))["keys"]
     named = {name: entry[name] for name in ("crv", "kty", "x", "y")}
     digest = hashlib.sha256(json.dumps(named, separators=(",", ":")).encode()).digest()
@@ -84,12 +84,12 @@ def test_a_key_is_named_by_its_thumbprint() -> None:
         (b"x" * 70_000, "is over"),
     ],
 )
-def test_what_cannot_sign_is_refused(content: bytes, message: str) -> None:
+def test_a_file_without_a_usable_signing_key_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(InvalidKeyFile, match=message):
         parse_signing_keys(content)
 
 
-async def test_a_file_is_followed_and_a_broken_one_leaves_the_keys(tmp_path: Path) -> None:
+async def test_a_changed_file_is_loaded_and_an_invalid_one_keeps_the_keys(tmp_path: Path) -> None:
     file = tmp_path / "keys.pem"
     file.write_bytes(pem(EC))
     keys = SigningKeyFile(file)
@@ -107,7 +107,7 @@ async def test_a_file_is_followed_and_a_broken_one_leaves_the_keys(tmp_path: Pat
         running.cancel()
 
 
-def test_an_assertion_is_for_one_audience_and_a_minute(tmp_path: Path) -> None:
+def test_an_assertion_has_one_audience_and_is_valid_for_a_minute(tmp_path: Path) -> None:
     file = tmp_path / "keys.pem"
     file.write_bytes(pem(ED))
     keys = SigningKeyFile(file)

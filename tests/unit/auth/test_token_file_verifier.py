@@ -1,5 +1,3 @@
-"""The tokens of a file that is followed."""
-
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def make_token(path: Path, *, expires: datetime | None = None) -> tuple[str, str]:
-    """Put a token into the file and give it with its id."""
+    """Add a token to the file; return it and its id."""
     token, entry = add_token(path, ACME, expires=expires)
     return token, entry.id
 
@@ -48,7 +46,7 @@ async def followed(path: Path) -> AsyncIterator[TokenFileVerifier]:
         group.cancel_scope.cancel()
 
 
-async def is_good(tokens: TokenFileVerifier, token: str) -> bool:
+async def is_valid(tokens: TokenFileVerifier, token: str) -> bool:
     try:
         await tokens.verify(token)
     except Unauthenticated:
@@ -65,99 +63,100 @@ def become_a_folder(path: Path) -> None:
     path.mkdir()
 
 
-async def test_a_token_stands_for_what_its_line_says(path: Path) -> None:
+async def test_a_token_has_the_identity_of_its_line(path: Path) -> None:
     token, _ = make_token(path)
     assert await (await loaded(path)).verify(token) == ACME
 
 
 @pytest.mark.parametrize("spoilt", ["{0}a", "{0:.46}", "{0:.46}!", "x", "", " {0}"])
-async def test_another_token_is_refused(path: Path, spoilt: str) -> None:
+async def test_an_altered_token_is_refused(path: Path, spoilt: str) -> None:
     token, _ = make_token(path)
-    assert not await is_good(await loaded(path), spoilt.format(token))
+    assert not await is_valid(await loaded(path), spoilt.format(token))
 
 
-async def test_a_refusal_says_that_a_token_was_there_and_nothing_of_it(path: Path) -> None:
+async def test_a_refusal_does_not_contain_the_token(path: Path) -> None:
     token = new_token()
     with pytest.raises(Unauthenticated) as caught:
         await (await loaded(path)).verify(token)
     assert (caught.value.token_refused, token[4:12] in str(caught.value)) == (True, False)
 
 
-async def test_the_hash_is_no_token(path: Path) -> None:
+async def test_the_hash_is_not_accepted_as_a_token(path: Path) -> None:
     token, _ = make_token(path)
-    assert not await is_good(await loaded(path), sha256_of(token))
+    assert not await is_valid(await loaded(path), sha256_of(token))
 
 
 @pytest.mark.parametrize(
     ("expires", "good"),
     [(NOW.replace(year=2026), False), (NOW, False), (NOW.replace(year=2028), True)],
 )
-async def test_a_token_is_good_until_it_expires(
+async def test_a_token_is_valid_until_it_expires(
     path: Path, expires: datetime, *, good: bool
 ) -> None:
     token, _ = make_token(path, expires=expires)
     tokens = await loaded(path)
-    assert await is_good(tokens, token) == good
+    assert await is_valid(tokens, token) == good
 
 
-async def test_a_token_that_is_not_in_the_file_is_not_known(path: Path) -> None:
+async def test_a_token_that_is_not_in_the_file_is_unknown(path: Path) -> None:
     make_token(path)
-    assert not await is_good(await loaded(path), new_token())
+    assert not await is_valid(await loaded(path), new_token())
 
 
-async def test_a_new_token_is_soon_good(path: Path) -> None:
+async def test_a_new_token_is_accepted_within_seconds(path: Path) -> None:
     async with followed(path) as tokens:
         token, _ = make_token(path)
         await until(lambda: tokens.state()["tokens"] == 1)
-        assert await is_good(tokens, token)
+        assert await is_valid(tokens, token)
 
 
-async def test_a_revoked_token_is_soon_refused(path: Path) -> None:
+async def test_a_revoked_token_is_refused_within_seconds(path: Path) -> None:
     token, token_id = make_token(path)
     async with followed(path) as tokens:
         remove_entry(path, token_id)
         await until(lambda: tokens.state()["tokens"] == 0)
-        assert not await is_good(tokens, token)
+        assert not await is_valid(tokens, token)
 
 
-async def test_without_its_file_no_token_is_good(path: Path) -> None:
+async def test_without_the_file_every_token_is_refused(path: Path) -> None:
     token, _ = make_token(path)
     async with followed(path) as tokens:
         os.unlink(path)
         await until(lambda: tokens.state()["status"] == "degraded")
-        assert not await is_good(tokens, token)
+        assert not await is_valid(tokens, token)
 
 
-async def test_a_file_that_cannot_be_read_lets_nobody_in(path: Path) -> None:
+async def test_with_an_unreadable_file_every_token_is_refused(path: Path) -> None:
     token, _ = make_token(path)
     async with followed(path) as tokens:
         become_a_folder(path)
         await until(lambda: tokens.state()["status"] == "degraded")
-        assert not await is_good(tokens, token)
+        assert not await is_valid(tokens, token)
 
 
-async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(path: Path) -> None:
-    """Whoever holds all connections open must not lock out everybody for good."""
+async def test_reading_is_retried_after_file_descriptors_ran_out(path: Path) -> None:
+    """Otherwise a client that holds all connections open could lock out every caller
+    permanently."""
     token, _ = make_token(path)
     async with followed(path) as tokens:
         with none_left():
             os.utime(path)
             await until(lambda: tokens.state()["status"] == "degraded")
         await until(lambda: tokens.state()["status"] == "ok")
-        assert await is_good(tokens, token)
+        assert await is_valid(tokens, token)
 
 
-async def test_a_half_written_line_leaves_the_others_good(path: Path) -> None:
+async def test_a_half_written_line_does_not_affect_other_tokens(path: Path) -> None:
     first, _ = make_token(path)
     second, _ = make_token(path)
     rewrite(path, lambda content: content[:-20])
     tokens = await loaded(path)
     state = tokens.state()
     assert (state["status"], state["tokens"]) == ("degraded", 1)
-    assert (await is_good(tokens, first), await is_good(tokens, second)) == (True, False)
+    assert (await is_valid(tokens, first), await is_valid(tokens, second)) == (True, False)
 
 
-async def test_a_broken_line_is_logged_by_its_number_only(path: Path) -> None:
+async def test_the_log_names_only_the_number_of_a_broken_line(path: Path) -> None:
     make_token(path)
     rewrite(path, lambda _: b'{"id": "t1", "sha256": "hush"}\n')
     with capture_logs() as lines:
@@ -166,7 +165,7 @@ async def test_a_broken_line_is_logged_by_its_number_only(path: Path) -> None:
     assert (ignored["line"], "hush" in str(lines)) == (1, False)
 
 
-async def test_the_log_has_what_changed_and_no_more(path: Path) -> None:
+async def test_only_changes_are_logged(path: Path) -> None:
     await anyio.Path(path).touch()
     with capture_logs() as lines:
         tokens = await loaded(path)
@@ -178,7 +177,7 @@ async def test_the_log_has_what_changed_and_no_more(path: Path) -> None:
     assert events == ["tokens.loaded", "tokens.unreadable", "tokens.loaded"]
 
 
-async def test_the_state_has_the_first_twenty_problems(path: Path) -> None:
+async def test_the_state_lists_the_first_twenty_problems(path: Path) -> None:
     make_token(path)
     rewrite(path, lambda _: b"{\n" * 25)
     problems = (await loaded(path)).state()["problems"]

@@ -1,5 +1,3 @@
-"""One line of the tokens file."""
-
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -26,11 +24,11 @@ def line_of(**changes: Any) -> bytes:
     return json.dumps({key: value for key, value in line.items() if value != ...}).encode()
 
 
-def test_a_line_of_the_least_is_a_token_for_any_agent_of_its_tenant() -> None:
+def test_a_minimal_line_is_a_token_for_any_agent_of_its_tenant() -> None:
     assert parse_line(line_of()).principal == Principal(tenant_id="acme")
 
 
-def test_a_line_is_written_as_it_is_read() -> None:
+def test_a_line_round_trips() -> None:
     principal = Principal(
         tenant_id="acme",
         user_id="u",
@@ -44,7 +42,7 @@ def test_a_line_is_written_as_it_is_read() -> None:
     assert parse_line(dump_line(entry)) == entry
 
 
-def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> None:
+def test_a_line_that_asserts_users_round_trips() -> None:
     line = line_of(asserts_users=True)
     entry = parse_line(line)
     assert entry.principal == Principal(tenant_id="acme", asserts_users=True)
@@ -52,12 +50,12 @@ def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> Non
 
 
 @each_row("proven", [{"user": "u"}, {"roles": ["r"]}])
-def test_a_line_that_asserts_users_cannot_name_one(proven: dict[str, object]) -> None:
+def test_a_line_that_asserts_users_cannot_name_a_user(proven: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="asserts_users: each request sets user and roles"):
         parse_line(line_of(asserts_users=True, **proven))
 
 
-def test_a_token_has_a_hundred_roles_and_no_more() -> None:
+def test_a_token_has_at_most_a_hundred_roles() -> None:
     roles = tuple(f"r{n}" for n in range(100))
     assert parse_line(line_of(roles=roles)).principal.roles == roles
     with pytest.raises(ValueError, match="roles: should have 100 items or fewer"):
@@ -73,12 +71,12 @@ def test_a_token_has_a_hundred_roles_and_no_more() -> None:
         ("2027-01-02", datetime(2027, 1, 2, tzinfo=UTC)),
     ],
 )
-def test_a_time_without_an_offset_is_utc(spelt: str, moment: datetime) -> None:
+def test_a_time_without_an_offset_is_read_as_utc(spelt: str, moment: datetime) -> None:
     assert parse_line(line_of(expires=spelt)).expires == moment
 
 
 @each_row("hashed", [HASH, HASH.upper()])
-def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
+def test_a_hash_is_case_insensitive(hashed: str) -> None:
     assert parse_line(line_of(sha256=hashed)).hash == HASH
 
 
@@ -91,14 +89,14 @@ def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
         ({"admin": True, "may": ["logins"]}, {OperatorRight.PRESETS, OperatorRight.LOGINS}),
     ],
 )
-def test_an_operator_has_the_rights_that_are_named_and_needs_no_tenant(
+def test_an_operator_has_the_named_rights_and_needs_no_tenant(
     keys: dict[str, object], rights: set[OperatorRight]
 ) -> None:
     principal = parse_line(line_of(tenant=..., **keys)).principal
     assert principal == Principal(tenant_id=None, rights=frozenset(rights))
 
 
-def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
+def test_the_right_of_older_versions_keeps_their_format() -> None:
     principal = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
     written = json.loads(dump_line(TokenEntry(id="t1", hash=HASH, principal=principal)))
     assert written == {"id": "t1", "sha256": HASH, "admin": True}
@@ -144,45 +142,45 @@ def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
         line_of(expiers="2027-01-01"),
     ],
 )
-def test_a_line_that_is_not_wholly_understood_is_no_token(line: bytes) -> None:
+def test_a_line_with_an_invalid_or_unknown_key_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse_line(line)
 
 
-def test_a_line_that_names_a_key_twice_is_no_token() -> None:
+def test_a_line_with_a_duplicate_key_is_refused() -> None:
     line = line_of().replace(b'"tenant"', b'"tenant": "other", "tenant"')
     with pytest.raises(ValueError, match="tenant: appears twice"):
         parse_line(line)
 
 
-def test_a_problem_shows_no_value() -> None:
+def test_problems_do_not_contain_values() -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         parse_line(line_of(user=["hush"], note=7, sha256="hush"))
     assert "hush" not in str(caught.value)
 
 
-def test_broken_lines_are_told_by_number_and_the_others_stay() -> None:
+def test_broken_lines_are_reported_by_number_and_the_others_are_kept() -> None:
     data = b"\xef\xbb\xbf# ours\n" + line_of() + b"\r\n\n{\n" + line_of(id="t2", sha256="b2" * 32)
     read = read_lines(data)
     assert ([entry.id for entry in read.entries], list(read.problems)) == (["t1", "t2"], [4])
 
 
 @each_row("again", [line_of(id="t2", tenant="rival"), line_of(sha256="b2" * 32)])
-def test_a_token_or_an_id_that_was_there_before_is_a_problem(again: bytes) -> None:
+def test_a_duplicate_token_or_id_is_a_problem(again: bytes) -> None:
     read = read_lines(b"\n".join([line_of(), again, line_of(id="t3", sha256="c3" * 32)]))
     kept = [(entry.id, entry.principal.tenant_id) for entry in read.entries]
     assert (kept, list(read.problems)) == ([("t1", "acme"), ("t3", "acme")], [2])
 
 
-def test_a_token_is_recognisable_and_has_a_hash() -> None:
+def test_a_new_token_has_the_prefix_and_a_hash() -> None:
     token = new_token()
     assert (token[:4], len(token), len(token_hash(token) or "")) == ("mtp_", 47, 64)
 
 
 @each_row("text", ["", "mtp_", "hunter2", "mtp_" + "a" * 42, "mtp_" + "é" * 43])
-def test_what_is_no_token_has_no_hash(text: str) -> None:
+def test_the_hash_of_a_malformed_token_is_none(text: str) -> None:
     assert token_hash(text) is None
 
 
-def test_the_hash_does_not_show() -> None:
+def test_the_repr_does_not_contain_the_hash() -> None:
     assert HASH not in repr(parse_line(line_of()))

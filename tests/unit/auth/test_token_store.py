@@ -1,5 +1,3 @@
-"""Changing the tokens file."""
-
 import os
 import threading
 from collections.abc import Callable
@@ -20,31 +18,31 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "tokens.jsonl"
 
 
-def test_a_token_is_added_to_a_file_that_is_not_there(path: Path) -> None:
+def test_adding_a_token_creates_the_file(path: Path) -> None:
     _, added = add_token(path, ACME)
     assert read_lines(path.read_bytes()).entries == (added,)
 
 
-def test_only_its_owner_reads_the_file(path: Path) -> None:
+def test_only_the_owner_can_read_a_new_file(path: Path) -> None:
     add_token(path, ACME)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_who_may_read_a_file_that_was_there_may_still_read_it(path: Path) -> None:
+def test_the_mode_of_an_existing_file_is_kept(path: Path) -> None:
     add_token(path, ACME)
     path.chmod(0o640)
     add_token(path, ACME)
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_the_first_token_after_a_byte_order_mark_can_be_taken_back(path: Path) -> None:
+def test_the_first_token_after_a_byte_order_mark_can_be_revoked(path: Path) -> None:
     _, added = add_token(path, ACME)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     remove_entry(path, added.id)
     assert read_lines(path.read_bytes()).entries == ()
 
 
-def test_what_a_hand_wrote_stays_as_it_is(path: Path) -> None:
+def test_manual_edits_are_preserved(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"# ours\r\n\n{broken\n{}")
     _, added = add_token(path, ACME)
@@ -53,19 +51,19 @@ def test_what_a_hand_wrote_stays_as_it_is(path: Path) -> None:
     assert read_lines(content).entries == (added,)
 
 
-def test_no_unfinished_file_is_left(path: Path) -> None:
+def test_temporary_files_are_removed(path: Path) -> None:
     add_token(path, ACME)
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_kept(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
     add_token(link, ACME)
     assert (link.is_symlink(), len(read_lines(path.read_bytes()).entries)) == (True, 1)
 
 
-def test_tokens_made_at_the_same_time_are_all_there(path: Path) -> None:
+def test_concurrently_created_tokens_are_all_kept(path: Path) -> None:
     def make_some() -> None:
         for _ in range(10):
             add_token(path, ACME)
@@ -80,14 +78,14 @@ def test_a_token_is_revoked_by_its_id(path: Path) -> None:
     assert read_lines(path.read_bytes()).entries == (second,)
 
 
-def test_a_broken_line_is_revoked_by_its_id_as_well(path: Path) -> None:
+def test_a_token_on_a_broken_line_can_be_revoked_by_id(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b'# ours\n{"id": "t1"}\n')
     remove_entry(path, "t1")
     assert path.read_bytes() == b"# ours\n"
 
 
-def test_an_unknown_id_changes_nothing(path: Path) -> None:
+def test_revoking_an_unknown_id_changes_nothing(path: Path) -> None:
     add_token(path, ACME)
     before = path.read_bytes()
     with pytest.raises(UnknownToken):
@@ -95,7 +93,7 @@ def test_an_unknown_id_changes_nothing(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_what_would_not_be_read_back_is_not_written(path: Path) -> None:
+def test_a_token_that_could_not_be_read_back_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="tenant"):
         add_token(path, Principal(tenant_id="a\nb"))
     assert not path.exists()
