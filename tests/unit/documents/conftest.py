@@ -1,4 +1,4 @@
-"""Fixtures of the documents folder: where it is, what it fills, what watches it."""
+"""Fixtures of the documents folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

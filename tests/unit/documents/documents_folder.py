@@ -1,4 +1,4 @@
-"""A view for tests of the documents folder, and files to put there."""
+"""A test view of the documents folder, and functions that write files into it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.builders import make_document
 
 
 class Shelf:
-    """The documents that a folder's store serves, as titles; notes what the store tells."""
+    """The titles that a folder's store serves; records the store's notifications."""
 
     def __init__(self, store: FolderStore) -> None:
         self.changes: list[Key] = []
@@ -32,7 +32,8 @@ class Shelf:
         return {key: reading.head.title for key, reading in readings.items() if reading}
 
     async def until(self, wanted: dict[Key, str]) -> None:
-        """Wait until the titles are ``wanted``: within a second by contract, more if busy."""
+        """Wait until the titles are ``wanted``: within a second by contract, longer on a busy
+        machine."""
         with anyio.fail_after(BOUND_S):
             while await self.titles() != wanted:  # noqa: ASYNC110 - reading may change it
                 await anyio.sleep(0.01)
@@ -51,7 +52,7 @@ def document(
 
 
 def place(path: Path, content: bytes) -> None:
-    """Put a file there in one step."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(".unfinished")
     unfinished.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Scripted answers for the Retrieval client, and one way to ask it."""
+"""Scripted responses for the Retrieval client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -39,7 +39,7 @@ def failing(error: type[httpx.HTTPError]) -> Handler:
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """Answer the first request by the first handler, and so on; one more is an error."""
+    """Answer each request with the next handler; one request too many is an error."""
     left: Iterator[Handler] = iter(handlers)
 
     def answer_next(request: httpx.Request) -> httpx.Response:
@@ -78,7 +78,7 @@ async def fetch_window(
 
 
 class Parts(httpx.AsyncByteStream):
-    """A body in the given parts; an exception among them is raised in its turn."""
+    """A body in parts; an exception among them is raised when its turn comes."""
 
     def __init__(self, *parts: bytes | Exception) -> None:
         self.parts = parts

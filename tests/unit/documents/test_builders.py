@@ -1,4 +1,4 @@
-"""Search indexes: one build for all who wait, within the cache's bound, off the event loop."""
+"""Search indexes: shared builds, the bound of the cache, and building off the event loop."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ from tests.support.builders import make_caller, make_document
 
 
 class Builder:
-    """Builds indexes for real, but only while ``gate`` is open; ``failing`` times it fails."""
+    """Builds real indexes while ``gate`` is open; the first ``failing`` builds fail."""
 
     def __init__(self) -> None:
         self.built: list[Document] = []
@@ -127,7 +127,7 @@ async def test_a_build_runs_in_another_thread(documents: Documents, builder: Bui
 
 
 @pytest.mark.requirement("T-07")
-async def test_the_event_loop_runs_on_while_a_build_takes_long(
+async def test_a_long_build_does_not_block_the_event_loop(
     documents: Documents, builder: Builder
 ) -> None:
     builder.gate.clear()
@@ -139,7 +139,7 @@ async def test_the_event_loop_runs_on_while_a_build_takes_long(
 
 
 class RecordedIndex(SearchIndex):
-    """An index that finds nothing and calls ``on_search`` instead of searching."""
+    """An index without results that calls ``on_search`` instead of searching."""
 
     def __init__(self, on_search: Callable[[], None], *, quick: bool) -> None:
         self.text_bytes = 0
@@ -164,7 +164,7 @@ def searcher() -> Iterator[Searcher]:
 
 
 @pytest.mark.requirement("T-07")
-async def test_quick_searches_take_turns_with_the_other_calls(searcher: Searcher) -> None:
+async def test_quick_searches_yield_to_other_calls(searcher: Searcher) -> None:
     order: list[str] = []
     index = RecordedIndex(lambda: order.append("search"), quick=True)
 
@@ -187,7 +187,7 @@ async def test_only_a_quick_search_runs_on_the_event_loop(searcher: Searcher, qu
     assert [thread == threading.get_ident() for thread in threads] == [quick]
 
 
-async def test_a_cancelled_first_caller_leaves_the_build_to_the_others(
+async def test_a_cancelled_first_caller_does_not_cancel_the_build(
     documents: Documents, builder: Builder
 ) -> None:
     builder.gate.clear()
@@ -204,14 +204,16 @@ async def test_a_cancelled_first_caller_leaves_the_build_to_the_others(
     assert len(builder.built) == 1
 
 
-async def test_a_failed_build_reaches_all_who_wait(documents: Documents, builder: Builder) -> None:
+async def test_a_failed_build_fails_all_waiting_callers(
+    documents: Documents, builder: Builder
+) -> None:
     builder.failing = 1
     await documents.repository.find(make_caller(tenant_id="tenant_1"), "doc", WHOLE)
     results = await asyncio.gather(documents.search(), documents.search(), return_exceptions=True)
     assert [type(result) for result in results] == [OSError, OSError]
 
 
-async def test_a_failed_build_is_tried_again_by_the_next_caller(
+async def test_a_failed_build_is_retried_by_the_next_caller(
     documents: Documents, builder: Builder
 ) -> None:
     builder.failing = 1
@@ -220,14 +222,14 @@ async def test_a_failed_build_is_tried_again_by_the_next_caller(
     assert await documents.search()
 
 
-async def test_a_replaced_document_gets_an_index_of_its_own(documents: Documents) -> None:
+async def test_a_replaced_document_gets_a_new_index(documents: Documents) -> None:
     await documents.put(make_document(pages=("old",)))
     await documents.search()
     await documents.put(make_document(pages=("new",)))
     assert await documents.search(query="old new") == ["new"]
 
 
-async def test_a_replaced_documents_index_is_not_counted(documents: Documents) -> None:
+async def test_the_index_of_a_replaced_document_is_not_counted(documents: Documents) -> None:
     await documents.put(make_document(pages=("o" * 10_000,)))
     await documents.search()
     await documents.put(make_document(pages=("new",)))
@@ -236,7 +238,7 @@ async def test_a_replaced_documents_index_is_not_counted(documents: Documents) -
     assert INDEX_BYTES < (counted or 0) < INDEX_BYTES + 5_000
 
 
-async def test_the_documents_used_longest_ago_are_evicted(
+async def test_the_least_recently_used_documents_are_evicted(
     make_documents: MakeDocuments, builder: Builder
 ) -> None:
     documents = make_documents(max_bytes=2 * (INDEX_BYTES + 5_000))
@@ -246,7 +248,7 @@ async def test_the_documents_used_longest_ago_are_evicted(
     assert [document.doc_id for document in builder.built] == ["a", "b", "c", "b"]
 
 
-async def test_a_document_over_the_bound_is_searched_all_the_same(
+async def test_a_document_over_the_cache_limit_can_still_be_searched(
     make_documents: MakeDocuments, builder: Builder
 ) -> None:
     documents = make_documents(max_bytes=1)
@@ -255,7 +257,7 @@ async def test_a_document_over_the_bound_is_searched_all_the_same(
     assert len(builder.built) == 1
 
 
-async def test_equal_ids_of_two_tenants_have_two_indexes(
+async def test_documents_of_two_tenants_with_the_same_id_have_separate_indexes(
     documents: Documents, builder: Builder
 ) -> None:
     await documents.put(*(make_document(tenant_id=tenant) for tenant in ("acme", "globex")))
@@ -264,16 +266,14 @@ async def test_equal_ids_of_two_tenants_have_two_indexes(
     assert [document.tenant_id for document in builder.built] == ["acme", "globex"]
 
 
-async def test_builds_are_counted_and_failures_are_not(
-    documents: Documents, builder: Builder
-) -> None:
+async def test_successful_builds_are_counted(documents: Documents, builder: Builder) -> None:
     builder.failing = 1
     await asyncio.gather(documents.search(), return_exceptions=True)
     await documents.search()
     assert documents.builds == 1
 
 
-async def test_the_caller_of_a_build_not_begun_when_the_service_stops_gets_an_error(
+async def test_a_build_still_queued_at_shutdown_fails_with_an_error(
     documents: Documents, builder: Builder
 ) -> None:
     await documents.put(make_document(doc_id="queued"))
@@ -299,7 +299,7 @@ async def outcome(documents: Documents, doc_id: str) -> type[Exception] | None:
 
 
 @pytest.mark.requirement("T-07")
-async def test_a_small_document_does_not_wait_for_a_large_ones_index(
+async def test_a_small_document_does_not_wait_for_the_index_of_a_large_one(
     root: Path, folder: FolderStore
 ) -> None:
     gate = threading.Event()

@@ -1,4 +1,4 @@
-"""Documents as files: what is read, what is refused, and where a file lies."""
+"""Documents as files: format, errors and paths."""
 
 import json
 from collections.abc import Callable
@@ -58,14 +58,14 @@ def test_unknown_keys_are_ignored(write: Write) -> None:
     assert read_document(write(content(colour="red"))).doc_id == "d"
 
 
-def test_sections_keep_their_order_and_places(write: Write) -> None:
+def test_sections_keep_their_order_and_positions(write: Write) -> None:
     sections = [section(section_id="z", start_char=4), section(section_id="a", end_char=3)]
     read = read_document(write(content(sections=sections))).sections
     assert list(read) == ["z", "a"]
     assert (read["z"].start_char, read["a"].end_char) == (4, 3)
 
 
-def test_own_chunks_are_numbered_in_file_order(write: Write) -> None:
+def test_given_chunks_are_numbered_in_file_order(write: Write) -> None:
     chunks = [{"chunk_id": c, "page": 1, "text": c * 2} for c in "xy"]
     read = read_document(write(content(chunks=chunks))).own_chunks
     assert read is not None
@@ -105,12 +105,12 @@ def test_own_chunks_are_numbered_in_file_order(write: Write) -> None:
         ),
     ],
 )
-def test_a_file_that_breaks_the_format_is_refused(write: Write, broken: object) -> None:
+def test_a_file_in_an_invalid_format_is_refused(write: Write, broken: object) -> None:
     with pytest.raises(BrokenFile):
         read_document(write(broken))
 
 
-def test_a_key_that_is_there_twice_is_reported_with_its_place(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_reported_with_its_position(tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     twice = json.dumps(content(sections=[section()])).replace('"title"', '"title": "x", "title"')
     path.write_text(twice)
@@ -119,7 +119,7 @@ def test_a_key_that_is_there_twice_is_reported_with_its_place(tmp_path: Path) ->
     assert refused.value.reason == "title: is named twice in its object; keep one"
 
 
-def test_a_missing_file_is_a_broken_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_as_broken(tmp_path: Path) -> None:
     with pytest.raises(BrokenFile):
         read_document(tmp_path / "none.json")
 
@@ -131,7 +131,7 @@ def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
         read_document(path)
 
 
-def test_the_reason_is_one_line_that_names_the_place_and_not_the_content(write: Write) -> None:
+def test_the_error_is_one_line_with_the_position_but_without_content(write: Write) -> None:
     with pytest.raises(BrokenFile) as refused:
         read_document(write(content(title={"secret": "hunter2"}, pages=["a", "b"])))
     assert refused.value.reason.startswith("title: ")
@@ -156,7 +156,7 @@ def sample(**changes: object) -> Document:
     return Document(**(fields | changes))  # type: ignore[arg-type] # fields are named as strings
 
 
-def test_a_written_document_reads_back_the_same(tmp_path: Path) -> None:
+def test_a_written_document_round_trips(tmp_path: Path) -> None:
     document = sample()
     read = read_document(write_document(tmp_path, document, replace=False).path)
     assert dump_document(read) == dump_document(document)
@@ -170,12 +170,12 @@ def test_a_written_document_reads_back_the_same(tmp_path: Path) -> None:
     pages=st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4),
     title=st.sampled_from(['"pages": ["x"]', "ж", "\\"]),
 )
-def test_where_the_pages_were_written_is_where_they_are_found(pages: list[str], title: str) -> None:
+def test_page_spans_match_the_written_pages(pages: list[str], title: str) -> None:
     dump = DocumentDump(sample(title=title, pages=tuple(pages), sections={}, own_chunks=None))
     assert dump.spans == page_spans(b"".join(dump))
 
 
-def test_a_file_has_a_line_for_each_page_section_and_chunk() -> None:
+def test_each_page_section_and_chunk_is_written_on_one_line() -> None:
     lines = dump_document(sample(readers=Readers(roles=frozenset({"it"})))).decode().splitlines()
     assert lines == [
         "{",
@@ -209,7 +209,7 @@ def test_replace_overwrites_an_existing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_writing_leaves_no_other_file_behind(tmp_path: Path, replace: bool) -> None:
+def test_writing_does_not_leave_temporary_files(tmp_path: Path, replace: bool) -> None:
     path = write_document(tmp_path, sample(), replace=replace).path
     assert list(path.parent.iterdir()) == [path]
 
@@ -235,21 +235,21 @@ IDENTIFIERS = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1
 
 
 @given(tenant_id=IDENTIFIERS, doc_id=IDENTIFIERS)
-def test_the_names_of_a_path_decode_to_the_ids(tenant_id: str, doc_id: str) -> None:
+def test_ids_can_be_decoded_from_a_path(tenant_id: str, doc_id: str) -> None:
     path = document_path(Path("/root"), tenant_id, doc_id)
     assert unquote(path.parent.name) == tenant_id
     assert unquote(path.name.removesuffix(".json")) == doc_id
 
 
 @given(tenant_id=IDENTIFIERS, doc_id=IDENTIFIERS)
-def test_no_id_leads_out_of_its_folder_or_hides_the_file(tenant_id: str, doc_id: str) -> None:
+def test_ids_cannot_escape_the_folder_or_hide_the_file(tenant_id: str, doc_id: str) -> None:
     path = document_path(Path("/root"), tenant_id, doc_id)
     assert path.parent.parent == Path("/root")
     assert not any(part.startswith(".") for part in path.parts)
 
 
 @each_row("hostile", ["..", ".", "../../etc/passwd", "a/b", "%2e%2e", "a\\b"])
-def test_a_hostile_id_becomes_one_plain_name(hostile: str) -> None:
+def test_a_hostile_id_becomes_one_plain_file_name(hostile: str) -> None:
     path = document_path(Path("/root"), hostile, hostile)
     assert len(path.parts) == 4
     assert not {"/", "\\"} & set(path.name)
@@ -260,7 +260,7 @@ def test_names_are_percent_encoded() -> None:
     assert path == Path("/r/a%2Fb/%D0%BE%D1%82%D1%87%D1%91%D1%82%201.json")
 
 
-def test_letters_of_any_script_stay_readable_where_encoding_would_be_too_long() -> None:
+def test_letters_are_not_encoded_if_the_encoded_name_would_be_too_long() -> None:
     name = "Руководство по эксплуатации насосной станции, том второй"
     path = document_path(Path("/r"), "t", name)
     assert path.name == name.replace(" ", "%20").replace(",", "%2C") + ".json"
@@ -275,13 +275,13 @@ def test_letters_of_any_script_stay_readable_where_encoding_would_be_too_long() 
         ({}, Readers()),
     ],
 )  # fmt: skip
-def test_readers_are_users_and_roles(write: Write, written: object, read: Readers) -> None:
+def test_readers_consist_of_users_and_roles(write: Write, written: object, read: Readers) -> None:
     document = read_document(write(content(readers=written)))
     assert document.readers == read
     assert read_document(write(dump_document(document).decode())).readers == read
 
 
-def test_without_readers_all_of_the_tenant_may_read(write: Write) -> None:
+def test_without_readers_every_caller_of_the_tenant_can_read(write: Write) -> None:
     document = read_document(write(content()))
     assert document.readers is None
     assert b"readers" not in dump_document(document)
@@ -303,12 +303,12 @@ def test_without_readers_all_of_the_tenant_may_read(write: Write) -> None:
     ],
     ids=str,
 )
-def test_readers_that_are_misspelt_break_the_file(write: Write, changes: dict[str, object]) -> None:
-    """Ignored, they would open the document to all of the tenant."""
+def test_invalid_readers_make_the_file_invalid(write: Write, changes: dict[str, object]) -> None:
+    """If they were ignored, the whole tenant could read the document."""
     with pytest.raises(BrokenFile, match="readers"):
         read_document(write(content(**changes)))
 
 
 @pytest.mark.parametrize("key", ["headers", "leaders", "rating", "roles", "users"])
-def test_other_words_are_unknown_keys(write: Write, key: str) -> None:
+def test_similar_words_are_ordinary_unknown_keys(write: Write, key: str) -> None:
     assert read_document(write(content(**{key: 1}))).readers is None

@@ -1,4 +1,4 @@
-"""When the repository asks its store, and when it serves what it has in memory."""
+"""When the repository reads from its store, and when from memory."""
 
 import asyncio
 import sys
@@ -31,10 +31,8 @@ PAGE = Wanted(pages=(1, 1))
 
 
 class GatedStore:
-    """A store of one document that answers each reading when ``gate`` is open.
-
-    It takes the document when it is asked, as a transaction does, and tells nothing by itself.
-    """
+    """A store of one document whose reads wait until ``gate`` is open. Like a transaction, a read
+    returns the state at its start. Changes are not notified."""
 
     def __init__(self) -> None:
         self.document = make_document(pages=("old",))
@@ -109,20 +107,20 @@ async def text(repository: DocumentRepository) -> str:
 
 
 def change(store: GatedStore, document: Document) -> None:
-    """Replace the document, and tell it."""
+    """Replace the document and notify the repository."""
     store.document = document
     assert store.listener is not None
     store.listener.changed(("tenant_1", "doc"))
 
 
-async def test_what_is_in_memory_is_not_asked_for_again(
+async def test_a_cached_document_is_not_read_again(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     assert [await text(repository), await text(repository)] == ["old", "old"]
     assert store.reads == [PAGE]
 
 
-async def test_after_a_change_the_head_is_asked_for_and_then_what_is_missing(
+async def test_after_a_change_the_head_is_read_and_then_the_missing_parts(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     await text(repository)
@@ -134,7 +132,7 @@ async def test_after_a_change_the_head_is_asked_for_and_then_what_is_missing(
     assert store.reads == [PAGE, HEAD_ONLY, HEAD_ONLY, PAGE]
 
 
-async def test_what_was_being_read_when_a_change_was_told_is_not_kept(
+async def test_a_read_that_was_overtaken_by_a_change_is_not_cached(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     store.gate.clear()
@@ -143,11 +141,11 @@ async def test_what_was_being_read_when_a_change_was_told_is_not_kept(
         await until(lambda: bool(store.reads))
         change(store, make_document(pages=("new",)))
         store.gate.set()
-    assert reading.result() == "old"  # as it was when the call was made
+    assert reading.result() == "old"  # as of the start of the call
     assert await text(repository) == "new"
 
 
-async def test_after_missed_changes_everything_is_asked_for_again(
+async def test_after_missed_changes_everything_is_read_again(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     await text(repository)
@@ -156,7 +154,7 @@ async def test_after_missed_changes_everything_is_asked_for_again(
     assert await text(repository) == "new"
 
 
-async def test_while_the_store_cannot_tell_changes_each_call_asks_it(
+async def test_while_notifications_are_down_each_call_reads_from_the_store(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     await text(repository)
@@ -169,7 +167,7 @@ async def test_while_the_store_cannot_tell_changes_each_call_asks_it(
         await text(repository)
 
 
-async def test_while_the_store_is_down_and_current_what_is_in_memory_is_served(
+async def test_cached_documents_are_served_while_the_store_is_down(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     await text(repository)
@@ -179,7 +177,7 @@ async def test_while_the_store_is_down_and_current_what_is_in_memory_is_served(
         await repository.find(CALLER, "doc", WHOLE)
 
 
-async def test_a_document_held_in_memory_asks_the_store_once(
+async def test_a_held_document_is_looked_up_in_the_store_once(
     store: GatedStore, repository: DocumentRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Key] = []
@@ -193,7 +191,7 @@ async def test_a_document_held_in_memory_asks_the_store_once(
     assert reads == [("tenant_1", "doc")]
 
 
-async def test_one_call_waits_no_longer_than_the_store_says_in_all(
+async def test_the_total_wait_of_one_call_is_bounded(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     store.timeout_s = 0.05
@@ -206,14 +204,14 @@ async def test_one_call_waits_no_longer_than_the_store_says_in_all(
 
 
 @each_row("letter", ["a", "ж", "\U0001f600"])
-def test_a_text_is_counted_with_the_utf8_that_an_answer_leaves_in_it(letter: str) -> None:
+def test_the_size_includes_the_utf8_form_that_serialization_caches(letter: str) -> None:
     document = make_document(pages=("".join(letter for _ in range(10_000)),))
     entry = CachedDocument(Reading(head=head_of(document), document=document))
     to_json(document.pages)
     assert entry.size_bytes >= sum(map(sys.getsizeof, document.pages))
 
 
-async def test_an_older_version_that_was_being_read_when_a_change_was_told_is_not_kept(
+async def test_an_older_version_overtaken_by_a_change_is_not_cached(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     older = make_document(pages=("older",))
@@ -224,7 +222,7 @@ async def test_an_older_version_that_was_being_read_when_a_change_was_told_is_no
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         reading = group.create_task(repository.find_version(CALLER, "doc", version, PAGE))
         await asyncio.sleep(0)
-        store.older.clear()  # the document was removed, and put again
+        store.older.clear()  # the document was removed and added again
         change(store, store.document)
         store.gate.set()
     assert reading.result().pages(1, 1) == ("older",)

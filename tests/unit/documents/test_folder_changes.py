@@ -1,4 +1,4 @@
-"""The documents folder: a change shows while the service runs (contract §5)."""
+"""Changes of the documents folder are served while the service runs (contract §5)."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ async def watched(folder: FolderStore) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def watching(root: Path, folder: FolderStore, shelf: Shelf) -> AsyncIterator[None]:
-    """A folder of one document that is watched, and has shown a change already."""
+    """A watched folder with one document that has already reported a change."""
     rewrite(root, document())
     async with watched(folder):
         rewrite(root, document("probe"))
@@ -41,7 +41,7 @@ async def watching(root: Path, folder: FolderStore, shelf: Shelf) -> AsyncIterat
 
 
 async def error_named(folder: FolderStore, name: str, *, there: bool = True) -> None:
-    """Wait until the file is among the errors (or no longer)."""
+    """Wait until the file is listed as an error, or no longer listed."""
     await until(lambda: (name in folder.catalog.errors) is there)
 
 
@@ -62,7 +62,7 @@ def _move_folder_out(root: Path) -> None:
 
 
 def _swap_links(root: Path) -> None:
-    """Change a file as Kubernetes does: behind a link."""
+    """Swap a symbolic link, as Kubernetes does."""
     document_path(root, "t", "d").unlink()
     place(root / "..data" / "x.json", dump_document(document(title="linked")))
     (root / "x.json").symlink_to(root / "..data" / "x.json")
@@ -89,7 +89,7 @@ def _exchange(root: Path, other: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("watching")
-async def test_a_change_shows_while_watching(
+async def test_a_change_is_served_while_watching(
     root: Path,
     shelf: Shelf,
     change: Callable[[Path], None],
@@ -101,17 +101,17 @@ async def test_a_change_shows_while_watching(
 
 @pytest.fixture
 def one_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """List once for a change: later listings find what an event did not tell."""
+    """List once per change: later listings would find changes that an event did not report."""
     monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.SCANS_AFTER_CHANGE", 1)
     monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.CHECK_MS", 20)
 
 
 QUIET_AFTER_S = 0.3
-"""Seconds after which nothing but an event has the folder listed, with ``one_listing``."""
+"""Longer than the test: with ``one_listing`` only an event triggers a listing."""
 
 
 @pytest.mark.usefixtures("one_listing", "watching")
-async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf) -> None:
+async def test_folders_created_while_watching_are_watched(root: Path, shelf: Shelf) -> None:
     inner = root / "u" / "made" / "later"
     for title in ("first", "second"):
         place(inner / "x.json", dump_document(document("x", title, "u")))
@@ -122,7 +122,7 @@ async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf)
 
 
 @pytest.mark.usefixtures("one_listing", "watching")
-async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
+async def test_a_change_behind_a_link_into_a_hidden_folder_is_served(
     root: Path, shelf: Shelf
 ) -> None:
     _swap_links(root)
@@ -133,7 +133,7 @@ async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
 
 
 @pytest.mark.usefixtures("one_listing", "watching")
-async def test_a_change_behind_a_link_to_a_folder_elsewhere_shows(root: Path, shelf: Shelf) -> None:
+async def test_a_change_behind_a_link_to_another_folder_is_served(root: Path, shelf: Shelf) -> None:
     stored = root / ".store" / "t" / "d.json"
     place(stored, dump_document(document(title="stored")))
     document_path(root, "t", "d").unlink()
@@ -145,9 +145,7 @@ async def test_a_change_behind_a_link_to_a_folder_elsewhere_shows(root: Path, sh
 
 
 @pytest.mark.usefixtures("one_listing", "watching")
-async def test_a_tenants_folder_that_is_replaced_by_another_is_followed(
-    root: Path, shelf: Shelf
-) -> None:
+async def test_a_replaced_tenant_folder_is_followed(root: Path, shelf: Shelf) -> None:
     other = root.with_name("other")
     place(other / "d.json", dump_document(document(title="other")))
     (root / "t").rename(root.with_name("old"))
@@ -158,7 +156,7 @@ async def test_a_tenants_folder_that_is_replaced_by_another_is_followed(
     await shelf.until({("t", "d"): "two"})
 
 
-async def test_a_folder_whose_name_is_no_utf8_does_not_end_the_watch(
+async def test_a_folder_name_that_is_not_utf8_does_not_end_the_watch(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
@@ -170,7 +168,7 @@ async def test_a_folder_whose_name_is_no_utf8_does_not_end_the_watch(
         await shelf.until({("t", "d"): "two"})
 
 
-async def test_changes_of_a_folder_that_cannot_be_watched_show_all_the_same(
+async def test_changes_are_found_even_if_the_folder_cannot_be_watched(
     root: Path, folder: FolderStore, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def awatch(*_paths: Path, **_options: object) -> None:
@@ -187,7 +185,7 @@ async def test_changes_of_a_folder_that_cannot_be_watched_show_all_the_same(
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_broken_new_version_keeps_the_last_good_one(
+async def test_an_invalid_new_version_keeps_the_last_valid_one(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(document_path(root, "t", "d"), b"{")
@@ -207,7 +205,7 @@ async def test_a_repaired_file_is_no_longer_reported(
 
 
 @pytest.mark.usefixtures("watching")
-async def test_the_other_file_of_a_pair_takes_over_when_the_first_goes(
+async def test_a_duplicate_file_is_served_after_the_first_was_removed(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "spare.json", dump_document(document(title="spare")))
@@ -217,14 +215,14 @@ async def test_the_other_file_of_a_pair_takes_over_when_the_first_goes(
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_file_that_becomes_another_document_replaces_the_first(
+async def test_a_file_with_a_changed_id_replaces_its_first_document(
     root: Path, shelf: Shelf
 ) -> None:
     place(document_path(root, "t", "d"), dump_document(document("b")))
     await shelf.until({("t", "b"): "one"})
 
 
-async def test_a_folder_that_appears_later_is_loaded(
+async def test_a_folder_created_later_is_loaded(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     await anyio.Path(root).rmdir()
@@ -236,7 +234,7 @@ async def test_a_folder_that_appears_later_is_loaded(
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_it_is_back(
+async def test_a_missing_folder_keeps_its_documents_and_is_followed_when_restored(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     shutil.rmtree(root)
@@ -251,7 +249,7 @@ async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_i
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_folder_that_is_replaced_by_another_is_followed(root: Path, shelf: Shelf) -> None:
+async def test_a_replaced_folder_is_followed(root: Path, shelf: Shelf) -> None:
     other = root.with_name("other")
     rewrite(other, document(title="other"))
     _exchange(root, other)
@@ -261,7 +259,9 @@ async def test_a_folder_that_is_replaced_by_another_is_followed(root: Path, shel
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_folder_deleted_and_made_anew_at_once_is_followed(root: Path, shelf: Shelf) -> None:
+async def test_a_folder_deleted_and_immediately_recreated_is_followed(
+    root: Path, shelf: Shelf
+) -> None:
     shutil.rmtree(root)
     rewrite(root, document(title="anew"))
     await shelf.until({("t", "d"): "anew"})
@@ -269,7 +269,7 @@ async def test_a_folder_deleted_and_made_anew_at_once_is_followed(root: Path, sh
     await shelf.until({("t", "d"): "changed"})
 
 
-async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
+async def test_a_folder_whose_status_cannot_be_read_does_not_end_the_watch(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     await anyio.Path(root).rmdir()
@@ -282,12 +282,12 @@ async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
 
 
 @pytest.mark.usefixtures("watching")
-async def test_what_could_not_be_read_for_a_moment_is_read_again(
+async def test_reading_is_retried_after_a_temporary_error(
     root: Path, folder: FolderStore, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "mcp_tools_proxy.documents.folder.folder_watch.SCANS_AFTER_CHANGE", 1
-    )  # the one that fails
+    )  # the failing one
     with none_left():
         os.utime(document_path(root, "t", "d"))
         await error_named(folder, "")

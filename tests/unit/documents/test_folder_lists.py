@@ -1,5 +1,3 @@
-"""Lists over a folder whose files are not all read yet."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_store import CatalogQuery
@@ -14,7 +12,7 @@ async def ids(folder: FolderStore, tenant_id: str = "t") -> list[str]:
     return [entry.head.doc_id for entry in listed]
 
 
-async def test_a_list_is_pending_for_the_tenant_whose_file_is_not_read(
+async def test_a_list_is_pending_for_a_tenant_with_unread_files(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document("a"))
@@ -29,7 +27,7 @@ async def test_a_list_is_pending_for_the_tenant_whose_file_is_not_read(
     assert (folder.is_pending("t"), await ids(folder)) == (False, ["a", "b"])
 
 
-async def test_a_file_that_changes_is_not_listed_before_it_is_read_again(
+async def test_a_changed_file_is_not_listed_until_it_is_read_again(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document("a"))

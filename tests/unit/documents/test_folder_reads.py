@@ -1,4 +1,4 @@
-"""What of a folder's files is read, and when: never more than is needed, never two versions."""
+"""Which files of a folder are read and when; two versions are never mixed."""
 
 import os
 import sqlite3
@@ -28,7 +28,7 @@ FIRST_PAGE = Wanted(pages=(1, 1))
 
 
 class Scans:
-    """Records which files are read as a whole."""
+    """Records the files that are read completely."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
@@ -46,13 +46,13 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
 
 @pytest.fixture
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scan no file before the start is done, as in a large folder."""
+    """Scan files only after the start, as in a large folder."""
     monkeypatch.setattr(folder_store, "SCANNED_FIRST_BYTES", -1)
 
 
 @pytest.fixture
 def second(root: Path, cache_dir: Path) -> Iterator[FolderStore]:
-    """The store of another start."""
+    """Build the store of a restarted service."""
     store = FolderStore(root, ScanCache(cache_dir, root))
     yield store
     store.close()
@@ -64,7 +64,7 @@ def spoil(cache_dir: Path) -> None:
 
 
 def open_to_all(cache_dir: Path) -> None:
-    """Remove the readers from the cache, as another user could whom its folder lets write."""
+    """Remove the readers from the cache, as another user with write access to its folder could."""
     (path,) = cache_dir.glob("*.sqlite")
     database = sqlite3.connect(path)
     database.execute("UPDATE scans SET readers = NULL")
@@ -79,7 +79,7 @@ async def page(store: FolderStore) -> str:
     return reading.pages[1] if reading.document is None else reading.document.pages[0]
 
 
-async def test_a_second_start_reads_no_file(
+async def test_a_second_start_does_not_read_any_file(
     root: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     kept = document(title="один", readers=Readers(users=frozenset({"ann"})))
@@ -96,7 +96,7 @@ async def test_a_second_start_reads_no_file(
     assert len(scans.names) == 3
 
 
-async def test_a_start_reads_what_changed_meanwhile(
+async def test_a_start_reads_the_files_changed_since_the_last_run(
     root: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     for doc_id in ("a", "b", "c"):
@@ -111,7 +111,7 @@ async def test_a_start_reads_what_changed_meanwhile(
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_a_call_for_a_file_not_scanned_reads_that_file_and_no_other(
+async def test_a_call_for_an_unscanned_file_reads_only_that_file(
     root: Path, folder: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document())
@@ -123,12 +123,12 @@ async def test_a_call_for_a_file_not_scanned_reads_that_file_and_no_other(
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_the_readers_of_a_file_not_scanned_are_read_before_it_is_served(
+async def test_the_readers_of_an_unscanned_file_are_read_before_it_is_served(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document(readers=Readers()))
     await folder.load()
-    assert await folder.has_readers("t")  # it may have
+    assert await folder.has_readers("t")  # it may have readers
     assert not await folder.has_readers("other")
     reading = await folder.read(D, HEAD_ONLY)
     assert reading is not None
@@ -136,7 +136,7 @@ async def test_the_readers_of_a_file_not_scanned_are_read_before_it_is_served(
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_the_rest_scanned_in_the_background(
+async def test_remaining_files_are_scanned_in_the_background(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     for number in range(100):
@@ -151,7 +151,7 @@ async def test_the_rest_scanned_in_the_background(
     assert not await folder.has_readers("t")
 
 
-async def test_a_page_is_read_without_the_rest(
+async def test_a_page_is_read_without_the_rest_of_the_file(
     root: Path, folder: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document(pages=("one", "two", "three")))
@@ -163,12 +163,12 @@ async def test_a_page_is_read_without_the_rest(
     assert scans.names == []
 
 
-async def test_a_file_that_changed_unnoticed_is_never_mixed_with_what_was_known(
+async def test_an_unnoticed_change_is_never_mixed_with_cached_data(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document(title="old", pages=("old one", "old two")))
     await folder.load()
-    rewrite(root, document(title="new", pages=("new one", "new two")))  # at the same places
+    rewrite(root, document(title="new", pages=("new one", "new two")))  # at the same positions
     reading = await folder.read(D, Wanted(pages=(1, 2)))
     assert reading is not None
     assert reading.head.title == "new"
@@ -177,7 +177,7 @@ async def test_a_file_that_changed_unnoticed_is_never_mixed_with_what_was_known(
     assert D in shelf.changes
 
 
-async def test_a_removed_file_is_no_document_before_the_folder_is_listed_again(
+async def test_a_removed_file_is_not_served_even_before_the_next_listing(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document())
@@ -186,7 +186,7 @@ async def test_a_removed_file_is_no_document_before_the_folder_is_listed_again(
     assert await folder.read(D, FIRST_PAGE) is None
 
 
-async def test_what_is_left_of_a_broken_file_is_its_last_good_head(
+async def test_a_broken_file_keeps_only_its_last_valid_head(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document(readers=Readers()))
@@ -203,7 +203,7 @@ async def test_what_is_left_of_a_broken_file_is_its_last_good_head(
     assert await page(folder) == "text"
 
 
-async def test_a_file_with_another_id_inside_is_served_with_a_warning(
+async def test_a_file_with_an_id_unlike_its_name_is_served_with_a_warning(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "t" / "wrong.json", dump_document(document()))
@@ -221,7 +221,7 @@ async def test_a_file_with_another_id_inside_is_served_with_a_warning(
     assert "rename it to t/d.json" in warnings[0]["problem"]
 
 
-async def test_a_change_made_by_this_process_is_known_at_once(
+async def test_a_change_by_this_process_is_visible_immediately(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     await folder.load()
@@ -233,7 +233,7 @@ async def test_a_change_made_by_this_process_is_known_at_once(
     assert await shelf.titles() == {}
 
 
-async def test_a_damaged_cache_is_made_anew(
+async def test_a_damaged_cache_is_rebuilt(
     root: Path, cache_dir: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document())
@@ -265,7 +265,7 @@ def _is_full(path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", [_is_no_folder, _others_may_write, _is_full])
-async def test_without_a_cache_documents_are_served_and_the_log_says_why(
+async def test_without_a_cache_documents_are_served_and_the_reason_is_logged(
     root: Path, cache_dir: Path, folder: FolderStore, problem: Callable[[Path], None]
 ) -> None:
     problem(cache_dir)
@@ -276,7 +276,7 @@ async def test_without_a_cache_documents_are_served_and_the_log_says_why(
     assert [line["event"] for line in lines].count("documents.cache_failed") == 1
 
 
-async def test_what_another_user_put_into_the_cache_folder_is_not_believed(
+async def test_cache_entries_written_by_another_user_are_not_trusted(
     root: Path, cache_dir: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document(readers=Readers()))
@@ -290,10 +290,10 @@ async def test_what_another_user_put_into_the_cache_folder_is_not_believed(
 
 
 def failing(*_arguments: object) -> None:
-    """Stand for a cache on disk that is locked by another process."""
+    """Fail like a cache on disk that is locked by another process."""
 
 
-async def test_pages_are_found_in_a_file_that_only_its_spaces_changed(
+async def test_pages_are_found_in_a_file_with_changed_whitespace(
     root: Path, folder: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = document(pages=("one", "two", "three"))
@@ -308,7 +308,7 @@ async def test_pages_are_found_in_a_file_that_only_its_spaces_changed(
     assert pages[1 if reading.document else 2] == "two"
 
 
-async def test_what_was_put_stays_though_the_folder_was_listed_before(
+async def test_a_document_put_during_a_listing_is_kept(
     root: Path, folder: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewrite(root, document("other"))

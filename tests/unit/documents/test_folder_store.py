@@ -1,4 +1,4 @@
-"""The documents folder: what is loaded, and what is reported (contract §5)."""
+"""Loading the documents folder, and reported errors (contract §5)."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ async def test_every_file_below_the_folder_is_loaded(
     assert await shelf.titles() == {("t", "a"): "one", ("u", "b"): "one", ("v", "c"): "one"}
 
 
-async def test_a_folder_that_does_not_exist_holds_nothing(
+async def test_a_missing_folder_contains_zero_documents(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     await anyio.Path(root).rmdir()
@@ -32,7 +32,7 @@ async def test_a_folder_that_does_not_exist_holds_nothing(
     assert await shelf.titles() == {}
 
 
-async def test_a_broken_file_is_reported_and_the_others_load(
+async def test_a_broken_file_is_reported_and_the_others_are_loaded(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
@@ -58,7 +58,7 @@ async def test_a_file_in_the_folder_of_another_tenant_is_ignored_and_reported(
     assert "mcp_proxy_document_errors 1.0" in metrics.exposition().decode()
 
 
-async def test_a_file_that_names_another_tenant_later_keeps_its_last_good_version(
+async def test_a_file_changed_to_another_tenant_keeps_its_last_valid_version(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
@@ -74,7 +74,7 @@ async def test_a_file_that_names_another_tenant_later_keeps_its_last_good_versio
 @pytest.mark.parametrize(
     "tenant_id", ["a/b", ".", "..", "компания", "ж" * 100, "%41", "\N{SNOWMAN}"]
 )
-async def test_any_tenant_has_a_folder_of_its_own(
+async def test_each_tenant_has_a_separate_folder(
     root: Path, folder: FolderStore, shelf: Shelf, tenant_id: str
 ) -> None:
     rewrite(root, document(tenant_id=tenant_id))
@@ -82,7 +82,7 @@ async def test_any_tenant_has_a_folder_of_its_own(
     assert (await shelf.titles(), dict(folder.catalog.errors)) == ({(tenant_id, "d"): "one"}, {})
 
 
-async def test_a_folder_whose_name_is_no_utf8_is_nobodys(
+async def test_a_folder_name_that_is_not_utf8_is_ignored(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "%FF" / "d.json", dump_document(document(tenant_id="\ufffd")))
@@ -100,7 +100,7 @@ async def test_a_broken_file_is_logged_once(root: Path, folder: FolderStore) -> 
     assert ignored == ["bad.json"]
 
 
-async def test_a_metric_counts_the_files_that_are_not_in_use(
+async def test_a_metric_counts_unused_files(
     root: Path, folder: FolderStore, metrics: Metrics
 ) -> None:
     rewrite(root, document())
@@ -119,7 +119,7 @@ async def test_other_files_are_ignored(
     assert (await shelf.titles(), dict(folder.catalog.errors)) == ({}, {})
 
 
-async def test_a_pipe_named_like_a_document_is_ignored(
+async def test_a_pipe_with_a_documents_name_is_ignored(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     os.mkfifo(root / "pipe.json")
@@ -128,7 +128,7 @@ async def test_a_pipe_named_like_a_document_is_ignored(
     assert await shelf.titles() == {}
 
 
-async def test_a_link_that_leads_nowhere_is_ignored_and_one_in_a_circle_reported(
+async def test_a_dangling_link_is_ignored_and_a_circular_link_is_reported(
     root: Path, folder: FolderStore
 ) -> None:
     (root / "dangling.json").symlink_to("none.json")
@@ -137,7 +137,7 @@ async def test_a_link_that_leads_nowhere_is_ignored_and_one_in_a_circle_reported
     assert list(folder.catalog.errors) == ["circle.json"]
 
 
-async def test_a_pair_too_long_for_a_file_name_loads_from_any_place(
+async def test_ids_too_long_for_a_file_name_load_from_any_path(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "x.json", dump_document(document("ж" * 256)))
@@ -145,7 +145,7 @@ async def test_a_pair_too_long_for_a_file_name_loads_from_any_place(
     assert await shelf.titles() == {("t", "ж" * 256): "one"}
 
 
-async def test_of_two_files_with_one_pair_the_canonical_one_wins(
+async def test_the_canonical_one_of_two_files_with_the_same_ids_is_used(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "a.json", dump_document(document(title="other")))
@@ -155,7 +155,7 @@ async def test_of_two_files_with_one_pair_the_canonical_one_wins(
     assert list(folder.catalog.errors) == ["a.json"]
 
 
-async def test_of_two_files_elsewhere_the_first_by_path_wins(
+async def test_the_first_by_path_of_two_other_files_with_the_same_ids_is_used(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "b.json", dump_document(document(title="b")))
@@ -165,7 +165,7 @@ async def test_of_two_files_elsewhere_the_first_by_path_wins(
     assert list(folder.catalog.errors) == ["b.json"]
 
 
-async def test_a_file_that_did_not_change_is_not_told_again(
+async def test_an_unchanged_file_is_not_notified_again(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document("a"))
@@ -176,15 +176,13 @@ async def test_a_file_that_did_not_change_is_not_told_again(
     assert set(shelf.changes) == {("t", "b")}
 
 
-async def test_a_file_name_that_is_not_utf8_can_be_reported(
-    root: Path, folder: FolderStore
-) -> None:
+async def test_a_file_name_that_is_not_utf8_is_reported(root: Path, folder: FolderStore) -> None:
     place(Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.json")), b"{")
     await folder.load()
     assert list(folder.catalog.errors) == ["bad\\xff.json"]
 
 
-async def test_the_folder_shows_its_state(root: Path, folder: FolderStore) -> None:
+async def test_the_state_of_the_folder_is_reported(root: Path, folder: FolderStore) -> None:
     rewrite(root, document())
     await folder.load()
     assert repr(folder).endswith("documents=1 errors=0>")

@@ -1,4 +1,4 @@
-"""Many changes of a folder at once: its lock is waited for by one of them, and given back."""
+"""Concurrent changes of a folder: its lock is acquired by one of them and released."""
 
 import asyncio
 import fcntl
@@ -17,7 +17,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 
 MOST_THREADS = 32
-"""Of a loop's executor, at most."""
+"""The maximum of the event loop's executor."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def put(writer: FolderWriter, doc_id: str) -> None:
     await writer.put(make_document(doc_id=doc_id), expected=Expected.NOTHING, keep_readers=True)
 
 
-async def test_more_changes_at_once_than_there_are_threads_are_made(writer: FolderWriter) -> None:
+async def test_more_concurrent_changes_than_threads_succeed(writer: FolderWriter) -> None:
     ids = [f"doc-{number:02}" for number in range(MOST_THREADS + 8)]
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         for doc_id in ids:
@@ -41,7 +41,7 @@ async def test_more_changes_at_once_than_there_are_threads_are_made(writer: Fold
     assert [head.doc_id for head in await writer.list_heads(None, limit=100)] == ids
 
 
-async def test_a_change_that_is_cancelled_while_it_waits_gives_the_lock_back(
+async def test_a_change_cancelled_while_waiting_releases_the_lock(
     writer: FolderWriter, tmp_path: Path
 ) -> None:
     with (tmp_path / "documents" / LOCK_NAME).open("wb") as other:
@@ -68,7 +68,7 @@ write_atomically(pathlib.Path(sys.argv[1]), pieces())
 
 
 async def killed_while_writing(path: Path) -> set[Path]:
-    """Write a file by a process that is killed before the end; return what it leaves."""
+    """Start writing a file in a process that is killed; return the unfinished file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     before = set(path.parent.iterdir())
     command = (sys.executable, "-c", KILLED_WHILE_WRITING, str(path))
@@ -78,7 +78,7 @@ async def killed_while_writing(path: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize("name", ["acme/doc.json", ".versions/acme/doc.json", "doc.json"])
-async def test_what_a_killed_writer_left_is_removed_by_the_next_change(
+async def test_the_next_change_removes_files_of_a_killed_writer(
     writer: FolderWriter, tmp_path: Path, name: str
 ) -> None:
     left = await killed_while_writing(tmp_path / "documents" / name)
@@ -88,7 +88,7 @@ async def test_what_a_killed_writer_left_is_removed_by_the_next_change(
     assert [head.doc_id for head in await writer.list_heads(None, limit=100)] == ["one"]
 
 
-async def test_no_other_file_and_nothing_behind_a_link_is_removed(
+async def test_other_files_and_linked_files_are_not_removed(
     writer: FolderWriter, tmp_path: Path
 ) -> None:
     elsewhere = await killed_while_writing(tmp_path / "elsewhere" / "doc.json")

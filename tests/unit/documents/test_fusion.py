@@ -1,4 +1,4 @@
-"""Two ranks fused: an exact place keeps its rank by words, whatever the vectors are."""
+"""Fusion of two rankings: an exact match keeps its rank regardless of vectors."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ PLACES = st.lists(st.integers(0, 40), unique=True, max_size=24)
     pages=st.lists(st.integers(1, 12), min_size=41, max_size=41),
     max_results=st.integers(1, 10),
 )
-def test_an_exact_place_among_the_first_three_stays_there(
+def test_an_exact_match_among_the_first_three_stays_there(
     by_words: list[int],
     by_meaning: list[int],
     exact: set[int],
@@ -34,13 +34,13 @@ def test_an_exact_place_among_the_first_three_stays_there(
     assert scores == sorted(scores, reverse=True)
 
 
-def test_without_exact_places_both_ranks_count_alike() -> None:
+def test_without_exact_matches_both_ranks_have_equal_weight() -> None:
     fused = fuse([1, 2, 3], [3, 4], exact=(), pages=range(10), max_results=4)
 
     assert [place for place, _ in fused] == [3, 1, 2, 4]
 
 
-def test_fewer_results_are_the_first_of_more() -> None:
+def test_fewer_results_are_a_prefix_of_more_results() -> None:
     more = fuse([1, 2, 3], [9, 8, 7], exact={2}, pages=range(10), max_results=5)
     fewer = fuse([1, 2, 3], [9, 8, 7], exact={2}, pages=range(10), max_results=2)
 
@@ -48,7 +48,7 @@ def test_fewer_results_are_the_first_of_more() -> None:
 
 
 @each_row("by_words", [[], [5]])
-def test_what_words_do_not_find_is_found_by_meaning(by_words: list[int]) -> None:
+def test_a_place_not_found_by_words_is_found_by_meaning(by_words: list[int]) -> None:
     fused = fuse(by_words, [7], exact=(), pages=range(10), max_results=3)
 
     assert 7 in [place for place, _ in fused]

@@ -1,4 +1,4 @@
-"""Imports in a process of their own: what a hostile file, or its parser, can do."""
+"""Imports in separate processes: effects of hostile files and hijacked parsers."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ NO_WAIT = partial(ImportPlaces, wait_s=0)
 
 
 def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
-    """An importer whose process is another program than ours."""
+    """Build an importer with another program."""
     return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s, places=NO_WAIT())
 
 
@@ -76,7 +76,7 @@ def note(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_file_is_imported_as_by_this_process(note: Path) -> None:
+async def test_a_file_is_imported_as_in_this_process(note: Path) -> None:
     document = await imported(Importer(), note, ".md", options())
     assert (document.title, document.tags, document.pages) == (
         "Mine",
@@ -85,7 +85,7 @@ async def test_a_file_is_imported_as_by_this_process(note: Path) -> None:
     )
 
 
-async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> None:
+async def test_progress_is_reported_for_each_page_of_a_pdf(tmp_path: Path) -> None:
     pdf = FPDF()
     pdf.set_font("helvetica", size=12)
     for number in range(3):
@@ -105,7 +105,7 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
         (b"text", ".odt", "is not a .pdf"),
     ],
 )
-async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason(
+async def test_a_refusal_contains_the_parsers_reason(
     tmp_path: Path, content: bytes, suffix: str, reason: str
 ) -> None:
     path = tmp_path / "file"
@@ -131,7 +131,7 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "needs more memory"),
     ],
 )  # fmt: skip
-async def test_what_the_process_does_costs_that_import_only(
+async def test_a_misbehaving_process_fails_only_its_own_import(
     note: Path, program: str, reason: str
 ) -> None:
     with pytest.raises(ImportFailed) as failed:
@@ -149,10 +149,10 @@ async def test_what_the_process_does_costs_that_import_only(
         (DOCUMENT % (', "x": [' + "0," * 1_000_000 + "0]"), "holds more than 200000 JSON values"),
     ],
 )
-async def test_what_it_hands_back_is_checked_like_a_foreign_file(
+async def test_the_result_is_validated_like_an_untrusted_file(
     note: Path, content: str, reason: str
 ) -> None:
-    # sent to it as the file: too long for an argument
+    # sent as the file: too long for an argument
     await anyio.Path(note).write_text(content)
     program = (
         "import sys; sys.stdin.readline(); content = sys.stdin.read()\n"
@@ -166,7 +166,7 @@ async def test_what_it_hands_back_is_checked_like_a_foreign_file(
 FLOOD = "import os\nwhile True: os.write(1, b'\\n' * 65536)"
 
 
-async def test_what_nobody_reads_keeps_no_place(note: Path) -> None:
+async def test_unread_output_does_not_hold_a_slot(note: Path) -> None:
     importer = running("print('document 99999999999', flush=True)\n" + FLOOD)
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(ImportFailed, match="results in a document of"):
@@ -174,7 +174,7 @@ async def test_what_nobody_reads_keeps_no_place(note: Path) -> None:
     assert "0 running" in repr(importer)
 
 
-async def test_a_process_that_leaves_the_group_keeps_no_place(note: Path) -> None:
+async def test_a_process_that_leaves_its_group_does_not_hold_a_slot(note: Path) -> None:
     program = (
         "import subprocess, sys\n"
         "child = subprocess.Popen(\n"
@@ -183,9 +183,7 @@ async def test_a_process_that_leaves_the_group_keeps_no_place(note: Path) -> Non
         "print('progress', child.pid, 1)\n"
         "print('document 99999999999')"
     )
-    await anyio.Path(note).write_bytes(
-        b"x" * 1_000_000
-    )  # more than a pipe holds, and nobody reads it
+    await anyio.Path(note).write_bytes(b"x" * 1_000_000)  # more than a pipe holds, and unread
     children: list[int] = []
     importer = running(program)
     try:
@@ -200,7 +198,7 @@ async def test_a_process_that_leaves_the_group_keeps_no_place(note: Path) -> Non
     assert "0 running" in repr(importer)
 
 
-async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
+async def test_endless_output_does_not_block_the_event_loop(note: Path) -> None:
     turns = 0
 
     async def take_turns() -> None:
@@ -217,13 +215,13 @@ async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
     assert turns == 20_000
 
 
-async def test_a_long_reason_is_cut(note: Path) -> None:
+async def test_a_long_reason_is_truncated(note: Path) -> None:
     with pytest.raises(ImportFailed) as failed:
         await imported(running("print('failed \"' + 'x' * 200_000 + '\"')"), note, ".md", options())
     assert len(failed.value.reason) == 1_000
 
 
-async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: Path) -> None:
+async def test_after_a_timeout_the_process_and_its_children_are_killed(note: Path) -> None:
     program = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -251,7 +249,7 @@ def is_dead(pid: int) -> bool:
     return state.rpartition(")")[2].split()[0] == "Z"
 
 
-async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
+async def test_the_process_inherits_nothing_and_has_a_temporary_folder(
     note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "secret")
@@ -271,9 +269,9 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
         await imported(running(program), note, ".md", options())
     os.close(opened)
     environment, descriptors, folder, files, memory, cpu, started = json.loads(failed.value.reason)
-    # LC_CTYPE is Python's own, where there is no locale
+    # LC_CTYPE is set by Python itself if the locale is missing
     assert set(environment) - {"LC_CTYPE"} == {"OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"}
-    assert len(descriptors) == 4  # its pipes, and the one that lists them
+    assert len(descriptors) == 4  # its pipes, and the descriptor that lists the folder
     assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
     assert not await anyio.Path(folder).exists()
     assert (memory, cpu, started) == ([2**30, 2**30], [120, 121], [0, 0])
@@ -319,7 +317,7 @@ print("failed", json.dumps(json.dumps(found)))
 
 
 @needs_confinement
-async def test_a_file_that_takes_over_its_parser_finds_no_secret_and_no_network(
+async def test_a_hijacked_parser_cannot_access_secrets_or_the_network(
     note: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("MCP_PROXY_ADMIN_TOKEN=secret")
@@ -333,7 +331,7 @@ async def test_a_file_that_takes_over_its_parser_finds_no_secret_and_no_network(
 
 
 @needs_confinement
-async def test_a_page_that_takes_over_its_renderer_finds_none_either(tmp_path: Path) -> None:
+async def test_a_hijacked_renderer_cannot_access_secrets_or_the_network(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MCP_PROXY_ADMIN_TOKEN=secret")
     probe = "print('failed', json.dumps(of(lambda: text(secret + '/.env'))))"
     hostile = f"{HOSTILE % str(tmp_path)}".split("found = {")[0] + probe
@@ -343,7 +341,7 @@ async def test_a_page_that_takes_over_its_renderer_finds_none_either(tmp_path: P
     assert refused.value.reason == "PermissionError"
 
 
-async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
+async def test_one_import_per_tenant_and_two_in_total_run_concurrently(note: Path) -> None:
     importer = running("import time; time.sleep(600)")
     async with asyncio.TaskGroup() as group:
         first = group.create_task(imported(importer, note, ".md", options("acme")))
@@ -359,7 +357,7 @@ async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
     assert "0 running" in repr(importer)
 
 
-async def test_two_scans_leave_a_place_to_another_file(note: Path) -> None:
+async def test_two_scans_leave_a_slot_for_another_file(note: Path) -> None:
     importer = running("import time; time.sleep(600)")
     files = [("acme", ".pdf"), ("globex", ".pdf"), ("third", ".md")]
     wanted = [(suffix, replace(WITH_OCR, tenant_id=tenant)) for tenant, suffix in files]
@@ -389,8 +387,8 @@ ONE_PAGE = (
 )
 
 
-async def test_tenants_with_slow_files_do_not_keep_out_the_others(note: Path) -> None:
-    """Each tenant has one import, so two of them held both places for three minutes."""
+async def test_slow_files_of_some_tenants_do_not_block_other_tenants(note: Path) -> None:
+    """With one import per tenant, two tenants held both slots for three minutes."""
     places = ImportPlaces(share_s=0)
     slow = Importer(worker=SLEEPING, places=places)
     quick = Importer(worker=ONE_PAGE, places=places)
@@ -405,7 +403,7 @@ async def test_tenants_with_slow_files_do_not_keep_out_the_others(note: Path) ->
     assert any("while other tenants waited" in reason for reason in reasons)
 
 
-async def test_places_are_given_in_the_order_of_arrival(note: Path) -> None:
+async def test_slots_are_assigned_in_order_of_arrival(note: Path) -> None:
     places = ImportPlaces()
     slow = Importer(worker=SLEEPING, places=places)
     quick = Importer(worker=ONE_PAGE, places=places)
@@ -433,7 +431,7 @@ async def test_places_are_given_in_the_order_of_arrival(note: Path) -> None:
     assert repr(places) == "<ImportPlaces: 0 running, 0 waiting>"
 
 
-async def test_one_that_no_longer_waits_takes_no_place() -> None:
+async def test_a_cancelled_waiter_does_not_take_a_slot() -> None:
     places = ImportPlaces()
 
     async def hold(tenant: str) -> None:
@@ -446,19 +444,19 @@ async def test_one_that_no_longer_waits_takes_no_place() -> None:
         leaving = group.create_task(hold("gone"))
         await until(lambda: "1 waiting" in repr(places))
         holding.pop().cancel()
-        leaving.cancel()  # in the turn in which it may get the place
+        leaving.cancel()  # the turn of the loop that may assign the slot
         await until(lambda: "1 running, 0 waiting" in repr(places))
         async with places.place("next", with_ocr=False, timeout_s=BOUND_S):
             assert places.running == 2
         holding.pop().cancel()
 
 
-async def test_without_others_a_file_has_its_whole_time(note: Path) -> None:
+async def test_without_other_imports_a_file_has_the_full_timeout(note: Path) -> None:
     importer = Importer(worker=ONE_PAGE, places=ImportPlaces(share_s=0, ocr_share_s=0))
     assert (await imported(importer, note, ".md", options())).pages[0] == "text"
 
 
-async def test_too_many_tenants_do_not_wait(note: Path) -> None:
+async def test_too_many_waiting_tenants_are_refused(note: Path) -> None:
     places = ImportPlaces()
     async with AsyncExitStack() as stack:
         for tenant in ("acme", "globex"):
@@ -479,14 +477,14 @@ async def test_too_many_tenants_do_not_wait(note: Path) -> None:
 
 
 async def outcome_of(importing: Coroutine[Any, Any, Document]) -> str:
-    """Return why an import ended without a document."""
+    """Return the reason of a failed import."""
     try:
         return str(await importing)
     except (ImporterBusy, ImportFailed) as error:
         return error.reason
 
 
-async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note: Path) -> None:
+async def test_failing_to_start_a_process_is_reported_and_frees_the_slot(note: Path) -> None:
     importer = Importer(worker=("/no/such/program",))
     with pytest.raises(ImportUnavailable) as failed:
         await imported(importer, note, ".md", options())
@@ -496,14 +494,14 @@ async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note:
     assert "0 running" in repr(importer)
 
 
-async def test_a_document_over_the_limit_is_not_taken(note: Path) -> None:
+async def test_a_document_over_the_size_limit_is_refused(note: Path) -> None:
     program = "print('document 101'); print('x' * 100)"
     importer = Importer(worker=(sys.executable, "-c", program), max_document_bytes=100)
     with pytest.raises(ImportFailed, match="101 bytes, the limit is 100"):
         await imported(importer, note, ".md", options())
 
 
-async def test_an_import_that_is_done_keeps_no_place_while_its_document_waits(note: Path) -> None:
+async def test_a_finished_import_frees_its_slot_before_its_document_is_stored(note: Path) -> None:
     importer = Importer()
     with note.open("rb") as first, note.open("rb") as second:
         async with importer.imported(first, ".md", options()) as done:
@@ -512,7 +510,7 @@ async def test_an_import_that_is_done_keeps_no_place_while_its_document_waits(no
                 assert done.document().title == "Mine"
 
 
-async def test_a_full_disk_is_said(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "mcp_tools_proxy.documents.importers.import_process.open_temporary",
         lambda _prefix: FileIO("/dev/full", "r+"),
@@ -521,7 +519,7 @@ async def test_a_full_disk_is_said(note: Path, monkeypatch: pytest.MonkeyPatch) 
         await imported(Importer(), note, ".md", options())
 
 
-async def test_an_answer_in_single_bytes_is_taken_in_few_pieces(
+async def test_a_result_sent_byte_by_byte_is_read_in_few_pieces(
     note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces: list[int] = []
@@ -553,7 +551,7 @@ REQUEST = "import sys; print('failed', __import__('json').dumps(sys.stdin.readli
         (".html", WITH_OCR, 900.0, 120, ["eng", "deu"]),
     ],
 )
-async def test_an_import_with_ocr_has_its_own_limit_of_cpu(
+async def test_an_import_with_ocr_has_a_separate_cpu_limit(
     note: Path,
     suffix: str,
     wanted: ImportOptions,
@@ -568,7 +566,7 @@ async def test_an_import_with_ocr_has_its_own_limit_of_cpu(
     assert (request["cpu_s"], request["ocr_languages"]) == (cpu_s, languages)
 
 
-async def test_an_import_with_ocr_that_takes_too_long_names_the_setting(note: Path) -> None:
+async def test_a_timeout_with_ocr_names_the_setting(note: Path) -> None:
     importer = Importer(
         worker=(sys.executable, "-c", "import time; time.sleep(600)"),
         timeout_s=0.1,

@@ -21,7 +21,7 @@ def refused(table: str | bytes) -> str:
 
 
 @each_row("mark", [",", ";", "\t", "|"])
-def test_rows_become_a_table_whatever_parts_the_columns(mark: str) -> None:
+def test_rows_become_a_table_with_any_separator(mark: str) -> None:
     rows = [["part", "price"], ["bolt", "3"], ["nut", "4"]]
     document = imported("\r\n".join(mark.join(row) for row in rows))
     assert document.pages == ("| part | price |\n| --- | --- |\n| bolt | 3 |\n| nut | 4 |",)
@@ -29,12 +29,12 @@ def test_rows_become_a_table_whatever_parts_the_columns(mark: str) -> None:
 
 
 @each_row("line", ["sep=;", '"sep=;"'])
-def test_a_line_that_names_what_parts_the_columns_is_no_row(line: str) -> None:
+def test_a_line_that_names_the_separator_is_not_a_row(line: str) -> None:
     document = imported(f"{line}\r\npart;price, net\r\nbolt;3,50\r\n")
     assert document.pages == ("| part | price, net |\n| --- | --- |\n| bolt | 3,50 |",)
 
 
-def test_cells_keep_commas_bars_and_lines() -> None:
+def test_cells_keep_commas_bars_and_line_breaks() -> None:
     document = imported('part,note\nbolt,"a, b | c\nd"\n')
     assert document.pages[0].endswith("| bolt | a, b \\| c d |")
 
@@ -47,11 +47,11 @@ def test_a_row_longer_than_the_first_keeps_its_cells() -> None:
     assert "| bolt | 3 | new |" in imported("part,price\nbolt,3,new\n").pages[0]
 
 
-def test_empty_rows_are_left_out() -> None:
+def test_empty_rows_are_skipped() -> None:
     assert imported("part\n\n  \nbolt\n").pages == ("| part |\n| --- |\n| bolt |",)
 
 
-def test_each_page_of_a_large_table_begins_with_the_names_of_the_columns() -> None:
+def test_each_page_of_a_large_table_starts_with_the_header() -> None:
     rows = [f"bolt {number},{number * 3}" for number in range(5_000)]
     pages = imported("\n".join(["part,price", *rows])).pages
     assert {page.partition("\n")[0] for page in pages} == {"| part | price |"}
@@ -60,23 +60,23 @@ def test_each_page_of_a_large_table_begins_with_the_names_of_the_columns() -> No
     assert len(pages) < 30
 
 
-def test_a_header_of_many_columns_does_not_keep_a_page_from_having_rows() -> None:
+def test_pages_have_rows_even_if_the_header_has_many_columns() -> None:
     header = ",".join(f"column {number}" for number in range(2_000))
     pages = imported("\n".join([header, "a,b", "c,d"])).pages
     assert any("| c | d |" in page for page in pages)
 
 
 @each_row("table", ["", "\n\n", " \n,,\n"])
-def test_a_table_without_text_is_empty(table: str) -> None:
+def test_a_table_without_text_is_refused_as_empty(table: str) -> None:
     assert refused(table) == "is empty"
 
 
-def test_a_cell_without_end_is_refused_with_its_line() -> None:
+def test_an_unterminated_cell_is_refused_with_its_line() -> None:
     table = 'part,price\nbolt,"' + "x" * 200_000
     assert refused(table) == (
         "is not a readable .csv file: line 2: field larger than field limit (131072)"
     )
 
 
-def test_text_that_is_no_unicode_is_refused() -> None:
+def test_text_that_is_not_unicode_is_refused() -> None:
     assert "is not UTF-8 text" in refused("имя,цена\n".encode("windows-1251"))

@@ -1,4 +1,4 @@
-"""Word files as documents, and those that are made to hurt (contract §5)."""
+"""Word files as documents, including malicious ones (contract §5)."""
 
 import sys
 
@@ -41,7 +41,7 @@ MAX_TOKENS = 5_000
 
 @pytest.fixture
 def few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the limit: reading half a million of elements shows no more."""
+    """Lower the limit, to avoid reading half a million elements."""
     monkeypatch.setattr(converted, "MAX_TOKENS", MAX_TOKENS)
 
 
@@ -56,13 +56,13 @@ def with_document(xml: bytes) -> bytes:
     return docx_of("text", parts={DOCUMENT: xml})
 
 
-def test_headings_become_sections_and_the_first_the_title() -> None:
+def test_headings_become_sections_and_the_first_becomes_the_title() -> None:
     document = imported(docx_of((1, "Leave"), "Twenty days.", (2, "Sick"), "Call first."))
     assert document.pages == ("# Leave\n\nTwenty days.\n\n## Sick\n\nCall first.",)
     assert (document.title, list(document.sections)) == ("Leave", ["leave", "sick"])
 
 
-def test_without_headings_the_title_is_the_name_of_the_file() -> None:
+def test_without_headings_the_title_is_the_file_name() -> None:
     document = imported(docx_of("Twenty days."))
     assert (document.title, document.pages) == ("leave-rules", ("Twenty days.",))
 
@@ -74,7 +74,7 @@ def test_a_table_keeps_its_rows() -> None:
     assert "| Ann | 20 |" in imported(with_document(document_xml(body))).pages[0]
 
 
-def test_a_file_without_text_is_empty() -> None:
+def test_a_file_without_text_is_refused_as_empty() -> None:
     assert refused(docx_of()) == "is empty"
 
 
@@ -90,7 +90,7 @@ def test_a_file_without_text_is_empty() -> None:
     ids=["billion laughs", "quadratic", "a local file", "another host", "a parameter"],
 )
 @each_row("encoding", ["utf-8", "utf-16"])
-def test_xml_with_entities_of_its_own_is_refused(declared: str, encoding: str) -> None:
+def test_xml_with_entity_declarations_is_refused(declared: str, encoding: str) -> None:
     xml = document_xml(text_xml("&l11;" * 10), prolog=declared).decode()
     reason = refused(with_document(xml.encode(encoding)))
     assert reason == "has an XML part with a document type or entities, which Word never writes"
@@ -100,24 +100,24 @@ BOMB = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
 
 
 @each_row("name", ["word/styles.xml", "word/Other.XML", "_rels/.rels"])
-def test_every_part_that_is_xml_is_checked(name: str) -> None:
+def test_every_xml_part_is_checked(name: str) -> None:
     assert "document type" in refused(docx_of("text", parts={name: BOMB}))
 
 
 @each_row("name", ["word/media/image1.svg", "word/afchunk.htm"])
-def test_another_part_may_be_markup_and_is_not_parsed(name: str) -> None:
+def test_markup_in_other_parts_is_not_parsed(name: str) -> None:
     assert imported(docx_of("text", parts={name: BOMB})).pages == ("text",)
 
 
 @each_row("name", ["word/media/image1.svg", "word/document.bin"])
-def test_no_text_comes_from_a_part_that_was_not_checked(name: str) -> None:
+def test_text_is_taken_from_checked_parts_only(name: str) -> None:
     relations = relations_of(("officeDocument", name))
     parts = {name: document_xml(text_xml("unseen")), "_rels/.rels": relations}
     assert "is not a readable .docx file" in refused(docx_of("text", parts=parts))
 
 
 @each_row("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
-def test_of_a_picture_only_its_description_is_text(target: str) -> None:
+def test_the_description_of_a_picture_is_its_text(target: str) -> None:
     picture = b"\x89PNG" + bytes(1_000)
     body = f"{text_xml('Sign here.')}{picture_xml('r7', 'a map')}{picture_xml('r7', 'a plan')}"
     parts = {
@@ -128,13 +128,13 @@ def test_of_a_picture_only_its_description_is_text(target: str) -> None:
     assert imported(docx_of(parts=parts)).pages == ("Sign here.\n\na map\n\na plan",)
 
 
-def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
+def test_a_zip_bomb_is_refused_before_unpacking() -> None:
     bomb = docx_of("text", parts={"word/footnotes.xml": b" " * (MAX_XML_BYTES + 1)})
     assert len(bomb) < 100_000
     assert f"the limits are {MAX_PARTS}," in refused(bomb)
 
 
-def test_a_part_that_is_larger_than_it_says_is_refused() -> None:
+def test_a_part_larger_than_its_declared_size_is_refused() -> None:
     size = 1_000_000
     bomb = docx_of("text", parts={"word/footnotes.xml": b" " * size})
     lying = bomb.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
@@ -158,21 +158,21 @@ def test_too_many_parts_are_refused() -> None:
 )
 @pytest.mark.usefixtures("few_tokens")
 def test_a_small_file_that_unpacks_to_many_elements_is_refused(body: str) -> None:
-    """41 kB that took minutes: two tenants could block the imports of all."""
+    """A file of 41 kB took minutes: two tenants could block the imports of all others."""
     data = with_document(document_xml(body))
     assert f"has more than {MAX_TOKENS} elements" in refused(data)
 
 
 @pytest.mark.usefixtures("few_tokens")
-def test_elements_of_all_parts_count() -> None:
+def test_elements_of_all_parts_count_towards_the_limit() -> None:
     half = document_xml("<w:p/>" * (MAX_TOKENS // 2))
     parts = {DOCUMENT: half, "word/footnotes.xml": half, "word/comments.xml": half}
     assert f"has more than {MAX_TOKENS} elements" in refused(docx_of("text", parts=parts))
 
 
 @each_row("prefix", ["w", "other"])
-def test_fields_that_do_not_end_are_refused(prefix: str) -> None:
-    """Each was looked at again for every run behind it: 100,000 took hours."""
+def test_unterminated_fields_are_refused(prefix: str) -> None:
+    """Each field was read again for every run after it: 100,000 fields took hours."""
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     field = f'<{prefix}:fldChar xmlns:{prefix}="{space}" {prefix}:fldCharType="begin"/>'
     body = "<w:p>" + f"<w:r>{field}</w:r>" * 100 + text_xml("a") + "</w:p>"
@@ -185,7 +185,7 @@ def test_a_web_page_of_too_many_elements_is_refused() -> None:
         import_html(b"<p>" * (MAX_TOKENS + 1), ORIGIN)
 
 
-def test_parts_within_parts_without_end_are_one_line() -> None:
+def test_deeply_nested_parts_become_one_line() -> None:
     depth = 500
     nested = "<w:sdt><w:sdtContent>" * depth + text_xml("x") + "</w:sdtContent></w:sdt>" * depth
     assert "too deep" in refused(with_document(document_xml(nested)))
@@ -195,7 +195,7 @@ WHOLE = docx_of((1, "Leave"), "Twenty days.")
 
 
 @each_row("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
-def test_a_file_that_was_cut_short_is_refused(size: int) -> None:
+def test_a_truncated_file_is_refused(size: int) -> None:
     assert refused(WHOLE[:size]) == "is not a readable .docx file: it is damaged, or was cut short"
 
 
@@ -209,12 +209,12 @@ def test_a_file_that_was_cut_short_is_refused(size: int) -> None:
         (with_document(b"<other/>"), "is not a readable .docx file"),
     ],
 )
-def test_what_is_no_word_file_is_refused(data: bytes, reason: str) -> None:
+def test_a_file_that_is_not_a_word_file_is_refused(data: bytes, reason: str) -> None:
     assert reason in refused(data)
 
 
 @pytest.mark.parametrize("suffix", [".docx", ".html", ".csv"])
-def test_without_the_extra_the_reason_says_what_to_install(
+def test_without_the_extra_the_error_names_the_package_to_install(
     suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "markitdown.converters", None)

@@ -14,7 +14,7 @@ def imported(html: str | bytes) -> Document:
     return import_html(html.encode() if isinstance(html, str) else html, ORIGIN)
 
 
-def test_headings_become_sections_and_the_title_is_the_pages() -> None:
+def test_headings_become_sections_and_the_title_comes_from_the_page() -> None:
     document = imported(
         "<html><head><title>Travel\nrules</title></head><body><h1>Rail</h1><p>Second <b>class</b>."
         "</p><h2>Seats</h2><p>Book one.</p></body></html>"
@@ -23,7 +23,7 @@ def test_headings_become_sections_and_the_title_is_the_pages() -> None:
     assert (document.title, list(document.sections)) == ("Travel rules", ["rail", "seats"])
 
 
-def test_scripts_styles_and_embedded_pictures_are_no_text() -> None:
+def test_scripts_styles_and_embedded_pictures_are_not_text() -> None:
     document = imported(
         "<style>p {}</style><script>let x = 'leak'</script><p>Text "
         '<img alt="a map" src="data:image/png;base64,AAAA"></p>'
@@ -40,27 +40,27 @@ def test_scripts_styles_and_embedded_pictures_are_no_text() -> None:
     ],
     ids=["declared", "utf-8", "marked"],
 )
-def test_the_encoding_is_found_as_browsers_do(data: bytes) -> None:
+def test_the_encoding_is_detected_like_in_browsers(data: bytes) -> None:
     assert imported(data).pages == ("Привет, командировка",)
 
 
-def test_tags_within_tags_without_end_are_read_as_text() -> None:
+def test_deeply_nested_tags_are_read_as_text() -> None:
     depth = 3_000
     with pytest.warns(UserWarning, match="too deeply nested"):
         document = imported("<div>" * depth + "deep" + "</div>" * depth)
     assert document.pages == ("deep",)
 
 
-def test_entities_of_a_document_type_are_not_expanded() -> None:
+def test_entities_declared_in_a_doctype_are_not_expanded() -> None:
     document = imported('<!DOCTYPE html [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><p>x &b; y</p>')
     assert "aaaa" not in document.pages[0].replace('"aaaa"', "")
 
 
 @each_row("html", ["", "<html><body><script>x()</script></body></html>"])
-def test_a_page_without_text_is_empty(html: str) -> None:
+def test_a_page_without_text_is_refused_as_empty(html: str) -> None:
     with pytest.raises(ImportFailed, match="is empty"):
         imported(html)
 
 
-def test_a_page_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
+def test_a_truncated_page_is_read_to_its_end() -> None:
     assert imported("<html><body><h1>Rail</h1><p>Second cla").pages == ("# Rail\n\nSecond cla",)

@@ -69,7 +69,7 @@ def test_the_last_section_ends_with_the_document() -> None:
     assert text_of(imported(TEXT), "annex") == "# Annex\n\nThe end.\n"
 
 
-def test_text_before_the_first_heading_is_in_no_section() -> None:
+def test_text_before_the_first_heading_is_outside_all_sections() -> None:
     document = imported(TEXT)
     assert not any("Before." in text_of(document, name) for name in document.sections)
 
@@ -89,7 +89,7 @@ def test_an_underlined_heading_is_a_heading() -> None:
     ],
     ids=["fence", "indented", "quote", "list", "empty"],
 )
-def test_what_only_looks_like_a_heading_starts_no_section(text: str) -> None:
+def test_text_similar_to_a_heading_does_not_start_a_section(text: str) -> None:
     assert list(imported(text).sections) == ["a"]
 
 
@@ -97,11 +97,11 @@ def test_a_russian_heading_gives_a_readable_id() -> None:
     assert list(imported("# Настройка LDAP: шаг 1\n").sections) == ["настройка-ldap-шаг-1"]
 
 
-def test_equal_headings_get_ids_of_their_own() -> None:
+def test_equal_headings_get_different_ids() -> None:
     assert list(imported("# A\n# A\n# A 2\n# ?\n").sections) == ["a", "a-2", "a-2-2", "section"]
 
 
-def test_markup_is_taken_out_of_a_heading() -> None:
+def test_markup_is_removed_from_headings() -> None:
     document = imported("# The `bind` *call* and [more][x] <br>\n\n[x]: http://x\n")
     assert [s.title for s in document.sections.values()] == ["The bind call and more"]
 
@@ -121,11 +121,11 @@ def test_a_file_without_headings_is_one_section_named_after_it() -> None:
         ("text\n", "notes"),
     ],
 )
-def test_the_title_comes_from_front_matter_else_heading_else_name(text: str, title: str) -> None:
+def test_the_title_comes_from_front_matter_or_heading_or_file_name(text: str, title: str) -> None:
     assert imported(text).title == title
 
 
-def test_the_title_that_was_asked_for_wins() -> None:
+def test_a_requested_title_has_precedence() -> None:
     assert imported("---\ntitle: a\n---\n# b\n", title="mine").title == "mine"
 
 
@@ -138,7 +138,7 @@ def test_a_rule_at_the_start_is_not_front_matter() -> None:
     assert imported(text).pages == (text,)
 
 
-def test_pages_end_between_blocks_and_keep_a_heading_with_its_text() -> None:
+def test_page_breaks_are_between_blocks_and_not_after_a_heading() -> None:
     block = "word " * 300 + "\n\n"
     document = imported((block * 5 + "## Part\n\n") * 4)
     assert len(document.pages) > 1
@@ -146,13 +146,13 @@ def test_pages_end_between_blocks_and_keep_a_heading_with_its_text() -> None:
     assert not any(page.endswith("## Part\n\n") for page in document.pages[:-1])
 
 
-def test_a_block_larger_than_a_page_is_cut_at_a_line() -> None:
+def test_a_block_larger_than_a_page_is_split_at_a_line() -> None:
     pages = imported("```\n" + "a line of code\n" * 2000 + "```\n").pages
     assert len(pages) > 1
     assert all(page.endswith("\n") for page in pages)
 
 
-def test_one_long_line_is_cut_between_characters() -> None:
+def test_one_long_line_is_split_between_characters() -> None:
     text = "ж" * 20_000
     pages = imported(text).pages
     assert "".join(pages) == text
@@ -166,14 +166,14 @@ def test_an_empty_file_is_refused(data: bytes) -> None:
 
 
 @each_row("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_unicode_with_a_byte_order_mark_is_read_and_the_mark_dropped(encoding: str) -> None:
+def test_a_byte_order_mark_selects_the_encoding_and_is_dropped(encoding: str) -> None:
     mark = "\ufeff" if encoding[-3:] in {"-le", "-be"} else ""
     document = import_markdown(f"{mark}# Заголовок 😀\r\nтекст\r\n".encode(encoding), ORIGIN)
     assert (document.title, document.pages) == ("Заголовок 😀", ("# Заголовок 😀\nтекст\n",))
 
 
 @each_row("data", [b"caf\xe9", "текст".encode("cp1251")])
-def test_bytes_that_are_not_utf8_are_refused_saying_so(data: bytes) -> None:
+def test_bytes_that_are_not_utf8_are_refused_with_the_reason(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_markdown(data, ORIGIN)
     assert "UTF-8" in refused.value.reason
@@ -196,7 +196,7 @@ BLOCKS = st.lists(
 
 
 @given(text=st.one_of(BLOCKS, st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)))
-def test_pages_joined_are_the_text_and_none_is_too_large(text: str) -> None:
+def test_joined_pages_equal_the_text_and_each_is_within_the_limit(text: str) -> None:
     if not text.strip() or text.startswith("\ufeff"):
         return
     pages = imported(text).pages
@@ -205,26 +205,26 @@ def test_pages_joined_are_the_text_and_none_is_too_large(text: str) -> None:
 
 
 @given(text=BLOCKS)
-def test_every_section_holds_its_own_heading_first_and_no_other_of_its_level(text: str) -> None:
+def test_each_section_starts_with_its_only_heading_of_that_level(text: str) -> None:
     if not text.strip():
         return
     document = imported("intro\n\n" + text)
-    dump_document(document)  # the places are valid in a file
+    dump_document(document)  # the positions are valid in a file
     for section_id, section in document.sections.items():
         own = text_of(document, section_id)
         if section.title != "notes":
             hashes, _, rest = own.partition(" ")
             assert set(hashes) == {"#"}
             assert rest.startswith(section.title)
-            lines = own.replace("```\n", "\x00").split("\x00")[::2]  # not within fences
+            lines = own.replace("```\n", "\x00").split("\x00")[::2]  # outside fences
             assert not any(f"\n{hashes} " in part for part in lines)
 
 
-def test_a_heading_inside_a_fence_of_a_section_stays_its_text() -> None:
+def test_a_heading_inside_a_fence_is_text() -> None:
     assert "# no" in text_of(imported("# A\n\n```\n# no\n```\n\n# B\n"), "a")
 
 
-def test_a_list_after_a_rule_is_text_however_long() -> None:
+def test_a_long_list_after_a_rule_is_text() -> None:
     lines = "".join(f"-flag{n}: does this\n" for n in range(60))
     document = imported(f"---\ntitle: x\n{lines}\nthe text")
     assert "flag59" in document.pages[0]

@@ -1,4 +1,4 @@
-"""Which pages of a PDF are read by OCR, and what comes of it; Tesseract itself: tests/system."""
+"""Pages of a PDF that are read by OCR (a fake; Tesseract itself is tested in tests/system)."""
 
 import sys
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ LINES = ["A line of a picture."]
 
 
 class Reader:
-    """A PageReader that finds the same text on every page, and counts them."""
+    """A PageReader that returns the same text for every page, and counts the pages."""
 
     def __init__(self, found: PageText | None = READ) -> None:
         self.pages = 0
@@ -41,35 +41,35 @@ def imported(pdf: bytes, reader: Reader) -> Document:
     return document
 
 
-def test_a_page_that_is_a_picture_has_its_text_and_how_sure_that_is() -> None:
+def test_a_scanned_page_gets_its_text_and_confidence() -> None:
     document = imported(scan_of(LINES, LINES, texts=["Own."]), Reader())
     assert (document.pages, document.ocr) == ((READ.text, READ.text, "Own."), (87, 87, None))
 
 
-def test_pages_of_text_are_not_read() -> None:
+def test_pages_with_text_are_not_read_by_ocr() -> None:
     reader = Reader()
     document = imported(bytes(text_pdf(["Some text."], ["7"]).output()), reader)
     assert (document.pages, document.ocr, reader.pages) == (("Some text.", "7"), (), 0)
 
 
-def test_an_empty_page_is_not_read() -> None:
+def test_an_empty_page_is_not_read_by_ocr() -> None:
     reader = Reader()
     assert imported(bytes(text_pdf(["a"], []).output()), reader).ocr == ()
     assert reader.pages == 0
 
 
 @each_row(("stamp", "is_read"), [("Received 2026-11-03", True), ("word " * 40, False)])
-def test_a_picture_with_a_few_words_beside_it_is_read(stamp: str, *, is_read: bool) -> None:
+def test_a_picture_next_to_a_few_words_is_read_by_ocr(stamp: str, *, is_read: bool) -> None:
     assert (imported(scan_of(LINES, stamp=stamp), Reader()).ocr == (87,)) is is_read
 
 
 @each_row("found", [None, PageText("No", 99)])
-def test_what_a_page_has_stays_where_ocr_finds_less(found: PageText | None) -> None:
+def test_the_text_of_a_page_is_kept_if_ocr_finds_less(found: PageText | None) -> None:
     document = imported(scan_of(LINES, stamp="Received"), Reader(found))
     assert (document.pages, document.ocr) == (("Received",), ())
 
 
-def test_a_scan_without_any_text_is_refused() -> None:
+def test_a_scan_without_text_is_refused() -> None:
     with pytest.raises(ImportFailed, match="OCR found none on its pages"):
         imported(scan_of(LINES), Reader(None))
 
@@ -88,14 +88,14 @@ def test_a_language_without_data_names_the_package(tmp_path: Path) -> None:
     )
 
 
-def test_data_that_is_damaged_is_said(tmp_path: Path) -> None:
+def test_damaged_language_data_is_reported(tmp_path: Path) -> None:
     (tmp_path / "eng.traineddata").write_bytes(b"no data")
     assert refused(["eng"], tmp_path) == (
         "has scanned pages, but OCR cannot use its data for eng: install it again"
     )
 
 
-def test_without_the_extra_the_reason_says_what_to_install(
+def test_without_the_extra_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tesserocr", None)

@@ -14,7 +14,7 @@ from tests.support.tables import each_row
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
 
 Line = str | tuple[int, str]
-"""A line of text, or an outline level and a title that is printed as well."""
+"""A line of text, or an outline level and a title, which is printed too."""
 
 
 def pdf_of(pages: Sequence[Sequence[Line]], *, title: str = "") -> FPDF:
@@ -59,7 +59,7 @@ def test_each_pdf_page_is_a_page() -> None:
     assert [page.split()[0] for page in document.pages] == ["Cover", "Intro", "More", "Use"]
 
 
-def test_lines_end_with_a_newline_only() -> None:
+def test_lines_end_with_a_single_newline() -> None:
     assert imported(pdf_of([["one", "two"]])).pages == ("one\ntwo",)
 
 
@@ -73,7 +73,7 @@ def test_lines_end_with_a_newline_only() -> None:
         ("use", "Use Run it."),
     ],
 )
-def test_the_outline_gives_sections_with_their_own_text(section_id: str, text: str) -> None:
+def test_outline_entries_become_sections_with_their_text(section_id: str, text: str) -> None:
     assert text_of(imported(pdf_of(BOOK)), section_id) == text
 
 
@@ -89,7 +89,7 @@ def test_a_numbered_heading_is_found_by_its_title() -> None:
     assert text_of(imported(pdf), "setup") == "Chapter 2. Setup Install it."
 
 
-def test_titles_that_are_not_in_the_text_share_their_page() -> None:
+def test_sections_whose_titles_are_not_in_the_text_share_their_page() -> None:
     pdf = pdf_of([["Text."], ["More."]])
     pdf.start_section("Alpha")
     pdf.start_section("Beta")
@@ -106,11 +106,11 @@ def test_the_title_comes_from_the_metadata() -> None:
     assert imported(pdf_of([["a"]], title="The\nbook")).title == "The book"
 
 
-def test_without_metadata_the_title_is_the_name_of_the_file() -> None:
+def test_without_metadata_the_title_is_the_file_name() -> None:
     assert imported(pdf_of(BOOK)).title == "scan-7"
 
 
-def test_a_word_parted_at_a_line_end_is_joined() -> None:
+def test_a_word_hyphenated_at_a_line_end_is_joined() -> None:
     assert imported(pdf_of([["the docu-\nment ends"]])).pages == ("the document ends",)
 
 
@@ -125,13 +125,13 @@ def test_progress_is_reported_for_each_page() -> None:
     assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_a_pdf_without_any_text_is_refused() -> None:
+def test_a_pdf_without_text_is_refused() -> None:
     with pytest.raises(ImportFailed) as refused:
         import_pdf(bytes(pdf_of([[], []]).output()), ORIGIN)
     assert "no text" in refused.value.reason
 
 
-def test_a_pdf_with_a_password_is_refused_saying_so() -> None:
+def test_a_pdf_with_a_password_is_refused_with_the_reason() -> None:
     pdf = pdf_of([["secret"]])
     pdf.set_encryption(owner_password="owner", user_password="user")
     with pytest.raises(ImportFailed) as refused:
@@ -139,7 +139,7 @@ def test_a_pdf_with_a_password_is_refused_saying_so() -> None:
     assert "encrypted" in refused.value.reason
 
 
-def test_a_pdf_that_opens_without_a_password_is_read() -> None:
+def test_an_encrypted_pdf_with_an_empty_password_is_read() -> None:
     pdf = pdf_of([["text"]])
     pdf.set_encryption(owner_password="owner")
     assert imported(pdf).pages == ("text",)
@@ -151,12 +151,12 @@ def test_a_broken_pdf_is_refused(cut: int) -> None:
         import_pdf(bytes(pdf_of([["text"]]).output())[:cut], ORIGIN)
 
 
-def test_bytes_that_are_no_pdf_are_refused() -> None:
+def test_a_file_that_is_not_a_pdf_is_refused() -> None:
     with pytest.raises(ImportFailed):
         import_pdf(b"# Markdown\n", ORIGIN)
 
 
-def test_a_bookmark_whose_title_is_no_text_is_left_out() -> None:
+def test_a_bookmark_with_an_invalid_title_is_skipped() -> None:
     pdf = pdf_of([[(0, "Good"), "text"]])
     data = bytes(pdf.output()).replace(b"/Title (Good)", b"/Title(\xfe\xff\xd8\x00\x00a)")
     document = import_pdf(data, ORIGIN)

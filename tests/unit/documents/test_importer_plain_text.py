@@ -1,4 +1,4 @@
-"""Plain text files as documents, and the choice of an importer (contract §5)."""
+"""Plain text files as documents, and the selection of importers (contract §5)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.tables import each_row
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
 
 
-def test_form_feeds_part_the_pages() -> None:
+def test_form_feeds_separate_pages() -> None:
     assert import_plain(b"one\ftwo\fthree\f", ORIGIN).pages == ("one", "two", "three")
 
 
@@ -17,7 +17,7 @@ def test_an_empty_page_between_form_feeds_keeps_its_number() -> None:
     assert import_plain(b"one\f\fthree", ORIGIN).pages == ("one", "", "three")
 
 
-def test_without_form_feeds_pages_end_between_paragraphs() -> None:
+def test_without_form_feeds_page_breaks_are_between_paragraphs() -> None:
     text = ("слово " * 200 + "\n\n") * 20
     pages = import_plain(text.encode(), ORIGIN).pages
     assert "".join(pages) == text
@@ -31,7 +31,7 @@ def test_the_whole_text_is_one_section_named_after_the_file() -> None:
     assert (section.section_id, section.page_start, section.page_end) == ("notes", 1, 2)
 
 
-def test_the_document_carries_what_was_said_of_it() -> None:
+def test_the_document_has_the_given_metadata() -> None:
     origin = ImportOptions(
         tenant_id="t", doc_id="d", stem="notes", title=" My\ntitle ", tags=("x",)
     )
@@ -46,7 +46,7 @@ def test_an_empty_text_is_refused(data: bytes) -> None:
         import_plain(data, ORIGIN)
 
 
-def test_text_that_is_not_utf8_is_refused_saying_so() -> None:
+def test_text_that_is_not_utf8_is_refused_with_the_reason() -> None:
     with pytest.raises(ImportFailed) as refused:
         import_plain("текст".encode("cp1251"), ORIGIN)
     assert "UTF-8" in refused.value.reason
@@ -59,14 +59,14 @@ def test_utf16_text_with_a_byte_order_mark_is_read(encoding: str) -> None:
 
 
 @each_row("data", [b"\xff\xfea", b"\xff\xfe\x00\xd8a\x00", b"\xfe\xff\xdc\x00"])
-def test_a_mark_of_utf16_before_something_else_is_refused_saying_so(data: bytes) -> None:
+def test_a_utf16_byte_order_mark_before_other_bytes_is_refused(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_plain(data, ORIGIN)
     assert "UTF-16" in refused.value.reason
 
 
 @each_row("data", [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"])
-def test_a_byte_order_mark_alone_is_an_empty_text(data: bytes) -> None:
+def test_a_file_with_only_a_byte_order_mark_is_empty(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_plain(data, ORIGIN)
     assert "empty" in refused.value.reason
@@ -88,6 +88,6 @@ def test_the_suffix_chooses_the_importer(suffix: str, sections: list[str]) -> No
 
 
 @each_row("suffix", [".odt", "", "txt"])
-def test_a_file_of_another_kind_is_refused(suffix: str) -> None:
+def test_a_file_of_an_unknown_type_is_refused(suffix: str) -> None:
     with pytest.raises(ImportFailed):
         import_data(b"text", suffix, ORIGIN)

@@ -1,4 +1,4 @@
-"""What an index of a tenant's documents holds of one: which section a hit is in."""
+"""The section of each entry in a search index."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A file that is too large to be a document is reported, not read: it would fill the memory."""
+"""A file too large for a document is reported without reading it into memory."""
 
 import os
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ async def test_a_sparse_file_is_reported_and_others_are_served(
     assert list(store.catalog.keys) == [("globex", "small")]
 
 
-async def test_a_document_of_the_limit_is_served_and_one_byte_more_is_not(
+async def test_a_document_of_exactly_the_limit_is_served_and_a_larger_one_is_not(
     store: FolderStore, root: Path
 ) -> None:
     document = make_document(tenant_id="acme", doc_id="doc", pages=("",))
@@ -62,7 +62,7 @@ async def test_a_document_of_the_limit_is_served_and_one_byte_more_is_not(
         assert ("acme/doc.json" in errors) is not served
 
 
-async def test_a_file_that_becomes_smaller_is_served_again(store: FolderStore, root: Path) -> None:
+async def test_a_file_is_served_again_after_it_shrinks(store: FolderStore, root: Path) -> None:
     document = make_document(tenant_id="acme", doc_id="doc", pages=("x" * MAX_BYTES,))
     write_document(root, document, replace=False)
     assert set(await scanned(store)) == {"acme/doc.json"}

@@ -1,5 +1,3 @@
-"""Where chunks lie, and which section stands over a place."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,14 +11,14 @@ pages = st.lists(
 
 
 @given(pages)
-def test_chunks_hold_all_of_the_text_but_space(texts: list[str]) -> None:
+def test_chunks_contain_all_text_except_white_space(texts: list[str]) -> None:
     chunks = chunks_of(make_document(pages=texts))
     joined = "".join("".join(chunk.text.split()) for chunk in chunks)
     assert joined == "".join("".join(text.split()) for text in texts)
 
 
 @given(pages)
-def test_no_chunk_is_too_long_or_empty(texts: list[str]) -> None:
+def test_chunks_are_neither_empty_nor_too_long(texts: list[str]) -> None:
     lengths = [len(chunk.text) for chunk in chunks_of(make_document(pages=texts))]
     assert all(0 < length <= CHUNK_CHARS for length in lengths)
 
@@ -36,23 +34,23 @@ def test_chunks_are_named_by_page_and_number() -> None:
     assert [chunk.chunk_id for chunk in chunks] == ["p2-c1", "p2-c2"]
 
 
-def test_chunks_are_cut_when_asked_for() -> None:
+def test_chunks_are_created_on_demand() -> None:
     document = make_document(pages=["word " * 300] * 3)
     one_by_one = iter(each_chunk(document))
     assert [next(one_by_one), *one_by_one] == list(chunks_of(document))
 
 
-def test_a_chunk_ends_at_a_paragraph_if_it_can() -> None:
+def test_a_chunk_ends_at_a_paragraph_if_possible() -> None:
     first, second = "a. " * 200, "b " * 300
     chunks = chunks_of(make_document(pages=[f"{first}\n\n{second}"]))
     assert chunks[0].text == first.strip()
 
 
-def test_a_word_without_end_is_cut() -> None:
+def test_an_overlong_word_is_split() -> None:
     chunks = chunks_of(make_document(pages=["x" * (CHUNK_CHARS * 2 + 1)]))
     assert [len(chunk.text) for chunk in chunks] == [CHUNK_CHARS, CHUNK_CHARS, 1]
 
 
-def test_a_document_keeps_its_own_chunks() -> None:
+def test_given_chunks_are_kept() -> None:
     own = (Chunk(chunk_id="x", page=1, chunk_index=0, source="own", start=0, end=3),)
     assert chunks_of(make_document(own_chunks=own)) is own

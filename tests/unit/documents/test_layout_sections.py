@@ -1,5 +1,3 @@
-"""Which section stands over a place."""
-
 from mcp_tools_proxy.documents.layout import by_begin, section_at
 from mcp_tools_proxy.domain.document import Section
 from tests.support.builders import make_document
@@ -37,11 +35,11 @@ def test_the_innermost_section_is_found() -> None:
     ]
 
 
-def test_outside_every_section_none_is_found() -> None:
+def test_outside_all_sections_the_result_is_empty() -> None:
     assert found(4, 0) is None
 
 
-def test_of_two_that_begin_together_the_inner_one_is_found() -> None:
+def test_the_inner_of_two_sections_with_the_same_start_is_found() -> None:
     twins = sections(("outer", 1, None, 4, None), ("inner", 1, None, 2, None))
     section = section_at(by_begin(twins.values()), 1, 0)
     assert section is twins["inner"]

@@ -1,5 +1,3 @@
-"""JSON that is parsed in parts gives the same as JSON that is parsed at once."""
-
 import json
 
 import pytest
@@ -29,7 +27,7 @@ EDITS = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> object:
-    """Parts of a few bytes, so that short JSON has several."""
+    """Parts of a few bytes, so that short JSON has several parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pacing, "PART_BYTES", 40)
         patch.setattr(pacing, "PART_ITEMS", 3)
@@ -46,7 +44,9 @@ def outcome(data: bytes, **options: int) -> object:
 
 
 @given(OBJECTS, st.sampled_from([None, 1]))
-def test_valid_json_is_the_same_in_parts(value: dict[str, object], indent: int | None) -> None:
+def test_valid_json_parsed_in_parts_gives_the_same_value(
+    value: dict[str, object], indent: int | None
+) -> None:
     data = json.dumps(value, indent=indent).encode()
     assert parse_paced(data, whole_bytes=0) == value
 
@@ -54,7 +54,7 @@ def test_valid_json_is_the_same_in_parts(value: dict[str, object], indent: int |
 @given(OBJECTS, EDITS)
 @example({"a": [1, 2, 3]}, [(12, ",", 0)])
 @example({"a": 1, "b": 2, "c": 3}, [(23, ",", 0)])
-def test_what_is_refused_at_once_is_refused_in_parts(
+def test_json_refused_as_a_whole_is_refused_in_parts(
     value: dict[str, object], edits: list[tuple[int, str, int]]
 ) -> None:
     text = json.dumps(value)
@@ -64,12 +64,14 @@ def test_what_is_refused_at_once_is_refused_in_parts(
     in_parts = outcome(text.encode(), whole_bytes=0)
     if isinstance(at_once, dict | tuple):
         assert in_parts == at_once
-    else:  # no object, or invalid: a repeated key may be found first
+    else:  # not an object, or invalid: a repeated key may be found first
         assert in_parts == [] or isinstance(in_parts, type | tuple)
 
 
 @given(OBJECTS, st.integers(1, 30))
-def test_values_are_counted_alike(value: dict[str, object], limit: int) -> None:
+def test_parsing_in_parts_counts_the_same_number_of_values(
+    value: dict[str, object], limit: int
+) -> None:
     data = json.dumps(value).encode()
     at_once = outcome(data, max_items=limit, whole_bytes=1_000)
     assert (at_once is TooManyItems) is (
@@ -86,12 +88,12 @@ def test_values_are_counted_alike(value: dict[str, object], limit: int) -> None:
         ('{"a": [], "b": 1, "a": []}', ("a",)),
     ],
 )
-def test_a_repeated_key_is_named_with_its_place(data: str, place: tuple[object, ...]) -> None:
+def test_a_repeated_key_is_reported_with_its_position(data: str, place: tuple[object, ...]) -> None:
     with pytest.raises(RepeatedKey) as refused:
         parse_paced(data.encode(), whole_bytes=0)
     assert refused.value.place == place
 
 
-def test_an_error_names_the_part_that_has_it() -> None:
+def test_an_error_names_its_part() -> None:
     with pytest.raises(ValueError, match=r"counted from byte \d+"):
         parse_paced(b'{"a": [1, 2, 3, 4, 5, tru]}', whole_bytes=0)

@@ -1,5 +1,3 @@
-"""Where the pages stand in a document's file, however the file is written."""
-
 import json
 from typing import Any
 
@@ -37,7 +35,7 @@ def pages_by_spans(content: bytes) -> list[str]:
         [{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (" ,\n", "\t:\r\n")}]
     ),
 )
-def test_each_page_is_found_in_any_file(
+def test_page_spans_are_found_in_any_formatting(
     pages: list[str], before: dict[str, Any], after: dict[str, Any], style: dict[str, Any]
 ) -> None:
     written = json.dumps({**before, "pages": pages, **after}, **style)
@@ -53,5 +51,5 @@ def test_each_page_is_found_in_any_file(
         (b'{"sections": [{"title": "]"}], "pages": ["\\"]"]}', ['"]']),
     ],
 )
-def test_only_the_pages_of_the_document_itself_count(content: bytes, pages: list[str]) -> None:
+def test_nested_keys_named_pages_are_ignored(content: bytes, pages: list[str]) -> None:
     assert pages_by_spans(content) == pages

@@ -1,4 +1,4 @@
-"""Tenants take turns at rendering pages, and a tenant's pages are rendered one after the other."""
+"""Rendering: turns of tenants, limits of waiting pages, timeouts."""
 
 import asyncio
 import sys
@@ -13,13 +13,13 @@ from mcp_tools_proxy.documents.page_images import (
 from tests.support.bounds import BOUND_S, until
 
 
-async def test_pages_of_one_tenant_never_take_both_places() -> None:
+async def test_pages_of_one_tenant_never_take_both_slots() -> None:
     renderer = PageRenderer(max_image_bytes=1000)
     inside = most = 0
 
     async def draw() -> None:
         nonlocal inside, most
-        for _ in range(3):  # who comes as another leaves finds the same lock
+        for _ in range(3):  # a caller that arrives while another leaves finds the same lock
             async with renderer.place("acme"):
                 inside += 1
                 most = max(most, inside)
@@ -37,11 +37,11 @@ SLOW_OR_QUICK = (
     "time.sleep(600 if data.endswith(b'slow') else 0)\n"
     "out.write(b'image image/png 1 3 4\\nx')"
 )
-"""A renderer that is never done with a PDF named so."""
+"""A renderer that never finishes a PDF whose name ends with "slow"."""
 
 
 async def drawn(renderer: PageRenderer, tenant_id: str, pdf: bytes) -> str:
-    """Return the reason for which a page is not drawn, "" if it is."""
+    """Return the reason why a page is not rendered, or "" if it is."""
     try:
         async with renderer.place(tenant_id):
             await renderer.render(pdf, 1)
@@ -50,7 +50,7 @@ async def drawn(renderer: PageRenderer, tenant_id: str, pdf: bytes) -> str:
     return ""
 
 
-async def test_slow_pages_of_two_tenants_end_while_a_third_waits() -> None:
+async def test_slow_pages_of_two_tenants_are_stopped_while_a_third_waits() -> None:
     worker = (sys.executable, "-c", SLOW_OR_QUICK)
     renderer = PageRenderer(max_image_bytes=1000, worker=worker, share_s=0, wait_s=BOUND_S)
     async with asyncio.TaskGroup() as group:
@@ -67,14 +67,14 @@ async def test_slow_pages_of_two_tenants_end_while_a_third_waits() -> None:
     assert repr(renderer) == "<PageRenderer: 0 running, 0 waiting>"
 
 
-async def test_a_page_has_its_whole_time_while_no_other_tenant_waits() -> None:
+async def test_a_page_has_the_full_timeout_while_other_tenants_do_not_wait() -> None:
     worker = (sys.executable, "-c", SLOW_OR_QUICK)
     renderer = PageRenderer(max_image_bytes=1000, worker=worker, share_s=0)
     found = await asyncio.gather(*(drawn(renderer, "acme", b"quick") for _ in range(3)))
     assert found == [""] * 3
 
 
-async def test_the_pages_that_wait_are_bounded() -> None:
+async def test_the_number_of_waiting_pages_is_bounded() -> None:
     renderer = PageRenderer(max_image_bytes=1000)
     async with AsyncExitStack() as stack:
         for tenant_id in ("acme", "globex"):

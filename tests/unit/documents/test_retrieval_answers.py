@@ -1,4 +1,4 @@
-"""What the Retrieval client takes for an answer, and what it refuses (T-03)."""
+"""Validation of the Retrieval Service's responses (T-03)."""
 
 import gzip
 import json
@@ -68,7 +68,7 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         {"ocr": True},
     ],
 )
-async def test_a_chunk_of_the_wrong_shape_is_unavailable(change: dict[str, object]) -> None:
+async def test_a_chunk_of_the_wrong_type_is_unavailable(change: dict[str, object]) -> None:
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(answer(chunk(0), chunk(1) | change)), anchor="c0")
 
@@ -90,7 +90,7 @@ async def test_a_chunk_without_an_id_is_unavailable() -> None:
         ({"page": "007", "chunk_index": 12.0}, 7, 12, ""),
     ],
 )
-async def test_what_a_chunk_lacks_is_left_out_and_whole_numbers_are_integers(
+async def test_missing_fields_of_a_chunk_are_omitted_and_whole_floats_become_integers(
     sent: dict[str, object], page: int | None, chunk_index: int | None, text: str
 ) -> None:
     (read,) = await fetch_window(client_of(answer({"chunk_id": "c1"} | sent)))
@@ -103,7 +103,7 @@ async def test_chunks_are_ordered_by_their_index() -> None:
     assert [part.chunk_id for part in read] == ["c0", "c1", "c2"]
 
 
-async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() -> None:
+async def test_if_one_chunk_lacks_an_index_the_original_order_is_kept() -> None:
     read = await fetch_window(client_of(answer(chunk(2), chunk(0, chunk_index=None), chunk(1))))
     assert [part.chunk_id for part in read] == ["c2", "c0", "c1"]
 
@@ -118,7 +118,7 @@ async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() ->
     ],
 )
 @each_row("order", [1, -1])
-async def test_chunks_beyond_the_requested_sides_are_left_out(
+async def test_chunks_beyond_the_requested_sides_are_dropped(
     before: int, after: int, kept: list[str], order: int
 ) -> None:
     sent = [chunk(n) for n in range(10)][::order]
@@ -126,7 +126,7 @@ async def test_chunks_beyond_the_requested_sides_are_left_out(
     assert [part.chunk_id for part in read] == kept
 
 
-async def test_without_an_index_chunks_beyond_are_counted_in_the_order_they_came() -> None:
+async def test_without_an_index_chunks_are_counted_in_the_original_order() -> None:
     sent = [chunk(n, chunk_index=None) for n in (7, 5, 6, 8)]
     read = await fetch_window(client_of(answer(*sent)), anchor="c5", before=0, after=1)
     assert [part.chunk_id for part in read] == ["c5", "c6"]
@@ -136,13 +136,13 @@ async def test_without_an_index_chunks_beyond_are_counted_in_the_order_they_came
     ("anchor", "sent"),
     [("c1", "doc_1:c1"), ("doc_1:c1", "c1"), ("doc_1:c1", "doc_1:doc_1:c1"), ("1", 1)],
 )
-async def test_an_anchor_may_have_its_document_in_front(anchor: str, sent: object) -> None:
+async def test_an_anchor_can_be_prefixed_with_the_document_id(anchor: str, sent: object) -> None:
     parts = answer(chunk(0), chunk(1, chunk_id=sent), chunk(2), chunk(3))
     read = await fetch_window(client_of(parts), anchor=anchor, before=1, after=1)
     assert [part.chunk_id for part in read] == ["c0", str(sent), "c2"]
 
 
-async def test_of_both_spellings_the_exact_one_is_the_anchor() -> None:
+async def test_the_exact_spelling_of_an_anchor_has_precedence() -> None:
     parts = answer(chunk(0, chunk_id="doc_1:c1"), chunk(1), chunk(2))
     read = await fetch_window(client_of(parts), anchor="c1", before=0, after=0)
     assert [part.chunk_id for part in read] == ["c1"]
@@ -159,7 +159,7 @@ async def test_a_window_without_its_anchor_is_unavailable() -> None:
         await fetch_window(client_of(answer(chunk(0), chunk(2))))
 
 
-async def test_a_chunk_that_comes_twice_is_unavailable() -> None:
+async def test_a_duplicate_chunk_is_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(answer(chunk(1), chunk(1, chunk_index=2))))
 
@@ -168,7 +168,7 @@ GOOD = json.dumps({"chunks": [chunk(1)]}).encode()
 
 
 class Endless(httpx.AsyncByteStream):
-    """A body without end that counts what was read of it, in bytes."""
+    """An endless body that counts the bytes read."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -198,7 +198,7 @@ async def test_reading_a_refusal_stops_at_8_mib() -> None:
     assert (await endless_answer(400)).read == MAX_BODY_BYTES + 65536
 
 
-async def test_an_answer_that_is_too_large_is_closed() -> None:
+async def test_an_oversized_answer_is_closed() -> None:
     assert (await endless_answer()).closed
 
 

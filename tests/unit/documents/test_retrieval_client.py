@@ -1,4 +1,4 @@
-"""The Retrieval client against scripted answers: every branch of T-03 that needs no socket."""
+"""The Retrieval client with scripted responses: all branches of T-03 that need no socket."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def sent_by(token: str | None) -> httpx.Request:
     return seen[0]
 
 
-async def test_the_request_holds_tenant_document_anchor_sides_and_trace() -> None:
+async def test_the_request_contains_tenant_document_anchor_sides_and_trace() -> None:
     assert json.loads((await sent_by(None)).content) == {
         "tenant_id": "tenant_1",
         "doc_id": "doc_1",
@@ -62,24 +62,24 @@ async def test_the_request_is_a_post_to_the_configured_url() -> None:
     assert (request.method, str(request.url)) == ("POST", URL)
 
 
-async def test_the_token_goes_as_a_bearer() -> None:
+async def test_the_token_is_sent_as_a_bearer_token() -> None:
     assert (await sent_by(TOKEN)).headers["Authorization"] == f"Bearer {TOKEN}"
 
 
-async def test_without_a_token_no_authorization_is_sent() -> None:
+async def test_without_a_token_the_authorization_header_is_not_sent() -> None:
     assert "Authorization" not in (await sent_by(None)).headers
 
 
-async def test_the_trace_id_is_a_header_too() -> None:
+async def test_the_trace_id_is_also_sent_as_a_header() -> None:
     assert (await sent_by(None)).headers["X-Trace-Id"] == "trace-7"
 
 
-async def test_a_window_gives_the_chunks() -> None:
+async def test_a_window_returns_the_chunks() -> None:
     chunks = await fetch_window(client_of(answer(chunk(1, page=3, text="Привет"))))
     assert chunks == (RetrievedChunk(chunk_id="c1", page=3, chunk_index=1, text="Привет"),)
 
 
-async def test_chunks_come_back_ordered_by_their_index() -> None:
+async def test_chunks_are_returned_in_index_order() -> None:
     chunks = await fetch_window(client_of(answer(chunk(2), chunk(0), chunk(1))))
     assert [found.chunk_index for found in chunks] == [0, 1, 2]
 
@@ -88,7 +88,7 @@ async def test_unknown_keys_of_an_answer_are_ignored() -> None:
     assert await fetch_window(client_of(answer(chunk(1, score=0.5), took_ms=3)))
 
 
-async def test_without_a_url_no_window_is_read() -> None:
+async def test_without_a_url_reading_a_window_fails() -> None:
     with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
         await UnconfiguredRetrieval().window(None)
 
@@ -102,7 +102,7 @@ class ClosingTransport(httpx.MockTransport):
         self.closed = True
 
 
-async def test_a_closed_client_has_closed_its_connections() -> None:
+async def test_closing_the_client_closes_its_connections() -> None:
     transport = ClosingTransport(answer(chunk(1)))
     client = RetrievalClient(
         url=URL, token=None, timeout_s=1, metrics=Metrics(), transport=transport
@@ -153,7 +153,7 @@ async def test_an_error_status_is_not_retried() -> None:
         await fetch_window(client_of(in_turn(raw(b"", 503))))
 
 
-async def test_an_answer_that_breaks_off_is_not_retried() -> None:
+async def test_an_interrupted_answer_is_not_retried() -> None:
     body = Parts(b'{"chunks"', httpx.ReadError("reset"))
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(in_turn(lambda _: httpx.Response(200, stream=body))))
@@ -167,7 +167,7 @@ def transport_errors(base: type[httpx.HTTPError]) -> Iterator[type[httpx.HTTPErr
 
 
 @pytest.mark.parametrize("error", [*transport_errors(httpx.HTTPError)], ids=lambda e: e.__name__)
-async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
+async def test_httpx_errors_do_not_leak(error: type[httpx.HTTPError]) -> None:
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(failing(error)))
 
@@ -177,7 +177,7 @@ async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
     [failing(httpx.ConnectError), raw(f"{URL} {TOKEN}".encode(), 500), raw(URL.encode())],
     ids=["broken", "500", "bad json"],
 )
-async def test_a_message_never_holds_address_token_or_remote_text(handler: Handler) -> None:
+async def test_messages_never_contain_address_token_or_remote_text(handler: Handler) -> None:
     with pytest.raises(RetrievalUnavailable) as caught:
         await fetch_window(client_of(handler))
     assert not any(word in caught.value.message for word in ("internal.test", TOKEN, "http://"))
@@ -212,12 +212,12 @@ async def test_a_request_is_timed_even_when_it_fails() -> None:
     assert metrics.registry.get_sample_value("mcp_proxy_retrieval_seconds_count") == 1
 
 
-def test_before_the_first_call_its_state_is_unknown() -> None:
+def test_before_the_first_call_the_state_is_unknown() -> None:
     assert client_of(answer()).last_call == "unknown"
 
 
 @each_row(("status", "state"), [(404, "ok"), (400, "ok"), (403, "ok"), (500, "failed")])
-async def test_the_last_call_failed_only_when_retrieval_did_not_serve(
+async def test_the_last_call_counts_as_failed_only_if_retrieval_failed(
     status: int, state: str
 ) -> None:
     client = client_of(raw(b"", status))
@@ -225,14 +225,14 @@ async def test_the_last_call_failed_only_when_retrieval_did_not_serve(
     assert client.last_call == state
 
 
-async def test_a_good_call_after_a_failed_one_is_ok() -> None:
+async def test_the_state_is_ok_after_a_successful_call() -> None:
     client = client_of(in_turn(raw(b"", 500), answer(chunk(1))))
     await asyncio.gather(fetch_window(client), return_exceptions=True)
     await fetch_window(client)
     assert client.last_call == "ok"
 
 
-def test_the_client_shows_its_state() -> None:
+def test_the_state_of_the_client_is_reported() -> None:
     assert repr(client_of(answer())) == "<RetrievalClient last_call=unknown>"
 
 
@@ -240,6 +240,6 @@ BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"
 
 
 @each_row("url", BAD_URLS)
-def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
+def test_an_invalid_url_is_refused_at_startup(url: str) -> None:
     with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_WINDOW_URL"):
         RetrievalClient(url=url, token=None, timeout_s=1, metrics=Metrics())

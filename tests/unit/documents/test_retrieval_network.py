@@ -1,4 +1,4 @@
-"""The Retrieval client against real sockets: whatever the server does, the deadline ends it."""
+"""The Retrieval client with real sockets: the deadline ends every call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +23,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Server:
-    """A listening socket; every connection is given to ``serve`` and closed after it."""
+    """A listening socket; ``serve`` handles each connection, which is then closed."""
 
     def __init__(self, serve: Serve) -> None:
         self.serve = serve
@@ -38,7 +38,7 @@ class Server:
         try:
             await self.serve(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client hung up
+            pass  # the client disconnected
         finally:
             writer.close()
             with suppress(ConnectionError):
@@ -46,7 +46,7 @@ class Server:
             closed.set_result(None)
 
     async def wait_closed(self, *, but: int = 0) -> None:
-        """Wait, at most 5 s, until no more than ``but`` connections are open."""
+        """Wait, at most 5 s, until at most ``but`` connections are open."""
         ends = asyncio.as_completed(self._open, timeout=BOUND_S)
         for end in islice(ends, max(len(self._open) - but, 0)):
             await end
@@ -61,7 +61,9 @@ async def running(serve: Serve) -> AsyncIterator[Server]:
     async with server:
         yield handler
         server.close()
-        for _ in range(10):  # what was being accepted is a handler after a few turns of the loop
+        for _ in range(
+            10
+        ):  # a connection being accepted has a handler after a few turns of the loop
             await asyncio.sleep(0)
         await handler.wait_closed()
 
@@ -102,7 +104,7 @@ def sending(*parts: bytes) -> Serve:
 
 
 def dripping(content: bytes) -> Serve:
-    """Read a request, send ``content`` slowly, byte by byte, until the client hangs up."""
+    """Read a request, then send ``content`` byte by byte until the client disconnects."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -144,14 +146,14 @@ BAD_SERVERS = {
 
 
 @pytest.mark.parametrize("serve", BAD_SERVERS.values(), ids=BAD_SERVERS.keys())
-async def test_a_server_that_misbehaves_is_unavailable(serve: Serve) -> None:
+async def test_a_misbehaving_server_is_unavailable(serve: Serve) -> None:
     async with running(serve) as server, client_of_url(server.url) as client:
         with pytest.raises(RetrievalUnavailable):
             await fetch_window(client)
 
 
 @each_row("name", ["hangs", "drips its head", "drips its body"])
-async def test_a_slow_server_is_given_up_at_the_deadline(name: str) -> None:
+async def test_a_call_to_a_slow_server_ends_at_the_deadline(name: str) -> None:
     serve = BAD_SERVERS[name]
     clock = asyncio.get_running_loop().time
     async with running(serve) as server, client_of_url(server.url) as client:
@@ -161,7 +163,7 @@ async def test_a_slow_server_is_given_up_at_the_deadline(name: str) -> None:
         assert 0.29 <= clock() - begun < 4
 
 
-async def test_a_port_without_a_server_is_unavailable() -> None:
+async def test_a_closed_port_is_unavailable() -> None:
     async with running(hang) as server:
         url = server.url
     async with client_of_url(url) as client:
@@ -169,13 +171,13 @@ async def test_a_port_without_a_server_is_unavailable() -> None:
             await fetch_window(client)
 
 
-async def test_a_host_without_an_address_is_unavailable() -> None:
+async def test_an_unresolvable_host_is_unavailable() -> None:
     async with client_of_url("http://nobody.invalid/") as client:
         with pytest.raises(RetrievalUnavailable):
             await fetch_window(client)
 
 
-async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
+async def test_a_server_without_tls_is_unavailable_over_https() -> None:
     async with (
         running(sending(GOOD)) as server,
         client_of_url(server.url.replace("http:", "https:")) as client,
@@ -184,7 +186,7 @@ async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
             await fetch_window(client)
 
 
-async def test_a_call_that_is_cancelled_in_the_tls_handshake_leaves_no_socket() -> None:
+async def test_cancelling_a_call_in_the_tls_handshake_closes_the_socket() -> None:
     greeted = asyncio.Event()
 
     async def never_greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -214,7 +216,7 @@ async def test_two_calls_share_one_connection() -> None:
         assert server.connections == 1
 
 
-async def test_a_connection_closed_after_each_answer_costs_no_call() -> None:
+async def test_a_connection_closed_after_each_answer_does_not_fail_calls() -> None:
     async with (
         running(sending(GOOD)) as server,
         client_of_url(server.url, timeout_s=BOUND_S) as client,
@@ -223,10 +225,10 @@ async def test_a_connection_closed_after_each_answer_costs_no_call() -> None:
             assert await fetch_window(client)
 
 
-async def test_a_kept_connection_that_dies_under_the_next_request_costs_no_call() -> None:
+async def test_a_keep_alive_connection_closed_by_the_server_does_not_fail_calls() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await sending(GOOD)(reader, writer)
-        await reader.read(1)  # the next request arrives, and only then the connection closes
+        await reader.read(1)  # the connection is closed only after the next request arrived
 
     async with running(serve) as server, client_of_url(server.url, timeout_s=BOUND_S) as client:
         await fetch_window(client)
@@ -235,7 +237,7 @@ async def test_a_kept_connection_that_dies_under_the_next_request_costs_no_call(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("calls", [200, 300], ids=["as-many", "more"])
-async def test_hanging_calls_end_whether_they_have_a_connection_or_wait_for_one(calls: int) -> None:
+async def test_hanging_calls_time_out_with_and_without_a_connection(calls: int) -> None:
     async with running(hang) as server, client_of_url(server.url, timeout_s=1.0) as client:
         ends = await asyncio.gather(
             *[fetch_window(client) for _ in range(calls)], return_exceptions=True
@@ -244,7 +246,7 @@ async def test_hanging_calls_end_whether_they_have_a_connection_or_wait_for_one(
 
 
 @pytest.mark.slow
-async def test_after_a_storm_of_hanging_calls_the_pool_serves_again() -> None:
+async def test_the_pool_recovers_from_many_hanging_calls() -> None:
     hanging = True
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -262,7 +264,8 @@ async def step(times: int) -> None:
 
 
 async def cancelled_after(client: RetrievalClient, steps: int) -> bool:
-    """Ask, cancel the asking task after so many turns of the event loop; False if it was done."""
+    """Start a call, cancel it after ``steps`` turns of the event loop; return False if it was
+    done."""
     async with asyncio.TaskGroup() as tasks:
         pending_call = tasks.create_task(fetch_window(client))
         await step(steps)
@@ -270,12 +273,12 @@ async def cancelled_after(client: RetrievalClient, steps: int) -> bool:
     return pending_call.cancelled()
 
 
-async def test_cancelling_a_call_passes_through() -> None:
+async def test_cancellation_of_a_call_is_propagated() -> None:
     async with running(hang) as server, client_of_url(server.url, timeout_s=BOUND_S) as client:
         assert await cancelled_after(client, 50)
 
 
-async def test_a_call_cancelled_at_any_step_gives_its_connection_back() -> None:
+async def test_a_call_cancelled_at_any_step_releases_its_connection() -> None:
     async with (
         running(keep_alive) as server,
         client_of_url(server.url, timeout_s=BOUND_S) as client,

@@ -1,4 +1,4 @@
-"""Search in one document: what matches, how it is ranked, where it stands."""
+"""Search in one document: matches, ranking, positions."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def filler(words: int) -> str:
         ("каталогов", "КАТАЛОГ"),
     ],
 )
-def test_a_word_is_found_by_another_of_its_forms(written: str, query: str) -> None:
+def test_a_word_is_found_by_another_inflection(written: str, query: str) -> None:
     assert [hit.page for hit in search("nothing", f"before {written} after", query=query)] == [2]
 
 
@@ -52,7 +52,7 @@ def test_a_word_is_found_by_another_of_its_forms(written: str, query: str) -> No
         ("conﬁgure", "configure"),
     ],
 )
-def test_case_and_accents_do_not_matter(written: str, query: str) -> None:
+def test_search_ignores_case_and_accents(written: str, query: str) -> None:
     assert len(search(f"before {written} after", query=query)) == 1
 
 
@@ -64,7 +64,7 @@ def test_a_rare_word_outweighs_a_common_one() -> None:
 
 
 @pytest.mark.requirement("T-07")
-def test_a_place_with_more_of_the_words_comes_first() -> None:
+def test_a_place_with_more_of_the_words_ranks_higher() -> None:
     hits = search("backup one two", "restore one two", "backup restore one", query="backup restore")
     assert hits[0].page == 3
 
@@ -84,7 +84,7 @@ def test_a_place_with_more_of_the_words_comes_first() -> None:
         "x" * 5_000 + " server",
     ],
 )
-def test_operators_and_odd_characters_are_only_text(query: str) -> None:
+def test_operators_and_special_characters_are_plain_text(query: str) -> None:
     assert [hit.page for hit in search("nothing here", "one server", query=query)] == [2]
 
 
@@ -96,38 +96,38 @@ def test_a_query_without_words_finds_nothing(query: str) -> None:
 
 @pytest.mark.requirement("T-07")
 @given(query=st.text(st.characters(exclude_categories=[])))
-def test_no_query_text_is_refused(bilingual: SearchIndex, query: str) -> None:
+def test_any_query_text_is_accepted(bilingual: SearchIndex, query: str) -> None:
     assert len(bilingual.search(query, 5)) <= 2
 
 
-def test_words_that_the_document_lacks_find_nothing() -> None:
+def test_words_missing_in_the_document_find_nothing() -> None:
     assert search("one server", query="absent") == ()
 
 
 @each_row("pages", [(), ("",), ("  \n\n ", "")])
-def test_a_document_without_text_has_no_hits(pages: tuple[str, ...]) -> None:
+def test_a_document_without_text_gives_zero_hits(pages: tuple[str, ...]) -> None:
     assert search(*pages, query="server") == ()
 
 
-def test_text_that_utf8_cannot_say_does_not_hide_the_rest() -> None:
+def test_text_that_utf8_cannot_encode_does_not_hide_other_text() -> None:
     assert search("bad \ud800 server", query="server")[0].snippet == "bad ? server"
 
 
-def test_no_more_hits_come_than_asked_for() -> None:
+def test_the_number_of_hits_is_limited_as_requested() -> None:
     assert len(search(*["one server"] * 9, query="server", max_results=3)) == 3
 
 
-def test_equal_places_come_in_reading_order() -> None:
+def test_places_with_equal_scores_are_in_reading_order() -> None:
     hits = search(*["one server"] * 40, query="server", max_results=4)
     assert [hit.page for hit in hits] == [1, 2, 3, 4]
 
 
-def test_a_chunk_is_hit_once_however_often_it_matches() -> None:
+def test_a_chunk_with_several_matches_is_one_hit() -> None:
     hits = search("server " * 100, query="server servers")
     assert [hit.chunk_id for hit in hits] == ["p1-c1"]
 
 
-def test_scores_fall_and_have_four_digits() -> None:
+def test_scores_are_descending_and_have_four_digits() -> None:
     scores = [
         hit.score
         for hit in search("server", "server and more", f"server {filler(50)}", query="server")
@@ -145,7 +145,7 @@ def test_a_hit_names_the_innermost_section_at_the_match() -> None:
     assert build_index(document).search("server", 1)[0].section_id == "inner"
 
 
-def test_a_hit_outside_all_sections_names_none() -> None:
+def test_a_hit_outside_all_sections_omits_the_section() -> None:
     assert search("server", query="server")[0].section_id is None
 
 
@@ -153,7 +153,7 @@ def test_a_hit_outside_all_sections_names_none() -> None:
     ("text", "section_id"),
     [("the second server", "second"), ("a server that the page lacks", "first")],
 )
-def test_a_chunk_of_the_document_itself_is_placed_by_its_text(text: str, section_id: str) -> None:
+def test_a_given_chunk_is_located_by_its_text(text: str, section_id: str) -> None:
     page = "the first server. the second server."
     chunk = Chunk(chunk_id="own", page=1, chunk_index=0, source=text, start=0, end=len(text))
     sections = {
@@ -191,13 +191,13 @@ def test_a_search_for_many_words_is_not_quick() -> None:
         "QUICK_QUERY_WORDS",
     ],
 )
-def test_a_search_over_any_bound_is_not_quick(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_over_any_limit_is_not_quick(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     document = make_document(pages=("one",))
     monkeypatch.setattr(module, bound, 0)
     assert not build_index(document).is_quick("one")
 
 
-def test_its_repr_has_its_size() -> None:
+def test_the_repr_contains_the_size() -> None:
     shown = repr(build_index(make_document(doc_id="guide", pages=("one", "два"))))
     assert shown == "<SearchIndex 'guide': 2 chunks, 9 bytes of text>"
 

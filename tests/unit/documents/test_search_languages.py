@@ -1,4 +1,4 @@
-"""What a search finds in each language: forms, compounds, derivations, pairs, parts, slips."""
+"""Search per language: inflections, compounds, derivations, bigrams, parts of words, typos."""
 
 from dataclasses import replace
 
@@ -45,12 +45,12 @@ def pages_found(*pages: str, query: str) -> list[int]:
         ("russian", "пакетов", "пакеты"),
     ],
 )
-def test_a_word_is_found_in_another_form(language: str, written: str, query: str) -> None:
+def test_a_word_is_found_in_another_inflection(language: str, written: str, query: str) -> None:
     prose = PROSE[language] * 3
     assert pages_found(prose, f"{prose} {written}", query=query)[:1] == [2]
 
 
-def test_the_language_that_a_document_names_counts_before_the_one_of_its_text() -> None:
+def test_the_stated_language_of_a_document_has_precedence_over_detection() -> None:
     pages = (PROSE["english"] * 3, "les chevaux")
     french = build_index(replace(make_document(pages=pages), language="fr-CA"))
     assert [hit.page for hit in french.search("chevalin cheval", 5)] == [2]
@@ -70,7 +70,7 @@ def test_the_language_that_a_document_names_counts_before_the_one_of_its_text() 
         ("separate", "seperate"),
     ],
 )
-def test_parts_of_identifiers_and_slips_find_the_word(written: str, query: str) -> None:
+def test_parts_of_identifiers_and_typos_find_the_word(written: str, query: str) -> None:
     assert pages_found("nothing of that", f"before {written} after", query=query) == [2]
 
 
@@ -86,18 +86,18 @@ def test_parts_of_identifiers_and_slips_find_the_word(written: str, query: str) 
         ("黑猫", "猫"),
     ],
 )
-def test_text_without_spaces_is_found_by_pairs(written: str, query: str) -> None:
+def test_text_without_spaces_is_found_by_character_pairs(written: str, query: str) -> None:
     assert pages_found("nothing of that", written, query=query) == [2]
 
 
-def test_words_that_only_ask_do_not_count() -> None:
+def test_question_words_are_ignored() -> None:
     questions = "How what which where when who why can I do it. " * 5
     assert pages_found(questions, "the backup", query="How do I make a backup?")[0] == 2
 
 
-def test_words_that_only_ask_are_searched_for_where_there_are_no_others() -> None:
+def test_a_query_of_only_question_words_is_searched() -> None:
     assert pages_found("nothing", "to be or not to be", query="to be") == [2]
 
 
-def test_a_word_of_the_query_itself_comes_before_one_that_resembles() -> None:
+def test_an_exact_word_ranks_before_a_similar_one() -> None:
     assert pages_found("reconfigurations", "configuration", query="configuration") == [2, 1]

@@ -1,4 +1,4 @@
-"""Which places come first: coverage, listings, different pages; and where their snippets stand."""
+"""Ranking: coverage, listings, different pages; positions of snippets."""
 
 import unicodedata
 
@@ -21,7 +21,7 @@ def search(*pages: str, query: str, max_results: int = 5) -> tuple[Hit, ...]:
 
 
 @pytest.mark.requirement("T-07")
-def test_a_place_with_all_words_comes_before_one_that_repeats_the_rarest() -> None:
+def test_a_place_with_all_words_ranks_before_one_repeating_the_rarest_word() -> None:
     others = [FILLER] * 30 + [f"packages of part {n} {FILLER}" for n in range(9)]
     rare = f"obsoleting obsoleting obsoleting {FILLER[:200]}"
     hits = search(*others, rare, f"obsoleting packages {FILLER}", query="obsoleting packages")
@@ -29,12 +29,12 @@ def test_a_place_with_all_words_comes_before_one_that_repeats_the_rarest() -> No
 
 
 @pytest.mark.requirement("T-07")
-def test_a_table_of_contents_comes_after_the_text() -> None:
+def test_a_table_of_contents_ranks_after_the_text() -> None:
     hits = search(CONTENTS, f"{FILLER} a backup of each part {FILLER}", query="backup part")
     assert [hit.page for hit in hits] == [2, 1]
 
 
-def test_a_table_of_contents_is_found_where_nothing_else_is() -> None:
+def test_a_table_of_contents_is_found_if_nothing_else_matches() -> None:
     assert [hit.page for hit in search(CONTENTS, FILLER, query="backup")] == [1]
 
 
@@ -44,13 +44,13 @@ def test_results_come_from_different_pages() -> None:
     assert sorted(hit.page for hit in hits[:3]) == [1, 2, 3]
 
 
-def test_a_page_with_the_two_clearly_best_places_has_both() -> None:
+def test_the_two_clearly_best_places_can_be_on_the_same_page() -> None:
     page = f"backup restore plan {FILLER} {FILLER}\n\n" * 2
     hits = search(page, f"plan {FILLER} {FILLER}", query="backup restore plan")
     assert [hit.page for hit in hits[:2]] == [1, 1]
 
 
-def test_words_that_stand_apart_on_one_page_are_found_together() -> None:
+def test_distant_words_on_one_page_are_found_together() -> None:
     parts = "{0} {2}\n\n{2}\n\n{1} {2}"
     text = f"{FILLER} {FILLER}"
     apart = parts.format("backup", "restore", text)
@@ -70,13 +70,15 @@ def test_words_that_stand_apart_on_one_page_are_found_together() -> None:
         ("", False),
     ],
 )
-def test_what_is_a_listing(text: str, expected: bool) -> None:
+def test_tables_of_contents_and_indexes_are_recognized_as_listings(
+    text: str, expected: bool
+) -> None:
     assert is_listing(text, last_page=100) is expected
 
 
 @pytest.mark.requirement("T-07")
 @given(before=st.text(max_size=300), after=st.text(max_size=300))
-def test_a_hit_names_the_place_of_its_snippet(before: str, after: str) -> None:
+def test_a_hit_has_the_position_of_its_snippet(before: str, after: str) -> None:
     page = f"{before} needle {after}"
     document = make_document(pages=(page,))
     (hit,) = build_index(document).search("needle", 1)
@@ -87,7 +89,7 @@ def test_a_hit_names_the_place_of_its_snippet(before: str, after: str) -> None:
     assert unicodedata.normalize("NFC", shown) == hit.snippet.removeprefix("…").removesuffix("…")
 
 
-def test_the_place_counts_code_points_of_the_text_as_it_is() -> None:
+def test_positions_count_code_points_of_the_original_text() -> None:
     page = "e\u0301" * 400 + " needle"
     (hit,) = search(page, query="needle")
     assert hit.span is not None
@@ -95,7 +97,7 @@ def test_the_place_counts_code_points_of_the_text_as_it_is() -> None:
     assert (end, page[begin:end][-6:]) == (len(page), "needle")
 
 
-def test_a_chunk_whose_text_is_not_on_its_page_has_no_place() -> None:
+def test_a_chunk_whose_text_is_not_on_its_page_is_without_position() -> None:
     chunk = Chunk(chunk_id="own", page=1, chunk_index=0, source="a needle", start=0, end=8)
     document = make_document(pages=("other",), own_chunks=(chunk,))
     (hit,) = build_index(document).search("needle", 1)
@@ -112,16 +114,16 @@ def test_a_chunk_whose_text_is_not_on_its_page_has_no_place() -> None:
         ("установить", "установка"),
     ],
 )
-def test_a_snippet_shows_what_matched_however_it_did(written: str, query: str) -> None:
+def test_a_snippet_shows_the_match_of_every_kind(written: str, query: str) -> None:
     assert written in search(f"{FILLER} {FILLER} {written}", query=query)[0].snippet
 
 
 @given(words=st.lists(st.from_regex(r"[a-zа-яё]{2,9}", fullmatch=True), min_size=1, max_size=6))
-def test_no_question_of_which_a_word_occurs_is_answered_by_nothing(words: list[str]) -> None:
+def test_a_question_with_any_word_of_the_text_has_a_result(words: list[str]) -> None:
     assert search("before", words[0], query=" ".join(words))
 
 
-def test_running_titles_are_found_once_and_matched_nowhere_else() -> None:
+def test_running_titles_match_on_their_first_page_only() -> None:
     names = ("alpha", "bravo", "charlie", "delta", "echo")
     pages = [f"Gateway guide\n\nThe guide of {it}\n\n{n}" for n, it in enumerate(names, 1)]
     index = build_index(make_document(pages=pages))
@@ -133,7 +135,7 @@ def test_running_titles_are_found_once_and_matched_nowhere_else() -> None:
     )
 
 
-def test_a_hit_is_of_the_section_that_has_its_rarest_word() -> None:
+def test_a_hit_names_the_section_of_its_rarest_word() -> None:
     page = "Answers take three working days.\n\nA parent may work twenty hours."
     parents = Section(
         section_id="parents", title="", page_start=1, page_end=1, start_char=page.index("A parent")

@@ -22,17 +22,17 @@ def test_the_seed_has_twelve_pages(seed: Document) -> None:
     assert len(seed.pages) == 12
 
 
-def test_the_seed_has_its_three_sections(seed: Document) -> None:
+def test_the_seed_has_three_sections(seed: Document) -> None:
     places = {s.section_id: (s.page_start, s.page_end) for s in seed.sections.values()}
     assert places == {"sec_intro": (1, 2), "sec_setup": (3, 5), "sec_troubleshooting": (6, 8)}
 
 
-def test_every_seed_page_is_prose_of_its_own(seed: Document) -> None:
+def test_every_seed_page_has_different_prose(seed: Document) -> None:
     paragraphs = [part for page in seed.pages for part in page.split("\n\n")]
     assert len(set(paragraphs)) == len(paragraphs)
     assert all(200 <= len(page.split()) <= 400 for page in seed.pages)
 
 
 @pytest.mark.parametrize("word", ["LDAP", "bind", "TLS", "referral", "52e", "memberOf", "cookie"])
-def test_the_seed_treats_its_subject(seed: Document, word: str) -> None:
+def test_the_seed_mentions_its_subject(seed: Document, word: str) -> None:
     assert word in "\n".join(seed.pages)

@@ -1,4 +1,4 @@
-"""What a search quotes: the words that matched, in their surroundings."""
+"""Snippets of search results: the matching words and their context."""
 
 import unicodedata
 
@@ -20,7 +20,7 @@ def filler(words: int) -> str:
     return " ".join(f"filler{n}" for n in range(words))
 
 
-def test_a_snippet_shows_where_the_words_stand_together() -> None:
+def test_a_snippet_shows_the_place_where_the_words_are_close() -> None:
     page = f"backup {filler(30)} restore the backup {filler(30)} restore"
     assert "restore the backup" in snippet_of(page, query="backup restore")
 
@@ -31,7 +31,7 @@ def test_a_snippet_prefers_the_rarer_word() -> None:
     assert "password" in snippet_of(page, *others, query="the password")
 
 
-def test_a_snippet_of_russian_text_holds_its_match() -> None:
+def test_a_snippet_of_russian_text_contains_the_match() -> None:
     page = f"{'наполнение ' * 40} сервера {'наполнение ' * 40}"
     assert "сервера" in snippet_of(page, query="сервером")
 
@@ -72,24 +72,24 @@ def test_a_snippet_shows_the_form_that_matched(written: str, query: str) -> None
 
 
 @given(word=st.from_regex(r"[A-Za-zА-Яа-яЁё0-9]{1,12}", fullmatch=True))
-def test_a_snippet_shows_any_word(word: str) -> None:
+def test_a_snippet_can_show_any_kind_of_word(word: str) -> None:
     page = f"{filler(50)} {word}ing {word} {filler(50)}"
     assert f"{word}ing {word}" in snippet_of(page, query=f"{word} {word}ing")
 
 
 @given(sign=st.characters(exclude_categories=["Cs"]))
-def test_no_character_hides_the_words_around_it(sign: str) -> None:
+def test_special_characters_do_not_hide_adjacent_words(sign: str) -> None:
     written = " ".join(unicodedata.normalize("NFC", f"a{sign}b").split())
     page = f"{filler(50)} a{sign}b {filler(50)}"
     assert written in snippet_of(page, query=f"a{sign}b")
 
 
-def test_a_word_is_no_match_inside_another() -> None:
+def test_a_word_does_not_match_inside_another_word() -> None:
     page = f"{filler(50)} party smart {filler(50)} art {filler(50)}"
     assert "party" not in snippet_of(page, query="art")
 
 
-def test_a_snippet_shows_a_match_deep_in_a_long_chunk_of_the_document_itself() -> None:
+def test_a_snippet_shows_a_match_deep_in_a_long_given_chunk() -> None:
     text = f"{filler(3_000)} needle {filler(50)}"
     chunk = Chunk(chunk_id="c", page=1, chunk_index=0, source=text, start=0, end=len(text))
     document = make_document(pages=("other",), own_chunks=(chunk,))
@@ -100,13 +100,13 @@ def test_a_short_chunk_is_quoted_whole_in_one_line() -> None:
     assert snippet_of("  one\n\n server\tmore ", query="server") == "one server more"
 
 
-def test_a_snippet_marks_what_is_left_out() -> None:
+def test_a_snippet_marks_omitted_text() -> None:
     snippet = snippet_of(f"{filler(40)} server {filler(40)}", query="server")
     assert snippet.startswith("…filler")
     assert snippet.endswith("…")
 
 
-def test_a_snippet_is_cut_at_word_edges() -> None:
+def test_a_snippet_is_cut_at_word_boundaries() -> None:
     page = f"{filler(40)} server {filler(40)}"
     snippet = snippet_of(page, query="server")
     assert set(snippet.strip("…").split()) <= set(page.split())
@@ -120,7 +120,7 @@ def test_an_excerpt_keeps_its_length(text: str, start: int, length: int) -> None
 
 
 @given(before=st.text("ab \n", max_size=900), after=st.text("ab \n", max_size=900))
-def test_an_excerpt_holds_what_it_is_about(before: str, after: str) -> None:
+def test_an_excerpt_contains_its_match(before: str, after: str) -> None:
     text = f"{before}NEEDLE{after}"
     assert "NEEDLE" in excerpt(text, len(before), len(before) + len("NEEDLE")).snippet
 
@@ -129,5 +129,5 @@ def test_a_word_longer_than_a_snippet_is_cut() -> None:
     assert excerpt("x" * 900, 0, 0).snippet == "x" * (SNIPPET_CHARS - 2) + "…"
 
 
-def test_no_match_has_no_place() -> None:
+def test_without_a_match_the_position_is_empty() -> None:
     assert best_span([], {"server": 1}) == (0, 0)

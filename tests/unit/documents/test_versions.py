@@ -1,5 +1,3 @@
-"""The version of a document: the same in every store and release."""
-
 import hashlib
 from dataclasses import astuple, replace
 
@@ -16,7 +14,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
 )
 
 
-def test_a_language_makes_another_version_and_its_lack_none() -> None:
+def test_a_language_changes_the_version_and_its_absence_does_not() -> None:
     document = make_document()
     german = replace(document, language="de")
     assert version_of(german) != version_of(document)
@@ -30,7 +28,7 @@ def test_a_language_makes_another_version_and_its_lack_none() -> None:
     titles=st.lists(TEXTS, max_size=3),
     chunks=st.none() | st.lists(TEXTS, max_size=3),
 )
-def test_it_is_the_hash_of_the_content_as_compact_json(
+def test_the_version_is_the_hash_of_the_content_as_compact_json(
     title: str,
     tags: tuple[str, ...],
     pages: tuple[str, ...],
@@ -71,11 +69,11 @@ def test_it_is_the_hash_of_the_content_as_compact_json(
     assert version_of(document) == hashlib.sha256(to_json(content)).hexdigest()
 
 
-def test_a_version_of_an_earlier_release_is_the_same_today() -> None:
+def test_versions_do_not_change_between_releases() -> None:
     document = make_document(title="Тест", tags=("a",), pages=('one "x"', "два"))
     assert version_of(document).startswith("5903d89745f67c608b952fa4370118bff38e4594b367c2d8")
 
 
-def test_what_was_read_by_ocr_is_another_version() -> None:
+def test_ocr_data_changes_the_version() -> None:
     read, other, own = (make_document(ocr=ocr) for ocr in ((93,), (92,), ()))
     assert len({version_of(it) for it in (read, other, own)}) == 3

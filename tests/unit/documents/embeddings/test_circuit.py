@@ -1,5 +1,3 @@
-"""A service that fails is left alone for a while, and then tried by one caller."""
-
 from mcp_tools_proxy.documents.embeddings.meaning_search import Circuit
 from mcp_tools_proxy.system.backoff import Backoff
 
@@ -23,13 +21,13 @@ def fail(circuit: Circuit) -> None:
     circuit.leave(has_failed=True)
 
 
-def test_all_may_call_a_service_that_works() -> None:
+def test_a_working_service_can_be_called_concurrently() -> None:
     circuit, _ = made()
     assert circuit.enter()
     assert circuit.enter()
 
 
-def test_after_a_failure_nobody_calls_for_a_while_and_then_one() -> None:
+def test_after_a_failure_and_a_pause_one_caller_is_let_through() -> None:
     circuit, clock = made()
     fail(circuit)
     assert not circuit.enter()
@@ -41,7 +39,7 @@ def test_after_a_failure_nobody_calls_for_a_while_and_then_one() -> None:
     assert circuit.enter()
 
 
-def test_pauses_grow_up_to_the_longest() -> None:
+def test_pauses_grow_up_to_the_maximum() -> None:
     circuit, clock = made()
     for pause in (1.0, 2.0, 4.0, 4.0):
         fail(circuit)
@@ -50,7 +48,7 @@ def test_pauses_grow_up_to_the_longest() -> None:
         clock.now += 0.01
 
 
-def test_calls_that_fail_together_are_one_failure() -> None:
+def test_concurrent_failures_count_as_one() -> None:
     circuit, clock = made()
     assert all(circuit.enter() for _ in range(9))
     for _ in range(9):
@@ -59,7 +57,7 @@ def test_calls_that_fail_together_are_one_failure() -> None:
     assert circuit.enter()
 
 
-def test_a_trial_that_was_cancelled_lets_another_one_try() -> None:
+def test_a_cancelled_trial_allows_another_trial() -> None:
     circuit, clock = made()
     fail(circuit)
     clock.now = 1.0

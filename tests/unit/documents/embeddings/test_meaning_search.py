@@ -1,4 +1,4 @@
-"""When a service is asked for the vector of a query, and when it is left alone."""
+"""When a query's vector is requested, and when a failing service is not called."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ HEAD = head_of(DOCUMENT)
 
 
 class OneVector:
-    """A VectorStore that has the vector of each document's only chunk."""
+    """Holds the vector of each document's only chunk."""
 
     async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
         return StoredVectors(version=version, model=model, dimension=1, data=b"\x00\x3c")  # 1.0
@@ -39,8 +39,6 @@ class Service:
 
 
 class Searching:
-    """A search by meaning in one document."""
-
     def __init__(self) -> None:
         self.service = Service()
         client = EmbeddingsClient(
@@ -66,7 +64,7 @@ class Searching:
 
 
 @each_row("status", [400, 413, 422])
-async def test_a_refused_query_keeps_no_other_from_the_service(status: int) -> None:
+async def test_a_refused_query_does_not_block_other_queries(status: int) -> None:
     searching = Searching()
     searching.service.status = status
     assert await searching.similar("a query of too many tokens") == {}
@@ -74,7 +72,7 @@ async def test_a_refused_query_keeps_no_other_from_the_service(status: int) -> N
     assert await searching.similar("another") == {0: 1.0}
 
 
-async def test_a_service_that_fails_is_left_alone() -> None:
+async def test_a_failing_service_is_not_called_for_a_while() -> None:
     searching = Searching()
     searching.service.status = 429
     assert await searching.similar("a query") == {}

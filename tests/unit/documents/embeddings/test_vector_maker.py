@@ -1,5 +1,3 @@
-"""Vectors are made for one document at a time, within bounds, in batches."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +27,7 @@ from tests.support.builders import make_document
 
 
 class Service:
-    """Answers with vectors of two numbers; the first is how many characters a text has."""
+    """Answers with vectors of two numbers; the first is the length of the text."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -66,7 +64,7 @@ def with_chunks(*texts: str) -> Document:
     return make_document(pages=("x",), own_chunks=chunks)
 
 
-async def test_a_blank_chunk_is_not_sent_and_means_nothing() -> None:
+async def test_a_blank_chunk_is_not_sent_and_gets_a_zero_vector() -> None:
     service = Service()
     made = await make_vectors(client_of(service), with_chunks("a", " \n", "ccc", "d"), "v")
 
@@ -81,14 +79,14 @@ async def test_a_blank_chunk_is_not_sent_and_means_nothing() -> None:
     assert similar[1] == 0
 
 
-async def test_a_document_without_text_has_none() -> None:
+async def test_a_document_without_text_is_not_sent() -> None:
     service = Service()
 
     assert await make_vectors(client_of(service), with_chunks(" "), "v") is None
     assert service.batches == []
 
 
-async def test_what_is_sent_of_a_document_is_bounded() -> None:
+async def test_the_text_sent_per_document_is_bounded() -> None:
     service = Service()
     texts = ["x" * (MAX_TEXT_CHARS + 9), *("y" for _ in range(MAX_CHUNKS))]
     made = await make_vectors(client_of(service, batch=256), with_chunks(*texts), "v")
@@ -113,7 +111,7 @@ class Vectors:
 
 
 class Background:
-    """A maker that runs, over documents whose pages are the parts of their id."""
+    """A running maker over documents whose pages are the parts of their id."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -145,7 +143,7 @@ async def running(service: Service) -> AsyncIterator[Background]:
         task.cancel()
 
 
-async def test_documents_have_their_turn_one_after_the_other() -> None:
+async def test_documents_are_processed_one_at_a_time() -> None:
     service = Service()
     async with running(service) as background:
         for doc_id in ("one", "gone", "two", "one"):
@@ -155,7 +153,7 @@ async def test_documents_have_their_turn_one_after_the_other() -> None:
     assert service.batches == [["one"], ["two"]]
 
 
-async def test_a_document_with_vectors_is_not_sent_again_unless_anew() -> None:
+async def test_a_document_with_vectors_is_sent_again_only_on_request() -> None:
     service = Service()
     async with running(service) as background:
         background.maker.request(("acme", "one"))
@@ -168,7 +166,7 @@ async def test_a_document_with_vectors_is_not_sent_again_unless_anew() -> None:
         await until(lambda: len(service.batches) == 3, "it was sent again")
 
 
-async def test_a_pause_follows_a_failure_and_the_document_waits_behind_others() -> None:
+async def test_after_a_failure_the_maker_pauses_and_requeues_the_document() -> None:
     service = Service()
     service.status = 500
     async with running(service) as background:
@@ -184,7 +182,7 @@ async def test_a_pause_follows_a_failure_and_the_document_waits_behind_others() 
     assert service.batches == [["one"], ["two"], ["one"]]
 
 
-async def test_a_document_goes_on_where_a_busy_service_has_stopped_it() -> None:
+async def test_a_document_resumes_after_a_busy_service_interrupted_it() -> None:
     class Busy(Service):
         def __call__(self, request: httpx.Request) -> httpx.Response:
             self.status = 429 if len(self.batches) in (1, 2, 4) else 200
@@ -202,7 +200,7 @@ async def test_a_document_goes_on_where_a_busy_service_has_stopped_it() -> None:
     assert background.vectors.written["acme", "a+bb+ccc+dd+e"].count == 5
 
 
-async def test_a_refused_version_is_expected_no_more() -> None:
+async def test_a_refused_version_is_not_requested_again() -> None:
     service = Service()
     service.status = 422
     async with running(service) as background:
@@ -216,7 +214,7 @@ async def test_a_refused_version_is_expected_no_more() -> None:
     assert background.pauses == []
 
 
-async def test_only_so_many_documents_wait() -> None:
+async def test_the_queue_of_documents_is_bounded() -> None:
     background = Background(Service())
     for number in range(MAX_WAITING + 5):
         background.maker.request(("acme", str(number)))
@@ -225,7 +223,7 @@ async def test_only_so_many_documents_wait() -> None:
     assert not background.maker.is_expected(("acme", str(MAX_WAITING)), "v")
 
 
-async def test_vectors_of_two_lengths_are_none() -> None:
+async def test_vectors_of_different_lengths_are_refused() -> None:
     class Growing(Service):
         def __call__(self, request: httpx.Request) -> httpx.Response:
             super().__call__(request)

@@ -1,4 +1,4 @@
-"""Images of pages: what a renderer that fails can do, and which images are kept."""
+"""Images of pages: failures of the renderer, and the cache."""
 
 import asyncio
 import sys
@@ -22,17 +22,17 @@ DRAW = (
     f"{READ}image = uuid.uuid4().bytes\n"
     "out.write(b'image image/png %d 3 4\\n' % len(image) + image)"
 )
-"""A program whose every image is another one."""
+"""A program whose images all differ."""
 
 
 def renderer(program: str, *, timeout_s: float = BOUND_S) -> PageRenderer:
-    """A renderer whose process is another program than ours."""
+    """Build a renderer with another program."""
     worker = (sys.executable, "-c", program)
     return PageRenderer(max_image_bytes=100, worker=worker, timeout_s=timeout_s)
 
 
 class FakeOriginals:
-    """What a DocumentStore has of originals; ``tags`` are by version."""
+    """A DocumentStore with originals only; ``tags`` are by version."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         self.tags = dict(tags)
@@ -67,14 +67,14 @@ async def test_an_image_is_rendered_once() -> None:
     assert first != other
 
 
-async def test_another_file_of_the_same_version_is_rendered_anew() -> None:
+async def test_another_file_of_the_same_version_is_rendered_again() -> None:
     made, store = images()
     first = await data(made)
     store.tags[HEAD.version] = "second"
     assert await data(made) != first
 
 
-async def test_an_image_is_not_shown_once_the_file_is_removed() -> None:
+async def test_an_image_is_unavailable_after_the_file_was_removed() -> None:
     made, store = images()
     await data(made)
     store.tags.clear()
@@ -82,7 +82,7 @@ async def test_an_image_is_not_shown_once_the_file_is_removed() -> None:
         await data(made)
 
 
-async def test_of_images_beyond_the_bound_those_used_last_are_kept() -> None:
+async def test_the_least_recently_used_images_are_evicted() -> None:
     made, _ = images(cache_bytes=40)  # two of 16 bytes
     seen = [await data(made, page) for page in (1, 2, 1, 3)]
     assert [await data(made, 1), await data(made, 3)] == [seen[0], seen[3]]
@@ -101,28 +101,28 @@ async def test_of_images_beyond_the_bound_those_used_last_are_kept() -> None:
         (f"{READ}out.write(b'failed {{}}{{}}\\n')", "the renderer failed"),
     ],
 )
-async def test_a_renderer_that_fails_is_an_error_that_lasts(program: str, reason: str) -> None:
+async def test_a_failing_renderer_is_a_permanent_error(program: str, reason: str) -> None:
     made, _ = images(program)
     with pytest.raises(PageImageUnavailable, match=reason) as refused:
         await data(made)
     assert not refused.value.retryable
 
 
-async def test_a_page_that_takes_too_long_may_be_sent_again() -> None:
+async def test_a_rendering_timeout_is_a_temporary_error() -> None:
     made, _ = images("import time; time.sleep(3600)", timeout_s=0.2)
     with pytest.raises(PageImageUnavailable, match="was not rendered within") as refused:
         await data(made)
     assert refused.value.retryable
 
 
-async def test_no_process_is_an_error_that_may_pass() -> None:
+async def test_failing_to_start_a_process_is_a_temporary_error() -> None:
     made = PageRenderer(max_image_bytes=100, worker=("/no/such/program",))
     with pytest.raises(NotRendered) as refused:
         await made.render(b"%PDF", 1)
     assert not refused.value.is_lasting
 
 
-async def test_one_tenant_has_one_place_and_leaves_the_other() -> None:
+async def test_a_tenant_renders_one_page_at_a_time() -> None:
     made = renderer(DRAW)
     held: list[str] = []
     free = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Which quotes stand in a document word for word, and what is most like those that do not."""
+"""Quotes found word for word in a document, and the closest passage for the others."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ PAGES = (FIRST, SECOND, "", "  On the last page the end-\n", "\nless text stands
 
 
 def quoted(quote: str, pages: tuple[str, ...] = PAGES) -> list[str]:
-    """Return the text of each page where a quote was found."""
+    """Return the text of each match per page."""
     spans = QuotableDocument(make_document(pages=pages)).find(quote)
     return [pages[it.page - 1][it.start_char : it.end_char] for it in spans]
 
@@ -52,7 +52,7 @@ def quoted(quote: str, pages: tuple[str, ...] = PAGES) -> list[str]:
         ("有 3 个，很多。", "有 3 个，\n很多。"),
     ],
 )
-def test_a_quote_is_found_however_it_is_set(quote: str, text: str) -> None:
+def test_a_quote_is_found_despite_different_typesetting(quote: str, text: str) -> None:
     assert quoted(quote) == [text]
 
 
@@ -87,30 +87,30 @@ def test_a_quote_is_found_however_it_is_set(quote: str, text: str) -> None:
         "\u200b" * 9,
     ],
 )
-def test_a_quote_that_says_something_else_is_not_found(quote: str) -> None:
+def test_a_quote_with_other_words_is_not_found(quote: str) -> None:
     assert quoted(quote) == []
 
 
-def test_a_quote_over_the_end_of_a_page_has_a_place_on_both() -> None:
+def test_a_quote_across_two_pages_has_a_place_on_both() -> None:
     assert quoted("as planned, at -5 degrees, in 2019-2020 and 10² times in non-compliant") == [
         FIRST[FIRST.index("as planned") :],
         "in non-compliant",
     ]
 
 
-def test_a_word_may_be_broken_at_the_end_of_a_page() -> None:
+def test_a_word_hyphenated_across_two_pages_is_found() -> None:
     assert quoted("the endless text") == ["the end-", "less text"]
 
 
 @each_row("space", [" ", "\n", " \n"])
 @each_row("count", [2, 999, 1_000, 1_001, 1_002, 1_003, 2_002, 50_000])
-def test_a_quote_goes_over_white_space_of_any_length(space: str, count: int) -> None:
+def test_a_quote_matches_across_any_amount_of_white_space(space: str, count: int) -> None:
     page = f"The end.{space * count}A begin."
     assert quoted("The end. A begin.", (page,)) == [page]
 
 
 @each_row("count", [2, 1_000, 1_001, 1_002, 2_003])
-def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None:
+def test_words_around_a_line_of_hyphens_are_not_joined(count: int) -> None:
     page = f"A so{'-' * count}so-so end—with {'-' * count} “marks”."
     assert quoted(page.replace("—", "-").replace("“", '"'), (page,)) == [page]
     assert quoted(page.replace("so-so", "soso"), (page,)) == []
@@ -118,12 +118,12 @@ def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None
 
 
 @each_row("words", ["ab- ", "a  b", "ab-\n", "a\u00a0 "])
-def test_a_document_with_changes_everywhere_takes_little_more_than_its_text(words: str) -> None:
+def test_the_size_of_a_document_is_below_eight_times_its_text(words: str) -> None:
     page = words * 20_000
     assert QuotableDocument(make_document(pages=(page,))).size_bytes < 8 * len(page)
 
 
-def test_a_quote_that_stands_very_often_has_its_first_places() -> None:
+def test_only_the_first_places_of_a_frequent_quote_are_returned() -> None:
     pages = ("again and again. " * 9,) * 2
     places = [(1, 17 * at, 17 * at + 16) for at in range(9)] + [(2, 0, 16)]
     spans = QuotableDocument(make_document(pages=pages)).find("again and again.")
@@ -142,7 +142,7 @@ BREAKS = st.lists(
 
 @at_most(40)
 @given(words=WORDS, breaks=BREAKS, data=st.data())
-def test_whole_words_of_a_page_are_found_where_they_stand(
+def test_whole_words_of_a_page_are_found_at_their_position(
     words: list[str], breaks: list[str], data: st.DataObject
 ) -> None:
     page = "".join(word + gap for word, gap in zip(words, breaks, strict=False))
@@ -153,7 +153,7 @@ def test_whole_words_of_a_page_are_found_where_they_stand(
     assert quote in [" ".join(text.split()) for text in found] or len(found) == MAX_MATCHES
 
 
-def test_of_nearly_true_quotes_none_is_found_and_of_true_ones_all_but_a_few() -> None:
+def test_almost_all_true_quotes_and_zero_altered_quotes_are_found() -> None:
     quotations = make_quotations(6_000)
     document = QuotableDocument(quotations.document)
     wrong = [(kind, it) for kind, it in quotations.false_quotes(300) if document.find(it)]
@@ -161,7 +161,7 @@ def test_of_nearly_true_quotes_none_is_found_and_of_true_ones_all_but_a_few() ->
     assert (wrong, missed[2:]) == ([], [])
 
 
-def test_the_nearest_passage_is_whole_words_around_a_hit() -> None:
+def test_the_closest_passage_consists_of_whole_words() -> None:
     document = QuotableDocument(make_document(pages=PAGES))
     start = FIRST.index("costs")
     found = document.nearest("It costs 11.5% of 1,000", [PageSpan(1, start, start + 5)])
@@ -170,7 +170,7 @@ def test_the_nearest_passage_is_whole_words_around_a_hit() -> None:
     assert FIRST[found.span.start_char : found.span.end_char] == found.text
 
 
-def test_of_several_places_the_one_that_is_most_like_the_quote_is_nearest() -> None:
+def test_the_most_similar_of_several_places_is_the_closest() -> None:
     pages = ("The pump holds 5 bar.", "The valve holds 6 bar at most.")
     document = QuotableDocument(make_document(pages=pages))
     near = [PageSpan(page, 0, 3) for page in (1, 2)]
@@ -179,26 +179,26 @@ def test_of_several_places_the_one_that_is_most_like_the_quote_is_nearest() -> N
     assert found.text == pages[1]
 
 
-def test_a_quote_longer_than_the_document_has_a_nearest_passage() -> None:
+def test_a_quote_longer_than_the_document_has_a_closest_passage() -> None:
     document = QuotableDocument(make_document(pages=("A short text.",)))
     found = document.nearest("A short text. And more", [PageSpan(1, 0, 7)])
     assert found is not None
     assert found.text == "A short text."
 
 
-def test_what_has_next_to_nothing_in_common_is_not_near() -> None:
+def test_an_unrelated_quote_does_not_have_a_closest_passage() -> None:
     document = QuotableDocument(make_document(pages=PAGES))
     assert document.nearest("zzzz qqqq xxxx jjjj", [PageSpan(1, 0, 9)]) is None
 
 
 @each_row(("others", "places"), [(MAX_TRIED - 1, 1), (MAX_TRIED, 0)])
-def test_so_many_places_of_other_words_are_looked_at(others: int, places: int) -> None:
+def test_the_number_of_checked_candidates_is_bounded(others: int, places: int) -> None:
     page = "re-cover it all. " * others + "recover it all."
     assert quoted("recover it all.", (page,)) == ["recover it all."] * places
 
 
 @each_row("quote", ["one two, " * 180 + "end", "一二三，" * 450 + "四"])
-def test_a_long_quote_has_a_nearest_passage_where_a_part_of_it_stands(quote: str) -> None:
+def test_a_long_quote_has_a_closest_passage_if_a_part_of_it_matches(quote: str) -> None:
     words = [f"{number} {quote[number % 9 :][:7]}." for number in range(200)]
     page = " ".join(words)
     passage = page[900:2800]

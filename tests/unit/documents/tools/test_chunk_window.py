@@ -1,4 +1,4 @@
-"""The radius in force and trimming (T-02)."""
+"""The effective radius, and trimming to the byte limit (T-02)."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ texts = st.lists(st.text(st.sampled_from("aя€😀"), max_size=20), min_size=1
 
 
 @given(st.lists(st.none() | st.integers(0, 50), max_size=3))
-def test_the_smallest_radius_that_is_set_wins(radii: list[int | None]) -> None:
+def test_the_smallest_configured_radius_is_used(radii: list[int | None]) -> None:
     known = [radius for radius in radii if radius is not None]
     assert window_radius(*radii) == (min(known) if known else 2)
 
@@ -24,7 +24,7 @@ def test_a_legacy_total_counts_the_anchor(total: int, radius: int) -> None:
 
 
 @given(texts, st.data(), st.integers(4, 120))
-def test_what_is_kept_is_within_the_limit(
+def test_the_kept_chunks_are_within_the_limit(
     window: list[str], data: st.DataObject, limit: int
 ) -> None:
     anchor = data.draw(st.integers(0, len(window) - 1))
@@ -33,7 +33,7 @@ def test_what_is_kept_is_within_the_limit(
 
 
 @given(texts, st.data(), st.integers(4, 120))
-def test_what_is_kept_lies_together_around_the_anchor(
+def test_the_kept_chunks_are_contiguous_around_the_anchor(
     window: list[str], data: st.DataObject, limit: int
 ) -> None:
     anchor = data.draw(st.integers(0, len(window) - 1))
@@ -43,12 +43,12 @@ def test_what_is_kept_lies_together_around_the_anchor(
 
 
 @given(texts, st.data())
-def test_with_room_for_all_nothing_is_cut(window: list[str], data: st.DataObject) -> None:
+def test_chunks_within_the_limit_are_not_cut(window: list[str], data: st.DataObject) -> None:
     anchor = data.draw(st.integers(0, len(window) - 1))
     assert list(trim_window(window, anchor, 10_000).values()) == window
 
 
-def test_the_far_edges_go_first() -> None:
+def test_the_farthest_chunks_are_cut_first() -> None:
     kept = trim_window(["aaaa", "bbbb", "cccc", "dddd", "eeee"], 2, 14)
     assert kept == {1: "bb"[:2] + "bb", 2: "cccc", 3: "dddd", 4: "ee"}
 

@@ -1,4 +1,4 @@
-"""Which text sections and page spans hold."""
+"""Texts and page spans of sections."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ PAGES = ("abcdef", "ghijkl", "mnopqr")
         (2, None, 3, None, "ghijkl\n\nmnopqr"),
     ],
 )
-def test_a_section_holds_its_own_text(
+def test_a_section_contains_its_own_text(
     page_start: int, start_char: int | None, page_end: int, end_char: int | None, text: str
 ) -> None:
     section = Section(
@@ -54,7 +54,7 @@ def test_pages_are_joined_by_a_blank_line() -> None:
     start_char=st.integers(0, 50),
     max_bytes=st.integers(4, 60),
 )
-def test_the_spans_of_a_part_hold_its_text_and_nothing_else(
+def test_the_spans_of_a_part_contain_exactly_its_text(
     pages: list[str], start_char: int, max_bytes: int
 ) -> None:
     part = cut_pages(page_spans(1, pages), pages, start_char=start_char, max_bytes=max_bytes)
@@ -62,7 +62,7 @@ def test_the_spans_of_a_part_hold_its_text_and_nothing_else(
     assert text == part.cut.text.replace("\n", "")
 
 
-def test_a_text_of_very_many_pages_is_cut_and_read_on() -> None:
+def test_a_text_of_very_many_pages_is_cut_and_can_be_continued() -> None:
     pages = ["x"] * (MAX_SPANS + 1)
     part = cut_pages(page_spans(1, pages), pages, start_char=0, max_bytes=10**6)
     assert (len(part.spans), part.cut.text) == (MAX_SPANS, "x\n\n" * MAX_SPANS)
