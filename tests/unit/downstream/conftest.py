@@ -1,4 +1,4 @@
-"""Sessions are tested on virtual time."""
+"""Session tests use virtual time."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A scripted server behind the seam of ``downstream.connection``."""
+"""A scripted server that implements the interface of ``downstream.connection``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -41,12 +41,9 @@ async def hang(params: Mapping[str, Any] = {}) -> dict[str, Any]:
 
 
 class FakeServer:
-    """A server: what it lists, how it answers, what was asked of it. ``dial`` is its Dial.
-
-    ``lists`` has items by method, ``answers`` what to do for a method; ``refusals`` are raised by
-    the next dials, one each; ``dial_takes_s``, ``closing_takes_s`` and ``ping`` say how long and
-    how.
-    """
+    """A scripted server that records requests; ``dial`` is its Dial. ``lists`` has items by method,
+    ``answers`` a handler by method. Each item of ``refusals`` fails one dial; ``dial_takes_s``,
+    ``closing_takes_s`` and ``ping`` set delays and the pong."""
 
     def __init__(self, *tools: dict[str, Any]) -> None:
         self.capabilities: JsonObject = {"tools": {"listChanged": True}}
@@ -108,7 +105,7 @@ class FakeServer:
 
 
 class FakeConnection:
-    """One link with a FakeServer."""
+    """A connection to a FakeServer."""
 
     era = "2025-11-25"
     transport = Transport.STREAMABLE_HTTP
@@ -122,7 +119,7 @@ class FakeConnection:
         self._down: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def lose(self, reason: str = "the process ended") -> None:
-        """Be lost for good, with all requests in flight."""
+        """Lose the connection permanently, with all requests in flight."""
         if not self._down.done():
             self._down.set_result(reason)
 
@@ -195,7 +192,7 @@ def after(seconds: float) -> Answer:
 
 
 def in_turn(*answers: Answer) -> Answer:
-    """Answer each request by the next of ``answers``, the last one again and again."""
+    """Answer each request with the next of ``answers``; repeat the last one."""
     left = list(answers)
 
     async def answer(params: Mapping[str, Any]) -> dict[str, Any]:

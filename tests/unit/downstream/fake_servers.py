@@ -1,4 +1,4 @@
-"""Several scripted servers behind one Dial, and a pool of sessions with them."""
+"""Several scripted servers behind one Dial, and a session pool for them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from tests.unit.downstream.observed_session import make_config
 
 
 class Fleet:
-    """The servers by their ids; the pool runs while ``running`` does."""
+    """The servers by id; the pool runs inside ``running``."""
 
     def __init__(self, **servers: FakeServer) -> None:
         self.servers = servers
@@ -51,7 +51,7 @@ class Fleet:
             owner.cancel()
 
     def apply(self, **entries: str) -> None:
-        """Want the servers named, each with a URL."""
+        """Configure the named servers, each with a URL."""
         self.pool.apply({s: make_config(s, url=url) for s, url in entries.items()})
 
     def state(self, server_id: str) -> ServerState:

@@ -1,4 +1,4 @@
-"""A task beside others, which has to get on meanwhile as the calls of other callers do."""
+"""A concurrent task that must make progress, like calls of other callers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def neighbour_task(steps: int) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a task that needs so many turns on the event loop; cancel it at the end."""
+    """Run a task that needs ``steps`` turns of the event loop; cancel it at the end."""
 
     async def run() -> None:
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Sessions with scripted servers, running while a test does."""
+"""Running sessions with scripted servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ def make_config(server_id: str = "notes", **fields: Any) -> ServerConfig:
 
 
 class ObservedSession:
-    """A session, how often it reported that something changed, and its metrics."""
+    """A session, its metrics, and the number of reported changes."""
 
     def __init__(
         self, server: FakeServer, *, inherited: Snapshot | None = None, **config: Any
@@ -52,7 +52,7 @@ class ObservedSession:
 async def running(
     server: FakeServer, *, ready: bool = True, inherited: Snapshot | None = None, **config: Any
 ) -> AsyncIterator[ObservedSession]:
-    """Run a session with ``server``; wait until it is ready, if it can be."""
+    """Run a session with ``server``; wait until it is ready, if ``ready``."""
     watched = ObservedSession(server, inherited=inherited, **config)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(watched.session.run())
@@ -63,7 +63,7 @@ async def running(
 
 
 async def until(condition: Callable[[], object], within_s: float = 600.0) -> None:
-    """Wait for ``condition`` on virtual time; it is noticed within a hundredth of the wait."""
+    """Poll ``condition`` on virtual time, at intervals of a hundredth of the elapsed wait."""
     start = clock()
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - on virtual time, for any condition

@@ -1,4 +1,4 @@
-"""The components of what scripted servers offer, used as the executor does."""
+"""Components of scripted servers, used like in the executor."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from tests.unit.downstream.fake_servers import Fleet
 
 
 def view_of(fleet: Fleet) -> View:
-    """Pass everything through that the servers offer."""
+    """Return a view that contains everything that the servers offer."""
     routes: dict[str, Any] = {}
     for server_id, snapshot in fleet.pool.snapshots.items():
         for kind in ("tools", "prompts", "resources", "templates"):
@@ -30,7 +30,7 @@ def view_of(fleet: Fleet) -> View:
 
 @asynccontextmanager
 async def offered(server: FakeServer) -> AsyncIterator[tuple[RemoteComponents, Fleet]]:
-    """Run a pool with one server, ``notes``, and give the components of what it offers."""
+    """Run a pool with one server, ``notes``; yield its components."""
     fleet = Fleet(notes=server)
     fleet.apply(notes="1")
     async with fleet.running() as pool:
@@ -46,7 +46,7 @@ async def use(
     arguments: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Result:
-    """Do what the executor does with a component."""
+    """Use a component as the executor does."""
     call = Call(
         kind=kind,
         name=name,

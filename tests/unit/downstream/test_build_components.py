@@ -7,7 +7,7 @@ from tests.unit.downstream.observed_session import until
 from tests.unit.downstream.offered_components import offered, view_of
 
 
-async def test_items_of_a_server_that_left_are_left_out() -> None:
+async def test_items_of_a_removed_server_are_omitted() -> None:
     async with offered(FakeServer(tool("add"))) as (_, fleet):
         view = view_of(fleet)
         fleet.apply()

@@ -1,4 +1,5 @@
-"""What one client hears and is asked, within bounds; and whom a word concerns that all may hear."""
+"""Notifications and requests relayed to one client, their limits, and their attribution to
+calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -28,7 +29,7 @@ LINE = {"level": "info", "data": "x"}
 
 @asynccontextmanager
 async def relaying_to(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
-    """Relay what concerns a running request to ``client``."""
+    """Relay notifications and requests of a running call to ``client``."""
     async with (
         CallRelay(client, USER) as relay,
         asyncio.timeout(timeout_s) as timeout,
@@ -37,7 +38,7 @@ async def relaying_to(client: FakeClient, timeout_s: float = 30.0) -> AsyncItera
             yield relay
 
 
-async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
+async def test_a_call_waits_at_most_ten_minutes_for_its_client() -> None:
     async def wait() -> None:
         async with relaying_to(client) as relay:
             await asyncio.sleep(10)
@@ -49,7 +50,7 @@ async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
     assert (round(clock() - began), client.forgotten) == (10 + MAX_CLIENT_WAIT_S, 1)
 
 
-async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
+async def test_the_remaining_time_continues_after_the_last_answer() -> None:
     async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
         await asyncio.sleep(100)
         return {}
@@ -66,7 +67,7 @@ async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
     assert round(clock() - began) == 130
 
 
-async def test_a_call_asks_a_hundred_questions_in_all() -> None:
+async def test_a_call_can_send_a_hundred_requests_to_its_client() -> None:
     client = FakeClient({"action": "accept"})
     async with relaying_to(client) as relay:
         for _ in range(MAX_CLIENT_REQUESTS_PER_CALL):
@@ -76,7 +77,7 @@ async def test_a_call_asks_a_hundred_questions_in_all() -> None:
     assert len(client.requests) == MAX_CLIENT_REQUESTS_PER_CALL
 
 
-async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
+async def test_the_first_log_lines_are_kept_if_the_queue_is_full() -> None:
     client = FakeClient()
     async with relaying_to(client) as relay:
         for number in range(MAX_PENDING_NOTIFICATIONS + 10):
@@ -93,7 +94,7 @@ async def test_a_notification_over_the_limit_is_dropped() -> None:
     assert client.notes == [(LOG_MESSAGE, LINE)]
 
 
-async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
+async def test_progress_replaces_a_waiting_log_line() -> None:
     client = FakeClient()
     async with relaying_to(client) as relay:
         for _ in range(MAX_PENDING_NOTIFICATIONS):
@@ -104,7 +105,7 @@ async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
     assert len(client.notes) == MAX_PENDING_NOTIFICATIONS
 
 
-async def test_nothing_is_heard_when_the_request_is_over() -> None:
+async def test_after_the_request_messages_are_dropped() -> None:
     client = FakeClient()
     async with CallRelay(client, USER) as relay:
         relay.on_progress({"progress": 1}, 10)
@@ -114,15 +115,13 @@ async def test_nothing_is_heard_when_the_request_is_over() -> None:
     assert (client.notes, client.requests) == ([], [])
 
 
-async def test_the_error_of_a_request_leaves_as_itself() -> None:
+async def test_the_error_of_a_request_is_raised_unchanged() -> None:
     with pytest.raises(KeyError):
         async with relaying_to(FakeClient()):
             raise KeyError
 
 
-async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it_is_answered() -> (
-    None
-):
+async def test_an_abandoned_request_blocks_attribution_until_it_is_answered() -> None:
     calls = InFlight()
     async with CallRelay(FakeClient(), USER) as relay:
         given_up = calls.begin(relay, "tools/call")
@@ -134,8 +133,8 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
         assert (before, calls.sole_relay()) == (None, relay)
 
 
-async def test_progress_that_is_read_after_the_answer_reaches_nobody() -> None:
-    """The call ends a moment later, in its own task; the next call of it has progress again."""
+async def test_progress_after_the_answer_is_dropped() -> None:
+    """The call ends a moment later, in its own task; its next request receives progress again."""
     calls, client = InFlight(), FakeClient()
     async with relaying_to(client) as relay:
         for number in (1, 2):
@@ -148,7 +147,7 @@ async def test_progress_that_is_read_after_the_answer_reaches_nobody() -> None:
     assert client.notes == [(PROGRESS, {"progress": 1}), (PROGRESS, {"progress": 2})]
 
 
-async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
+async def test_after_too_many_abandoned_requests_attribution_stops() -> None:
     calls = InFlight()
     async with CallRelay(FakeClient(), USER) as relay:
         given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
@@ -161,7 +160,7 @@ async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() 
         assert calls.sole_relay() is None
 
 
-async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
+async def test_a_log_line_without_a_receiver_is_dropped() -> None:
     calls, client = InFlight(), FakeClient()
     async with relaying_to(client) as relay:
         calls.begin(relay, "tools/call")
@@ -171,7 +170,7 @@ async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
 
 
 @each_row("method", ["tools/list", "ping", "resources/subscribe"])
-async def test_requests_of_the_gateway_itself_do_not_make_a_call_uncertain(method: str) -> None:
+async def test_requests_of_the_gateway_do_not_block_attribution(method: str) -> None:
     calls = InFlight()
     async with relaying_to(FakeClient()) as relay:
         calls.begin(None, method)
@@ -179,10 +178,8 @@ async def test_requests_of_the_gateway_itself_do_not_make_a_call_uncertain(metho
         assert calls.sole_relay() is relay
 
 
-async def test_roots_that_a_server_asks_for_as_it_starts_are_not_those_of_the_first_caller() -> (
-    None
-):
-    """They would hold for the session: a caller's folders in place of those of the entry."""
+async def test_roots_requested_at_startup_are_not_those_of_the_first_caller() -> None:
+    """Otherwise the session would use a caller's folders in place of the entry's."""
     calls = InFlight()
     async with relaying_to(FakeClient()) as relay:
         first = calls.begin(relay, "tools/call")
@@ -193,7 +190,7 @@ async def test_roots_that_a_server_asks_for_as_it_starts_are_not_those_of_the_fi
     assert found == [None, relay, relay]
 
 
-async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> None:
+async def test_a_call_of_another_user_blocks_attribution_shortly_after_its_answer() -> None:
     now = 0.0
     calls = InFlight(lambda: now)
     found = []

@@ -1,4 +1,4 @@
-"""A caller's value as one value at its place: no two ids give one, and none escapes its place."""
+"""Encoding of caller values: injective, and confined to their position."""
 
 import re
 import unicodedata
@@ -67,12 +67,14 @@ def test_a_value_is_one_segment_of_a_path(value: str, encoded: str) -> None:
 @example(first="%2E%2E", second="..")
 @example(first="a%2Fb", second="a/b")
 @example(first="a%5Cb", second="a\\b")
-def test_two_values_are_two(encode: Callable[[str], str], first: str, second: str) -> None:
+def test_different_values_have_different_encodings(
+    encode: Callable[[str], str], first: str, second: str
+) -> None:
     assert (encode(first) == encode(second)) is (first == second)
 
 
 @given(VALUES)
-def test_no_value_leaves_its_place(value: str) -> None:
+def test_values_cannot_escape_their_position(value: str) -> None:
     assert re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]*", encode_segment(value))
     assert re.fullmatch(r'[^\x00-\x20\x7f-\U0010ffff,;"\\]*', encode_header(value))
     assert encode_variable(value).isprintable()
@@ -98,14 +100,14 @@ def test_hostile_values_are_all_different_everywhere() -> None:
         ("%2e%2e", "%252e%252e"),
         ("a\0b", "a%00b"),
         ("a b", "a b"),
-        # these are letters to every file system: they neither separate nor lead upwards
+        # letters for every file system: neither separators nor parent folders
         ("\u2024\u2024", "\u2024\u2024"),
         ("\uff0e\uff0e\uff0fglobex", "\uff0e\uff0e\uff0fglobex"),
         ("a\u2215b", "a\u2215b"),
     ],
 )
 @each_row("encode", WITHIN_TEXT, ids=NAMES[-2:])
-def test_beside_other_text_a_value_is_one_segment_of_a_path(
+def test_a_value_next_to_other_text_is_one_path_segment(
     encode: Callable[[str], str], value: str, encoded: str
 ) -> None:
     assert encode(value) == encoded
@@ -113,7 +115,7 @@ def test_beside_other_text_a_value_is_one_segment_of_a_path(
 
 @pytest.mark.parametrize("encode", WITHIN_TEXT, ids=NAMES[-2:])
 @given(VALUES)
-def test_beside_other_text_no_value_leaves_its_segment(
+def test_a_value_next_to_other_text_cannot_escape_its_segment(
     encode: Callable[[str], str], value: str
 ) -> None:
     encoded = encode(value)

@@ -1,4 +1,4 @@
-"""When a circuit opens, and whom it lets through, on a clock that the test moves."""
+"""When a circuit opens and which calls it admits, with a manual clock."""
 
 import pytest
 
@@ -35,14 +35,14 @@ def fail(breaker: CircuitBreaker) -> None:
 
 
 def refused(breaker: CircuitBreaker) -> float:
-    """Return after how many seconds a refused call may be sent again."""
+    """Return after how many seconds a refused call may be retried."""
     with pytest.raises(ServerUnavailable) as caught:
         breaker.enter()
     assert caught.value.retry_after_s is not None
     return caught.value.retry_after_s
 
 
-def test_pauses_double_up_to_the_longest(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_pauses_double_up_to_the_maximum(breaker: CircuitBreaker, clock: ManualClock) -> None:
     fail(breaker)
     fail(breaker)
     pauses = []
@@ -67,7 +67,7 @@ def test_one_call_probes_at_a_time(breaker: CircuitBreaker, clock: ManualClock) 
     assert [it.is_probe for it in (probe, again, breaker.enter())] == [True, True, False]
 
 
-def test_calls_of_before_neither_close_it_nor_prolong_the_pause(
+def test_calls_started_before_opening_do_not_close_it_or_extend_the_pause(
     breaker: CircuitBreaker, clock: ManualClock
 ) -> None:
     calls = [breaker.enter() for _ in range(4)]
@@ -80,7 +80,7 @@ def test_calls_of_before_neither_close_it_nor_prolong_the_pause(
     assert refused(breaker) == PAUSE_S / 2
 
 
-def test_calls_that_were_lost_together_count_once(breaker: CircuitBreaker) -> None:
+def test_calls_lost_with_one_connection_count_once(breaker: CircuitBreaker) -> None:
     together = [breaker.enter() for _ in range(5)]
     for call in together:
         breaker.leave(call, failure="it ended", is_lost=True)
@@ -91,7 +91,7 @@ def test_calls_that_were_lost_together_count_once(breaker: CircuitBreaker) -> No
     assert (breaker.failures, breaker.is_open) == (2, True)
 
 
-def test_circuits_are_kept_for_failures_only_and_are_bounded() -> None:
+def test_circuits_exist_only_after_failures_and_are_bounded() -> None:
     config = ServerConfig(server_id="s1", transport=Transport.STDIO, breaker_failures=1)
     breakers = CircuitBreakers(config, ServerMetrics(Metrics(), "s1"), ManualClock())
     with breakers.entered("fine") as breaker:

@@ -57,7 +57,7 @@ def large_tool() -> dict[str, Any]:
     return tool("large") | {"inputSchema": {"type": "object", "properties": properties}}
 
 
-async def test_other_tasks_go_on_between_the_tools_of_a_long_list() -> None:
+async def test_processing_a_long_list_does_not_block_other_tasks() -> None:
     tools = [tool(f"t{i}") for i in range(2000)]
     async with neighbour_task(steps=80) as neighbour:
         snapshot = await found(FakeServer(*tools))
@@ -65,7 +65,7 @@ async def test_other_tasks_go_on_between_the_tools_of_a_long_list() -> None:
 
 
 class ReadWhenSet(dict[str, Any]):
-    """A tool that can be read only once an event is set: a check that takes as long as that."""
+    """A tool that can be read only after an event is set: simulates a long check."""
 
     def __init__(self, listed: dict[str, Any], event: threading.Event) -> None:
         super().__init__(listed)
@@ -76,7 +76,7 @@ class ReadWhenSet(dict[str, Any]):
         return super().get(key, default)
 
 
-async def test_other_tasks_go_on_while_a_large_schema_is_checked() -> None:
+async def test_checking_a_large_schema_does_not_block_other_tasks() -> None:
     others_went_on = threading.Event()
     async with neighbour_task(steps=80) as neighbour:
         neighbour.add_done_callback(lambda _: others_went_on.set())
@@ -94,7 +94,7 @@ def full() -> FakeServer:
     return server
 
 
-async def test_all_four_categories_are_found_under_their_keys(full: FakeServer) -> None:
+async def test_all_four_categories_are_found_by_their_keys(full: FakeServer) -> None:
     snapshot = await found(full)
     assert (
         [*snapshot.tools],
@@ -104,7 +104,7 @@ async def test_all_four_categories_are_found_under_their_keys(full: FakeServer) 
     ) == (["add"], ["hello"], ["test://a", "nameless"], ["test://a/{id}"])
 
 
-async def test_descriptors_are_kept_as_they_came() -> None:
+async def test_descriptors_are_kept_unchanged() -> None:
     raw = tool(
         "add",
         title="Add",
@@ -130,20 +130,20 @@ async def test_every_page_is_fetched() -> None:
     )
 
 
-async def test_a_category_that_is_not_declared_is_not_asked_for() -> None:
+async def test_an_undeclared_category_is_not_requested() -> None:
     server = FakeServer(tool("add"))
     await found(server)
     assert [method for method, _ in server.requests] == ["tools/list"]
 
 
-async def test_a_list_that_the_server_does_not_know_is_not_offered(full: FakeServer) -> None:
+async def test_a_list_with_an_unknown_method_is_not_offered(full: FakeServer) -> None:
     full.answers["resources/templates/list"] = failing_with(METHOD_NOT_FOUND)
     snapshot = await found(full)
     assert (snapshot.templates, snapshot.failed_lists) == ({}, {})
 
 
 @pytest.mark.requirement("P-15")
-async def test_one_failing_list_keeps_what_was_known_of_it(full: FakeServer) -> None:
+async def test_a_failing_list_keeps_its_known_items(full: FakeServer) -> None:
     previous = await found(full)
     full.answers["prompts/list"] = failing_with(JsonRpcError(-32603, "boom"))
     full.lists["tools/list"] = [tool("new")]
@@ -162,7 +162,7 @@ async def test_a_failing_list_keeps_its_compiled_checks(full: FakeServer) -> Non
 
 
 @pytest.mark.requirement("P-15")
-async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
+async def test_the_lists_are_fetched_concurrently(full: FakeServer) -> None:
     for method in ("tools/list", "prompts/list", "resources/list"):
         full.answers[method] = hang
     started = clock()
@@ -171,7 +171,7 @@ async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
 
 
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/templates/list"])
-async def test_a_list_that_is_never_answered_costs_no_other(full: FakeServer, method: str) -> None:
+async def test_an_unanswered_list_does_not_affect_the_others(full: FakeServer, method: str) -> None:
     everything = (await found(full)).by_category
     full.answers[method] = hang
     snapshot = await found(full)
@@ -183,7 +183,7 @@ async def test_a_list_that_is_never_answered_costs_no_other(full: FakeServer, me
     assert (again.by_category, again.unlisted) == (everything, frozenset())
 
 
-async def test_lists_that_are_all_slow_have_the_whole_time(full: FakeServer) -> None:
+async def test_slow_lists_can_use_the_full_timeout(full: FakeServer) -> None:
     for method in full.lists:
         full.answers[method] = after_the_half(full, method)
     assert (await found(full)).failed_lists == {}
@@ -198,7 +198,7 @@ def after_the_half(server: FakeServer, method: str) -> Answer:
 
 
 @each_row("others", [{}, {"prompts": {}}], ids=["nothing", "prompts"])
-async def test_a_server_that_declares_no_tools_is_asked_for_them_once(others: JsonObject) -> None:
+async def test_undeclared_tools_are_requested_once(others: JsonObject) -> None:
     server = FakeServer(tool("add"))
     server.capabilities = others
     assert [*(await found(server, include_undeclared=True)).tools] == ["add"]
@@ -212,21 +212,21 @@ async def test_a_server_that_declares_no_tools_is_asked_for_them_once(others: Js
     [hang, failing_with(METHOD_NOT_FOUND), failing_with(ConnectionFailure("closed"))],
     ids=["never", "unknown", "closed"],
 )
-async def test_undeclared_tools_that_are_not_listed_are_no_failure(answer: Answer) -> None:
+async def test_a_failing_list_of_undeclared_tools_is_not_an_error(answer: Answer) -> None:
     server = FakeServer()
     server.capabilities = {}
     server.answers["tools/list"] = answer
     assert await found(server, include_undeclared=True) == Snapshot()
 
 
-async def test_undeclared_tools_are_listed_again_while_there_are_some() -> None:
+async def test_undeclared_tools_are_requested_again_while_the_list_is_not_empty() -> None:
     server = FakeServer(tool("add"))
     server.capabilities = {}
     first = await found(server, include_undeclared=True)
     assert await found(server, first) == first
 
 
-async def test_nothing_but_failing_lists_is_a_fault() -> None:
+async def test_failure_of_all_lists_is_an_error() -> None:
     server = FakeServer()
     server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
     with pytest.raises(ConnectionFailure, match="tools: garbage"):
@@ -234,7 +234,7 @@ async def test_nothing_but_failing_lists_is_a_fault() -> None:
 
 
 @each_row("cursors", [["x", "x"], ["x", "y", "x"], ["x", "y", "y"]])
-async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read(cursors: list[str]) -> None:
+async def test_a_repeated_cursor_ends_the_list_with_the_items_read(cursors: list[str]) -> None:
     server = FakeServer()
     pages = [
         answering({"tools": [tool(f"t{at}")], "nextCursor": it}) for at, it in enumerate(cursors)
@@ -256,7 +256,7 @@ async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read(cursors: l
         ("2025-11-25", "0", ["a", "b"]),
     ],
 )
-async def test_an_empty_cursor_is_one_in_the_modern_era_alone(
+async def test_an_empty_cursor_is_valid_only_in_the_modern_protocol(
     era: str, cursor: object, names: list[str]
 ) -> None:
     server = FakeServer()
@@ -269,7 +269,7 @@ async def test_an_empty_cursor_is_one_in_the_modern_era_alone(
     assert ([*snapshot.tools], snapshot.failed_lists) == (names, {})
 
 
-async def test_a_server_that_offers_nothing_is_fine() -> None:
+async def test_a_server_without_items_is_valid() -> None:
     server = FakeServer()
     server.capabilities = {}
     assert await found(server) == Snapshot()
@@ -283,14 +283,14 @@ async def test_a_server_that_offers_nothing_is_fine() -> None:
         ({"tools": [1] * 20_001}, "more than 20000 items"),
     ],
 )
-async def test_a_list_without_sense_or_end_is_a_fault(page: dict[str, Any], reason: str) -> None:
+async def test_a_malformed_or_endless_list_is_an_error(page: dict[str, Any], reason: str) -> None:
     server = FakeServer()
     server.answers["tools/list"] = answering(page)
     with pytest.raises(ConnectionFailure, match=reason):
         await found(server)
 
 
-async def test_endless_new_pages_end() -> None:
+async def test_the_number_of_pages_is_bounded() -> None:
     server = FakeServer()
 
     async def next_page(params: Any) -> dict[str, Any]:
@@ -301,7 +301,7 @@ async def test_endless_new_pages_end() -> None:
         await found(server)
 
 
-async def test_slow_pages_are_bounded_together() -> None:
+async def test_all_pages_together_have_one_timeout() -> None:
     server = FakeServer()
 
     async def next_page(params: Any) -> dict[str, Any]:
@@ -315,7 +315,7 @@ async def test_slow_pages_are_bounded_together() -> None:
     assert clock() - started == pytest.approx(5.0)
 
 
-async def test_a_bad_item_is_dropped_and_named_and_the_others_stay() -> None:
+async def test_an_invalid_item_is_dropped_and_reported_and_the_others_stay() -> None:
     snapshot = await found(FakeServer(tool("a"), tool("b", inputSchema=[]), tool("c")))
     assert ([*snapshot.tools], snapshot.dropped) == (
         ["a", "c"],
@@ -355,7 +355,7 @@ async def test_a_missing_input_schema_takes_any_object() -> None:
     assert snapshot.checks["a"] is compile_check({"type": "object"})
 
 
-async def test_of_two_tools_with_one_name_the_first_counts() -> None:
+async def test_the_first_of_two_tools_with_the_same_name_is_used() -> None:
     server = FakeServer(tool("a", title="first"), tool("a", title="second"))
     snapshot = await found(server)
     assert (snapshot.tools["a"]["title"], [item.name for item in snapshot.dropped]) == (
@@ -386,5 +386,5 @@ async def test_a_template_that_cannot_be_parsed_is_dropped(full: FakeServer) -> 
     assert item.reason.startswith("its uriTemplate cannot be parsed")
 
 
-async def test_the_same_lists_make_equal_snapshots(full: FakeServer) -> None:
+async def test_equal_lists_give_equal_snapshots(full: FakeServer) -> None:
     assert await found(full) == await found(full)

@@ -1,5 +1,3 @@
-"""What goes wrong on the way to a server, in words."""
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +22,7 @@ CALLERS_THAT_FILL_IT = 4
 
 @asynccontextmanager
 async def talking_plain() -> AsyncIterator[str]:
-    """Serve something on a port that is no TLS; give its https URL."""
+    """Run a server without TLS; yield its port as an https URL."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
@@ -35,7 +33,7 @@ async def talking_plain() -> AsyncIterator[str]:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
 
 
-async def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> None:
+async def test_a_server_without_tls_is_not_reported_as_a_bad_certificate() -> None:
     async with talking_plain() as url, aiohttp.ClientSession() as web:
         with pytest.raises(HTTP_ERRORS) as caught:
             await web.get(url)
@@ -44,7 +42,7 @@ async def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> N
     )
 
 
-async def test_a_server_that_takes_too_long_is_not_said_to_have_broken_off() -> None:
+async def test_a_timeout_is_not_reported_as_a_lost_connection() -> None:
     with pytest.raises(HTTP_ERRORS) as caught:
         async with asyncio.timeout(0):
             await asyncio.Event().wait()
@@ -53,12 +51,12 @@ async def test_a_server_that_takes_too_long_is_not_said_to_have_broken_off() -> 
 
 @contextmanager
 def unanswering_port() -> Iterator[int]:
-    """Yield a port where connecting neither succeeds nor fails, as on a host that is down."""
+    """Yield a port where connections hang, as on a host that is down."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        for _ in range(CALLERS_THAT_FILL_IT):  # nobody accepts them, so the queue is full
+        for _ in range(CALLERS_THAT_FILL_IT):  # never accepted, so the backlog is full
             caller = stack.enter_context(socket.socket())
             caller.setblocking(False)
             caller.connect_ex(listener.getsockname())
@@ -66,7 +64,7 @@ def unanswering_port() -> Iterator[int]:
 
 
 @each_row("scheme", ["http", "ws"])
-async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
+async def test_an_unresponsive_host_is_reported_as_unreachable_soon(scheme: str) -> None:
     clients = HttpClients(connect_s=0.2)
     web = clients.of(None)
     with unanswering_port() as port:
@@ -83,5 +81,5 @@ async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
 
 
 @each_row("code", [True, 10**4200, 2**31, "-32000", None, 1.5])
-def test_a_code_that_is_none_is_an_internal_error(code: object) -> None:
+def test_an_invalid_error_code_becomes_internal_error(code: object) -> None:
     assert peer_error({"code": code, "message": "no"}).code == INTERNAL_ERROR

@@ -12,7 +12,7 @@ from tests.unit.downstream.neighbour_task import neighbour_task
 
 
 class Flood:
-    """The content of an answer: all of it in one piece."""
+    """A response body that is available completely at once."""
 
     def __init__(self, content: bytes) -> None:
         self.content = self
@@ -27,14 +27,14 @@ class Flood:
     [(b"data: {}\n\n" * 500, 500), (b"\n" * 200_000, 0), (b":\n" * 100_000, 0)],
     ids=["events", "empty lines", "comments"],
 )
-async def test_other_tasks_go_on_between_the_events_of_a_flood(content: bytes, count: int) -> None:
+async def test_a_flood_of_events_does_not_block_other_tasks(content: bytes, count: int) -> None:
     flood = cast("aiohttp.ClientResponse", Flood(content))
     async with neighbour_task(steps=10) as neighbour:
         events = [event async for event in read_events(flood, EventParser(MAX_MESSAGE_BYTES))]
         assert (len(events), neighbour.done()) == (count, True)
 
 
-async def test_other_tasks_go_on_between_the_lines_of_a_flood_on_stderr() -> None:
+async def test_a_flood_of_stderr_lines_does_not_block_other_tasks() -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(b"\n" * 100_000)
     reader.feed_eof()

@@ -1,4 +1,4 @@
-"""Waiting for a server's first attempt, as a call in flight."""
+"""Waiting for a server's first connection attempt, as a call in flight."""
 
 import asyncio
 
@@ -14,14 +14,14 @@ from tests.unit.downstream.observed_session import make_config, until
 
 
 def fleet_of_one(**config: float) -> Fleet:
-    """Want one server, ``a``, that takes 5 s to be dialled."""
+    """Configure one server, ``a``, whose dial takes 5 s."""
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.servers["a"].dial_takes_s = 5
     fleet.pool.apply({"a": make_config("a", **config)})
     return fleet
 
 
-async def test_it_is_over_when_the_server_is_there() -> None:
+async def test_waiting_ends_when_the_server_is_connected() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool:
         assert list(pool.pending) == ["a"]
@@ -29,7 +29,7 @@ async def test_it_is_over_when_the_server_is_there() -> None:
         assert (list(pool.pending), [*pool.snapshots]) == ([], ["a"])
 
 
-async def test_an_attempt_that_fails_says_why_and_when_to_try_again() -> None:
+async def test_a_failed_attempt_gives_the_reason_and_the_next_retry() -> None:
     fleet = fleet_of_one()
     fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     async with fleet.running() as pool:
@@ -39,7 +39,7 @@ async def test_an_attempt_that_fails_says_why_and_when_to_try_again() -> None:
         assert list(pool.pending) == []
 
 
-async def test_it_takes_no_longer_than_what_is_left_of_the_calls_time() -> None:
+async def test_waiting_is_limited_by_the_calls_remaining_time() -> None:
     fleet = fleet_of_one(call_timeout_s=4)
     async with fleet.running() as pool:
         started = clock()
@@ -48,7 +48,7 @@ async def test_it_takes_no_longer_than_what_is_left_of_the_calls_time() -> None:
         assert clock() - started == pytest.approx(3.0)
 
 
-async def test_it_counts_as_a_call_in_flight() -> None:
+async def test_waiting_counts_as_a_call_in_flight() -> None:
     fleet = fleet_of_one(max_calls_in_flight=1)
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
         tasks.create_task(pool.wait_first_attempt("a", 0.0))
@@ -57,7 +57,7 @@ async def test_it_counts_as_a_call_in_flight() -> None:
             await pool.wait_first_attempt("a", 0.0)
 
 
-async def test_it_counts_as_one_of_its_tenant() -> None:
+async def test_waiting_counts_against_the_tenants_limit() -> None:
     fleet = fleet_of_one(max_calls_in_flight=2)
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
         tasks.create_task(pool.wait_first_attempt("a", 0.0, "tenant_1"))
@@ -67,7 +67,7 @@ async def test_it_counts_as_one_of_its_tenant() -> None:
         await pool.wait_first_attempt("a", 0.0, "tenant_2")
 
 
-async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> None:
+async def test_waiting_for_a_removed_server_fails_immediately() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(pool.wait_first_attempt("a", 0.0))
@@ -78,7 +78,7 @@ async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> Non
         assert clock() == started
 
 
-async def test_a_server_whose_offer_is_known_is_not_pending() -> None:
+async def test_a_server_with_known_tools_is_not_pending() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool:
         await pool.wait_first_attempts(10)
@@ -86,7 +86,7 @@ async def test_a_server_whose_offer_is_known_is_not_pending() -> None:
         assert list(pool.pending) == []
 
 
-async def test_a_server_is_pending_until_callers_can_use_what_it_offers() -> None:
+async def test_a_server_is_pending_until_its_tools_can_be_called() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.pool.apply({"a": make_config("a")})
     async with fleet.running() as pool:

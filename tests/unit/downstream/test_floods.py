@@ -1,4 +1,4 @@
-"""Servers that send, or ask, without end."""
+"""Servers that send messages or requests endlessly."""
 
 from collections.abc import AsyncGenerator, Mapping
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"
 
 
 class Shouting:
-    """A connection on which thousands of messages are there at once."""
+    """A connection with thousands of messages available at once."""
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
         for _ in range(5000):
@@ -36,7 +36,7 @@ class Shouting:
         return "it has said everything"
 
 
-async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None:
+async def test_answers_that_an_sse_server_does_not_accept_are_bounded() -> None:
     on_their_way: list[object] = []
     tasks = SimpleNamespace(start_soon=lambda _, post: on_their_way.append(post))
     url = URL("http://127.0.0.1/sse")
@@ -49,7 +49,7 @@ async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None
     assert len(on_their_way) == 2000
 
 
-async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
+async def test_a_flood_of_messages_does_not_block_other_tasks() -> None:
     async def decline(*_: object) -> dict[str, Any]:
         return {}
 
@@ -69,7 +69,7 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_other_tasks_go_on_between_the_pings_of_a_websocket_server() -> None:
+async def test_a_flood_of_websocket_pings_does_not_block_other_tasks() -> None:
     pings = 5000
 
     async def serve(request: web.Request) -> web.WebSocketResponse:

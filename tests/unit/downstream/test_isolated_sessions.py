@@ -1,4 +1,4 @@
-"""Sessions of tenants or users: one for each, at most so many, ended when unused."""
+"""Sessions per tenant or user: their number is limited, and unused ones end."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from tests.unit.downstream.fake_servers import Fleet
 from tests.unit.downstream.observed_session import make_config, until
 
 MANY_TENANTS = 250
-"""10,000 take 23 s, and leave as little."""
+"""10,000 take 23 s with the same result."""
 
 
 def entry(**fields: Any) -> ServerConfig:
@@ -30,7 +30,7 @@ def entry(**fields: Any) -> ServerConfig:
 
 
 class Scene:
-    """A pool with one server whose callers have sessions of their own."""
+    """A pool with one server that has separate sessions per caller."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -50,7 +50,7 @@ class Scene:
 
     @asynccontextmanager
     async def leased(self) -> AsyncIterator[ReconnectingSession]:
-        """Keep the session of a caller open."""
+        """Keep a caller's session open."""
         if self.discovery.lease is None:
             yield self.discovery
             return
@@ -58,7 +58,7 @@ class Scene:
             yield session
 
     async def call(self, tenant_id: str = "t1", user_id: str = "u1", waited_s: float = 0.0) -> Any:
-        """Call a tool, and return the name of the session that it was on."""
+        """Call a tool; return the name of the session used."""
         lease = self.discovery.lease
         assert lease is not None
         caller = Caller(tenant_id=tenant_id, user_id=user_id)
@@ -81,7 +81,7 @@ async def scene(server: FakeServer | None = None, **fields: Any) -> AsyncIterato
         yield Scene(fleet)
 
 
-async def test_each_tenant_has_a_session_that_its_next_call_finds_again() -> None:
+async def test_each_tenant_has_a_session_that_its_next_call_reuses() -> None:
     async with scene() as it:
         first, other, again = await it.call("t1"), await it.call("t2"), await it.call("t1", "u2")
         assert first is again is not other
@@ -90,7 +90,7 @@ async def test_each_tenant_has_a_session_that_its_next_call_finds_again() -> Non
         assert it.sample("mcp_proxy_server_sessions") == 2
 
 
-async def test_users_of_one_id_in_two_tenants_are_two() -> None:
+async def test_users_with_the_same_id_in_two_tenants_have_separate_sessions() -> None:
     async with scene(isolation=Isolation.USER) as it:
         sessions = [await it.call(t, u) for t, u in (("a", "bc"), ("ab", "c"), ("a", "b"))]
         assert len({id(session) for session in sessions}) == 3
@@ -103,7 +103,7 @@ async def test_users_of_one_id_in_two_tenants_are_two() -> None:
         (Isolation.USER, Caller(tenant_id="t1", user_id=""), "user_id"),
     ],
 )
-async def test_a_caller_who_is_not_known_gets_no_session(
+async def test_an_unknown_caller_does_not_get_a_session(
     isolation: Isolation, caller: Caller, part: str
 ) -> None:
     async with scene(isolation=isolation) as it:
@@ -113,7 +113,7 @@ async def test_a_caller_who_is_not_known_gets_no_session(
         assert (len(it.server.links), it.counts) == (1, (0, 0, 50))
 
 
-async def test_a_session_discovers_nothing_and_adopts_the_tools_that_are_known() -> None:
+async def test_a_session_adopts_the_known_tools_without_discovery() -> None:
     async with scene() as it:
         listed = len(it.server.calls("tools/list"))
         await it.call()
@@ -124,7 +124,7 @@ async def test_a_session_discovers_nothing_and_adopts_the_tools_that_are_known()
         await until(lambda: it.server.link.adopted == ["y"])
 
 
-async def test_a_session_without_use_ends() -> None:
+async def test_an_unused_session_ends() -> None:
     async with scene(session_idle_s=60.0) as it:
         await it.call()
         await asyncio.sleep(50)
@@ -137,7 +137,7 @@ async def test_a_session_without_use_ends() -> None:
         assert it.sample("mcp_proxy_server_sessions") == 0
 
 
-async def test_the_longest_unused_session_makes_place() -> None:
+async def test_the_least_recently_used_session_is_evicted() -> None:
     async with scene(max_sessions=2) as it:
         for tenant_id in ("t1", "t2", "t1", "t3"):
             await it.call(tenant_id)
@@ -148,7 +148,7 @@ async def test_the_longest_unused_session_makes_place() -> None:
         assert len(it.server.dials) == 4
 
 
-async def test_there_are_never_more_connections_than_places() -> None:
+async def test_the_number_of_connections_never_exceeds_the_limit() -> None:
     server = FakeServer(tool("x"))
     server.closing_takes_s = 1.0
     async with scene(server, max_sessions=2) as it, asyncio.TaskGroup() as tasks:
@@ -157,10 +157,10 @@ async def test_there_are_never_more_connections_than_places() -> None:
         while not all(call.done() for call in calls):
             most = max(most, len(server.links) - server.closed)
             await asyncio.sleep(0.1)
-        assert most == 3  # the session that discovers is one
+        assert most == 3  # including the discovery session
 
 
-async def test_a_call_waits_for_a_place_within_its_time() -> None:
+async def test_a_call_waits_for_a_slot_within_its_timeout() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(3)
     async with scene(server, max_sessions=1, call_timeout_s=10) as it, asyncio.TaskGroup() as tasks:
@@ -170,7 +170,7 @@ async def test_a_call_waits_for_a_place_within_its_time() -> None:
         assert server.timeouts[-1] == pytest.approx(8, abs=0.1)
 
 
-async def test_a_call_without_a_place_in_time_is_refused() -> None:
+async def test_a_call_that_does_not_get_a_slot_in_time_is_refused() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = hang
     async with scene(server, max_sessions=1, call_timeout_s=10) as it:
@@ -185,7 +185,7 @@ async def test_a_call_without_a_place_in_time_is_refused() -> None:
         await it.call("t2")
 
 
-async def test_a_tenant_with_many_users_leaves_places_to_others() -> None:
+async def test_a_tenant_with_many_users_leaves_slots_for_others() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(15)
     async with scene(server, isolation=Isolation.USER, max_sessions=4) as it:
@@ -198,7 +198,7 @@ async def test_a_tenant_with_many_users_leaves_places_to_others() -> None:
         await asyncio.gather(other, *many)
 
 
-async def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
+async def test_a_cancelled_waiter_leaves_its_slot_to_the_next() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(3)
     async with scene(server, max_sessions=1) as it:
@@ -209,7 +209,7 @@ async def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
         assert (calls[1].cancelled(), it.counts) == (True, (1, 0, 1))
 
 
-async def test_calls_in_flight_are_limited_over_all_sessions() -> None:
+async def test_calls_in_flight_are_limited_across_all_sessions() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(5)
     async with scene(server, max_calls_in_flight=2) as it:
@@ -220,7 +220,7 @@ async def test_calls_in_flight_are_limited_over_all_sessions() -> None:
         await asyncio.gather(*calls)
 
 
-async def test_a_lost_connection_is_that_of_one_tenant_and_opened_at_its_next_call() -> None:
+async def test_a_lost_connection_affects_one_tenant_and_is_reopened_at_its_next_call() -> None:
     async with scene() as it:
         await it.call("t1")
         await it.call("t2")
@@ -232,7 +232,7 @@ async def test_a_lost_connection_is_that_of_one_tenant_and_opened_at_its_next_ca
         assert len(it.server.links) == 4
 
 
-async def test_a_server_that_refuses_is_not_dialled_for_each_call() -> None:
+async def test_a_refusing_server_is_not_dialled_for_each_call() -> None:
     async with scene() as it:
         it.server.refuses_with = ConnectionFailure("no", sent=False)
         for _ in range(50):
@@ -241,7 +241,7 @@ async def test_a_server_that_refuses_is_not_dialled_for_each_call() -> None:
         assert len(it.server.dials) < 5
 
 
-async def test_a_changed_entry_finishes_the_calls_of_its_sessions_and_ends_them() -> None:
+async def test_a_changed_entry_ends_its_sessions_after_their_calls() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(5)
     async with scene(server) as it:
@@ -264,7 +264,7 @@ async def test_a_removed_server_ends_its_sessions() -> None:
         assert it.sample("mcp_proxy_server_sessions") is None
 
 
-async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
+async def test_subscriptions_are_kept_when_the_entry_changes() -> None:
     server = FakeServer(tool("x"))
     server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
     async with scene(server, session_idle_s=5) as it:
@@ -286,7 +286,7 @@ async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
 
 
 @each_row("isolation", [Isolation.SHARED, Isolation.USER])
-async def test_what_is_subscribed_to_is_not_taken_over_by_another_isolation(
+async def test_subscriptions_are_dropped_when_the_isolation_changes(
     isolation: Isolation,
 ) -> None:
     server = FakeServer(tool("x"))
@@ -304,7 +304,7 @@ async def test_what_is_subscribed_to_is_not_taken_over_by_another_isolation(
         assert (it.discovery.subscriptions.uris, it.counts[:2]) == (frozenset(), (1, 0))
 
 
-async def test_a_defect_ends_the_session_that_it_is_in_and_no_other() -> None:
+async def test_a_crash_ends_only_its_own_session() -> None:
     async with scene() as it:
         other = await it.call("t2")
         it.server.refuses_with = KeyError("a defect")
@@ -318,13 +318,13 @@ async def test_a_defect_ends_the_session_that_it_is_in_and_no_other() -> None:
 
 
 def kept_of(pool: Pool) -> set[str]:
-    """Return the names of tenants and users that the pool has in memory."""
+    """Return the names of tenants and users that the pool holds in memory."""
     gc.collect()
     texts = texts_reachable_from(pool, without=(FakeServer,))
     return {it for it in texts if it.startswith(("tenant-", "user-"))}
 
 
-async def test_many_tenants_one_after_the_other_leave_nothing_behind() -> None:
+async def test_many_successive_tenants_do_not_leak_memory() -> None:
     async with scene(session_idle_s=300.0) as it:
         tasks, most = len(asyncio.all_tasks()), 0
         for number in range(MANY_TENANTS):

@@ -1,4 +1,4 @@
-"""What is kept of servers between runs: by which entry, where, and what happens if it fails."""
+"""Server definitions cached between runs: keys, files, and failures."""
 
 import os
 import stat
@@ -53,7 +53,7 @@ def file_in(folder: Path) -> Path:
     return path
 
 
-async def test_all_lists_are_found_again_and_marked(folder: Path) -> None:
+async def test_all_lists_are_restored_and_marked_as_stale(folder: Path) -> None:
     snapshot = await offered()
     await KnownDefinitions(folder).save(make_config(), snapshot)
     found = await KnownDefinitions(folder).load(make_config())
@@ -63,7 +63,7 @@ async def test_all_lists_are_found_again_and_marked(folder: Path) -> None:
     assert (found.is_remembered, found.has_template_for("test://a/1")) == (True, True)
 
 
-async def test_the_file_is_this_users_alone_and_has_no_secret(folder: Path) -> None:
+async def test_the_file_is_private_and_does_not_contain_secrets(folder: Path) -> None:
     config = make_config(headers={"Authorization": SECRET})
     await KnownDefinitions(folder).save(config, await offered())
     path = file_in(folder)
@@ -90,7 +90,7 @@ ENTRY = make_config(url="http://127.0.0.1:1/mcp", headers={"A": "1"})
     ],
     ids=["id", "url", "header", "transport", "caller"],
 )
-async def test_the_definitions_of_an_entry_are_not_anothers(
+async def test_definitions_are_not_shared_between_entries(
     folder: Path, other: ServerConfig
 ) -> None:
     await KnownDefinitions(folder).save(ENTRY, await offered())
@@ -102,11 +102,13 @@ async def test_the_definitions_of_an_entry_are_not_anothers(
     [{"call_timeout_s": 1.0}, {"secrets": frozenset("abc")}, {"name": "Notes"}],
     ids=["limit", "secrets", "name"],
 )
-def test_what_does_not_say_which_server_it_is_changes_nothing(fields: dict[str, Any]) -> None:
+def test_fields_unrelated_to_the_servers_identity_do_not_change_the_fingerprint(
+    fields: dict[str, Any],
+) -> None:
     assert fingerprint(make_config(**fields)) == fingerprint(make_config())
 
 
-def test_the_order_of_variables_does_not_matter() -> None:
+def test_the_order_of_variables_does_not_change_the_fingerprint() -> None:
     one, other = make_config(env={"a": "1", "b": "2"}), make_config(env={"b": "2", "a": "1"})
     assert fingerprint(one) == fingerprint(other)
 
@@ -126,7 +128,7 @@ async def test_a_damaged_file_is_logged_and_replaced(folder: Path, content: byte
     assert await definitions.load(make_config()) is not None
 
 
-async def test_definitions_that_are_too_large_are_not_kept(
+async def test_oversized_definitions_are_not_stored(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     definitions = KnownDefinitions(folder)
@@ -146,13 +148,13 @@ async def test_a_folder_that_cannot_be_written_is_logged_once(folder: Path) -> N
     assert len(lines) == 1
 
 
-async def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:
+async def test_a_folder_writable_by_others_is_not_used(folder: Path) -> None:
     await KnownDefinitions(folder).save(make_config(), await offered())
     open_to_all(folder)
     assert await KnownDefinitions(folder).load(make_config()) is None
 
 
-async def test_files_that_were_not_used_for_long_are_removed(
+async def test_files_unused_for_a_long_time_are_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_definitions, "MAX_FILES", 2)

@@ -28,15 +28,17 @@ def many_keys() -> bytes:
         (b"1" * 400, None),
     ],
 )
-async def test_a_value_that_is_not_json_costs_only_itself(data: bytes, value: object) -> None:
+async def test_a_value_outside_json_does_not_affect_other_values(
+    data: bytes, value: object
+) -> None:
     assert await read_object(b'{"a": %b, "b": 1}' % data, LIMIT) == {"a": value, "b": 1}
 
 
-async def test_a_number_beyond_a_float_is_read_as_null() -> None:
+async def test_a_number_beyond_the_float_range_is_read_as_null() -> None:
     assert await read_object(b'{"a": [1e400, -1e999, 1e5]}', LIMIT) == {"a": [None, None, 1e5]}
 
 
-async def test_an_error_that_is_null_beside_a_result_is_none() -> None:
+async def test_a_null_error_next_to_a_result_is_ignored() -> None:
     data = b'{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}, "error": null}'
     found = await to_session_message(data, LIMIT)
     assert found is not None
@@ -45,7 +47,7 @@ async def test_an_error_that_is_null_beside_a_result_is_none() -> None:
 
 
 @each_row("data", [b"[NaN]", b"[1e400]", b"1e400"])
-async def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
+async def test_a_message_that_is_not_a_json_object_is_an_error(data: bytes) -> None:
     with pytest.raises(ConnectionFailure):
         await read_object(data, LIMIT)
 
@@ -69,7 +71,7 @@ async def test_a_large_list_is_read_in_pieces() -> None:
 @each_row(
     "text", ["a,:" * 400_000, "\\" * 400_000 + "a,:" * 100_000, '"' * 300_000 + "," * 200_000]
 )
-async def test_a_long_text_is_one_value(text: str) -> None:
+async def test_a_long_text_counts_as_one_value(text: str) -> None:
     answer = {"id": 1, "result": {"content": [{"type": "text", "text": text}], "b": [{}]}}
     data = json.dumps(answer).encode()
     assert await in_short_turns(lambda: read_object(data, LIMIT)) == answer
@@ -96,7 +98,7 @@ async def test_an_answer_of_too_many_values_is_refused(result: bytes) -> None:
 @each_row(
     "result", [b'{"tools":[{%b', b'{"tools":[{"a":"%b', b'{"tools":[%b]}}}{', b'{"a":[{}],%b}]']
 )
-async def test_a_large_answer_that_is_no_json_is_a_fault(result: bytes) -> None:
+async def test_a_large_answer_that_is_not_json_is_an_error(result: bytes) -> None:
     pairs = b",".join([b'"a":[{"b":1}]'] * 10_000)
     with pytest.raises((ConnectionFailure, ResponseTooLarge)):
         await read_object(

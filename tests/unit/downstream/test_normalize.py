@@ -58,7 +58,7 @@ def test_structured_content_and_meta_are_passed_on() -> None:
 
 
 @F_17
-def test_what_is_absent_stays_absent() -> None:
+def test_absent_fields_stay_absent() -> None:
     assert normalised({"content": [TEXT]}).value == {
         "content": [TEXT],
         "tokens": 2,
@@ -83,7 +83,9 @@ def test_a_missing_type_is_inferred(block: dict[str, Any], kind: str) -> None:
 
 @F_19
 @each_row("raw", [{"answer": 42}, {"content": "text"}, {"content": None}])
-def test_an_object_that_is_no_result_is_shown_as_text_and_as_structure(raw: dict[str, Any]) -> None:
+def test_an_object_that_is_not_a_result_becomes_text_and_structured_content(
+    raw: dict[str, Any],
+) -> None:
     answer = normalised(raw)
     text = to_json(raw).decode()
     assert (answer.value["content"], answer.value["structured_content"], answer.decode_failed) == (
@@ -95,7 +97,7 @@ def test_an_object_that_is_no_result_is_shown_as_text_and_as_structure(raw: dict
 
 @F_19
 @each_row("raw", [[1, 2], None, "text", 7])
-def test_what_is_no_object_is_wrapped(raw: object) -> None:
+def test_a_value_that_is_not_an_object_is_wrapped(raw: object) -> None:
     answer = normalised(raw)
     assert (answer.value["structured_content"], answer.decode_failed) == ({"raw": raw}, True)
 
@@ -116,7 +118,7 @@ def test_an_invalid_block_becomes_text(item: object, text: str) -> None:
 
 
 @F_19
-def test_valid_blocks_beside_an_invalid_one_stay() -> None:
+def test_valid_blocks_next_to_an_invalid_one_are_kept() -> None:
     assert normalised({"content": [IMAGE, "odd"]}).value["content"][0] == IMAGE
 
 
@@ -130,11 +132,11 @@ def test_a_broken_result_keeps_its_own_structure_and_error_flag() -> None:
     )
 
 
-def test_an_error_spelt_in_snake_case_is_an_error() -> None:
+def test_is_error_in_snake_case_is_recognized() -> None:
     assert normalised({"content": [TEXT], "is_error": True}).is_error
 
 
-def test_texts_are_cut_together() -> None:
+def test_the_limit_applies_to_all_texts_together() -> None:
     answer = normalised({"content": [TEXT, IMAGE, EMBEDDED]}, max_text_bytes=16)
     assert (answer.value["content"], answer.value["truncated"]) == (
         [TEXT, IMAGE, {**EMBEDDED, "resource": {"uri": "test://a", "text": "hello"}}],
@@ -142,7 +144,7 @@ def test_texts_are_cut_together() -> None:
     )
 
 
-def test_a_text_block_of_which_nothing_is_left_is_left_out() -> None:
+def test_a_text_block_cut_to_nothing_is_omitted() -> None:
     answer = normalised({"content": [TEXT, TEXT, IMAGE]}, max_text_bytes=11)
     assert (answer.value["content"], answer.value["truncated"]) == ([TEXT, IMAGE], True)
 
@@ -161,11 +163,11 @@ def test_all_text_together_is_within_the_limit(texts: list[str], max_bytes: int)
     )
 
 
-def test_tokens_are_a_quarter_of_the_characters_of_text() -> None:
+def test_the_token_count_is_a_quarter_of_the_characters() -> None:
     assert normalised({"content": [{"type": "text", "text": "я" * 40}, EMBEDDED]}).tokens == 12
 
 
-def test_without_text_tokens_are_a_quarter_of_the_bytes_of_json() -> None:
+def test_without_text_the_token_count_is_a_quarter_of_the_json_bytes() -> None:
     value = {"content": [IMAGE]}
     assert normalised(value).tokens == len(to_json(value)) // 4
 
@@ -178,11 +180,11 @@ def test_without_text_tokens_are_a_quarter_of_the_bytes_of_json() -> None:
         {"odd": "\ud83d"},
     ],
 )
-def test_half_characters_do_no_harm(raw: dict[str, Any]) -> None:
+def test_lone_surrogates_are_handled(raw: dict[str, Any]) -> None:
     assert "�".encode() in to_json(normalised(raw).value)
 
 
-def test_a_result_nested_too_deeply_does_no_harm() -> None:
+def test_a_result_nested_too_deeply_is_handled() -> None:
     deep: Any = "bottom"
     for _ in range(500):
         deep = [deep]
@@ -200,7 +202,7 @@ ODD = st.dictionaries(
 
 
 @given(raw=JSON | ODD)
-def test_whatever_comes_can_be_shown(raw: object) -> None:
+def test_any_result_can_be_serialized(raw: object) -> None:
     shown = normalised(raw).value
     assert from_json(to_json(shown)) == shown
 
@@ -208,14 +210,14 @@ def test_whatever_comes_can_be_shown(raw: object) -> None:
 @given(
     raw=JSON | st.fixed_dictionaries({"messages": JSON}) | st.fixed_dictionaries({"contents": JSON})
 )
-def test_odd_prompts_and_resources_do_no_harm(raw: object) -> None:
+def test_malformed_prompts_and_resources_are_handled(raw: object) -> None:
     results = normalise_prompt_result(raw, max_text_bytes=MAX), normalise_resource_result(raw)
     for result in results:
         assert result is None or from_json(to_json(result.value)) == result.value
 
 
 @pytest.mark.requirement("F-21")
-def test_a_failure_tells_the_first_text_and_keeps_the_content() -> None:
+def test_a_failure_has_the_first_text_as_message_and_keeps_the_content() -> None:
     raw = {"content": [IMAGE, TEXT], "structuredContent": {"a": 1}, "isError": True}
     error = failure_of(normalised(raw), "notes:add")
     assert (error.message, error.details) == (
@@ -224,12 +226,12 @@ def test_a_failure_tells_the_first_text_and_keeps_the_content() -> None:
     )
 
 
-def test_a_long_failure_is_cut_in_the_message() -> None:
+def test_the_message_of_a_long_failure_is_truncated() -> None:
     raw = {"content": [{"type": "text", "text": "x" * 900}], "isError": True}
     assert len(failure_of(normalised(raw), "n").message) < 520
 
 
-def test_a_request_for_input_is_told_from_a_result() -> None:
+def test_a_request_for_input_is_distinguished_from_a_result() -> None:
     assert (input_required({"resultType": "input_required"}), input_required({"content": []})) == (
         True,
         False,
@@ -256,7 +258,7 @@ def test_types_in_prompt_messages_are_inferred(content: Any) -> None:
         {"messages": [{"role": "robot", "content": TEXT}]},
     ],
 )
-def test_an_undecodable_prompt_is_none(raw: dict[str, Any]) -> None:
+def test_an_undecodable_prompt_is_returned_as_none(raw: dict[str, Any]) -> None:
     assert normalise_prompt_result(raw, max_text_bytes=MAX) is None
 
 
@@ -267,7 +269,7 @@ def test_a_prompt_keeps_description_and_meta() -> None:
     assert [*result.value] == ["messages", "description", "meta", "tokens", "truncated"]
 
 
-def test_a_resource_gets_no_media_type_that_it_has_not() -> None:
+def test_a_missing_media_type_of_a_resource_is_not_invented() -> None:
     contents = [{"uri": "test://a", "text": "x" * 8}]
     result = normalise_resource_result({"contents": contents})
     assert result is not None
@@ -285,7 +287,7 @@ def test_a_resource_s_text_is_not_cut() -> None:
     "whole",
     ['{"a": "%s"}' % ("x" * 200), "\n[%s1]\n" % ("1," * 200), '[{"a":[]},%s{}]' % ("{}," * 99)],
 )
-def test_json_that_is_cut_says_so_within_the_limit(whole: str) -> None:
+def test_truncated_json_is_marked_within_the_limit(whole: str) -> None:
     block = {"type": "text", "text": whole}
     found = normalised({"content": [block]}, max_text_bytes=100).value["content"][0]["text"]
     assert (len(found), found.endswith("\n\n" + CUT), whole.startswith(found[:60])) == (
@@ -295,7 +297,7 @@ def test_json_that_is_cut_says_so_within_the_limit(whole: str) -> None:
     )
 
 
-def test_null_fields_mean_absent() -> None:
+def test_null_fields_are_treated_as_absent() -> None:
     block = {**TEXT, "annotations": None, "_meta": None}
     answer = normalised({"content": [block], "isError": None, "_meta": None})
     assert (answer.value["content"], answer.is_error, answer.decode_failed) == (
@@ -315,7 +317,7 @@ def test_null_fields_mean_absent() -> None:
     assert found.value["contents"] == [{"uri": "test://a", "text": "a"}]
 
 
-def test_json_of_which_too_little_would_be_left_is_left_out() -> None:
+def test_json_that_would_be_cut_too_short_is_omitted() -> None:
     blocks = [
         {"type": "text", "text": "x" * 90},
         {"type": "text", "text": '{"a":"%s"}' % ("x" * 99)},
@@ -342,7 +344,7 @@ LINK = {"type": "resource_link", "uri": "test://a", "name": "a"}
         ),
     ],
 )
-def test_an_optional_field_of_the_wrong_type_costs_only_itself(
+def test_an_optional_field_of_the_wrong_type_is_dropped(
     block: dict[str, Any], kept: dict[str, Any]
 ) -> None:
     answer = normalised({"content": [TEXT, block]})
@@ -354,7 +356,7 @@ def test_an_optional_field_of_the_wrong_type_costs_only_itself(
     assert prompt.value["messages"] == [{"role": "user", "content": kept}]
 
 
-def test_an_optional_field_of_the_wrong_type_in_a_resource_costs_only_itself() -> None:
+def test_an_optional_field_of_the_wrong_type_in_a_resource_is_dropped() -> None:
     result = normalise_resource_result({"contents": [{"uri": "a", "text": "b", "mimeType": 5}]})
     assert result is not None
     assert result.value["contents"] == [{"uri": "a", "text": "b"}]

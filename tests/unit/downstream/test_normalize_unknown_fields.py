@@ -1,4 +1,4 @@
-"""Fields of results that nobody knows here are kept (W-14)."""
+"""Unknown fields of results are kept (W-14)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_unknown_fields_of_a_resource_and_of_its_contents_are_kept() -> None:
     assert result.value == {"contents": contents, "new": None, "tokens": 0, "truncated": False}
 
 
-def test_an_unknown_field_cannot_be_taken_for_one_of_ours() -> None:
+def test_an_unknown_field_cannot_replace_a_field_of_the_gateway() -> None:
     raw = {"messages": [], "tokens": 10**9, "truncated": True, "meta": "x"}
     result = normalise_prompt_result(raw, max_text_bytes=MAX)
     assert result is not None

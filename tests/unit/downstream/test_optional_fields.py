@@ -1,4 +1,4 @@
-"""What servers list is mended: an odd field is left out of its item, and its item stays."""
+"""Invalid optional fields of listed items are removed; the items stay."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ async def found(server: FakeServer, previous: Snapshot | None = None) -> Snapsho
 
 
 async def one_of(kind: str, item: Any) -> tuple[Json, tuple[str, ...]]:
-    """Discover one item, and give it with the names of its ignored fields."""
+    """Discover one item; return it and the names of its ignored fields."""
     snapshot = await found(offering(**{kind: [item]}))
     assert snapshot.dropped == ()
     (descriptor,) = getattr(snapshot, kind).values()
@@ -63,17 +63,17 @@ EVERYWHERE: list[Json] = [
     "odd",
     EVERYWHERE,
 )
-async def test_a_field_that_is_not_of_its_type_is_left_out(kind: str, odd: Json) -> None:
+async def test_a_field_of_the_wrong_type_is_removed(kind: str, odd: Json) -> None:
     assert await one_of(kind, PLAIN[kind] | odd) == (PLAIN[kind], tuple(odd))
 
 
 @each_row("kind", PLAIN)
-async def test_a_null_is_a_field_that_is_absent(kind: str) -> None:
+async def test_a_null_field_is_treated_as_absent(kind: str) -> None:
     assert await one_of(kind, PLAIN[kind] | {"title": None, "_meta": None}) == (PLAIN[kind], ())
 
 
 @each_row("kind", PLAIN)
-async def test_what_is_as_it_should_be_stays_as_it_came(kind: str) -> None:
+async def test_valid_items_are_kept_unchanged(kind: str) -> None:
     icons = [{"src": "data:,", "mimeType": "image/png", "sizes": ["1x1"], "theme": "dark"}]
     item = PLAIN[kind] | {"title": "é", "icons": icons, "_meta": {"a": None}, "somethingNew": None}
     assert await one_of(kind, item) == (item, ())
@@ -121,18 +121,18 @@ ODD: list[tuple[str, Json, Json, tuple[str, ...]]] = [
 
 
 @each_row(("kind", "odd", "kept", "fields"), ODD)
-async def test_what_is_odd_within_a_field_is_left_out_of_it(
+async def test_invalid_members_of_a_field_are_removed(
     kind: str, odd: Json, kept: Json, fields: tuple[str, ...]
 ) -> None:
     assert await one_of(kind, PLAIN[kind] | odd) == (PLAIN[kind] | kept, fields)
 
 
-async def test_a_thousand_odd_members_are_named_in_short() -> None:
+async def test_a_thousand_invalid_members_are_summarized() -> None:
     item, fields = await one_of("tools", tool("a", icons=[5] * 1000))
     assert (item["icons"], len(fields), fields[-1]) == ([], 11, "990 more")
 
 
-async def test_ignored_fields_are_told_once_in_the_log() -> None:
+async def test_ignored_fields_are_logged_once() -> None:
     server = FakeServer(tool("a", title=5), tool("b"))
     with capture_logs() as logs:
         async with offered(server) as (components, _):
@@ -148,14 +148,14 @@ async def test_ignored_fields_are_told_once_in_the_log() -> None:
     "name",
     [{}, {"name": None}, {"name": ""}, {"name": 5}],
 )
-async def test_a_resource_without_a_name_has_its_uri_as_one(name: Json) -> None:
+async def test_the_uri_becomes_the_name_of_a_resource_without_name(name: Json) -> None:
     resource, _ = await one_of("resources", {"uri": "a://a", **name})
     template, _ = await one_of("templates", {"uriTemplate": "a://{x}", **name})
     assert (resource["name"], template["name"]) == ("a://a", "a://{x}")
 
 
 @pytest.mark.requirement("W-10")
-async def test_a_resource_whose_uri_has_variables_is_a_template() -> None:
+async def test_a_resource_with_variables_in_its_uri_becomes_a_template() -> None:
     item = {"uri": "a://{x}/y", "name": "n", "size": 5, "mimeType": "text/plain", "own": 1}
     snapshot = await found(offering(resources=[item, PLAIN["resources"]]))
     template = {"uriTemplate": "a://{x}/y", "name": "n", "mimeType": "text/plain", "own": 1}
@@ -172,14 +172,14 @@ async def test_a_uri_with_braces_and_no_variable_stays_a_resource() -> None:
     assert ([*snapshot.resources], snapshot.templates) == (uris, {})
 
 
-async def test_of_a_template_in_both_lists_that_of_the_templates_counts() -> None:
+async def test_the_templates_list_has_precedence_for_a_template_in_both_lists() -> None:
     snapshot = await found(
         offering(resources=[{"uri": "a://{x}", "name": "r"}], templates=[PLAIN["templates"]])
     )
     assert snapshot.templates == {"a://{x}": PLAIN["templates"]}
 
 
-async def test_templates_among_the_resources_outlive_a_list_that_fails() -> None:
+async def test_templates_from_the_resources_list_survive_a_failing_templates_list() -> None:
     before = await found(offering(resources=[{"uri": "a://{x}", "name": "r"}]))
     server = offering(templates=[{"uriTemplate": "b://{x}", "name": "b"}])
     server.answers["resources/list"] = failing_with(ConnectionFailure("cut off"))
@@ -190,7 +190,7 @@ async def test_templates_among_the_resources_outlive_a_list_that_fails() -> None
 # Tools that need a task
 
 
-async def test_a_tool_that_can_only_be_run_as_a_task_is_not_offered() -> None:
+async def test_a_tool_that_requires_a_task_is_not_offered() -> None:
     with capture_logs() as logs:
         async with offered(
             FakeServer(tool("a"), tool("t", execution={"taskSupport": "required"}))
@@ -201,4 +201,4 @@ async def test_a_tool_that_can_only_be_run_as_a_task_is_not_offered() -> None:
     assert ([*snapshot.need_task], dropped.name, dropped.needs_task) == (["t"], "t", True)
     assert "taskSupport" in dropped.reason
     (line,) = [line for line in logs if line["event"] == "server.item_dropped"]
-    assert (line["name"], line["log_level"]) == ("t", "info"), "it is no fault"
+    assert (line["name"], line["log_level"]) == ("t", "info"), "it is not an error"

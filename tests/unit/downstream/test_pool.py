@@ -12,7 +12,7 @@ from tests.unit.downstream.observed_session import call, make_config, until
 
 
 @pytest.mark.requirement("F-24")
-async def test_one_dead_server_holds_no_other_up() -> None:
+async def test_a_dead_server_does_not_delay_the_others() -> None:
     fleet = Fleet(a=FakeServer(tool("x")), b=FakeServer(tool("y")))
     fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     fleet.apply(a="1", b="1")
@@ -21,7 +21,7 @@ async def test_one_dead_server_holds_no_other_up() -> None:
 
 
 @pytest.mark.requirement("P-15")
-async def test_all_servers_are_connected_at_the_same_time() -> None:
+async def test_all_servers_are_connected_concurrently() -> None:
     fleet = Fleet(**{f"s{n}": FakeServer(tool("x")) for n in range(20)})
     for server in fleet.servers.values():
         server.dial_takes_s = 3
@@ -32,7 +32,7 @@ async def test_all_servers_are_connected_at_the_same_time() -> None:
         assert (round(clock() - started, 1), len(pool.snapshots)) == (3, 20)
 
 
-async def test_settling_ends_with_its_time() -> None:
+async def test_settling_ends_at_its_timeout() -> None:
     fleet = Fleet(a=FakeServer())
     fleet.servers["a"].dial_takes_s = 1000
     fleet.apply(a="1")
@@ -40,7 +40,7 @@ async def test_settling_ends_with_its_time() -> None:
         assert not await pool.wait_first_attempts(2)
 
 
-async def test_servers_may_come_while_the_pool_runs() -> None:
+async def test_servers_can_be_added_while_the_pool_runs() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     async with fleet.running() as pool:
         fleet.apply(a="1")
@@ -59,7 +59,7 @@ async def test_an_unchanged_server_keeps_its_session() -> None:
         assert (pool.session("a") is before, len(fleet.servers["a"].dials)) == (True, 1)
 
 
-async def test_a_removed_server_is_gone_at_once() -> None:
+async def test_a_removed_server_disappears_immediately() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
@@ -68,7 +68,7 @@ async def test_a_removed_server_is_gone_at_once() -> None:
         assert (pool.session("a"), pool.snapshots, pool.statuses) == (None, {}, ())
 
 
-async def test_a_removed_servers_calls_finish_before_its_link_closes() -> None:
+async def test_calls_of_a_removed_server_finish_before_its_connection_closes() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     server = fleet.servers["a"]
 
@@ -89,7 +89,7 @@ async def test_a_removed_servers_calls_finish_before_its_link_closes() -> None:
         await until(lambda: server.closed == 1)
 
 
-async def test_a_call_that_chose_a_server_just_before_it_left_is_served() -> None:
+async def test_a_call_that_selected_a_server_before_its_removal_is_served() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
@@ -101,7 +101,7 @@ async def test_a_call_that_chose_a_server_just_before_it_left_is_served() -> Non
         assert await call(session)
 
 
-async def test_a_changed_server_shows_what_it_offered_until_it_is_known_anew() -> None:
+async def test_a_changed_server_offers_its_old_tools_until_rediscovery() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
@@ -116,7 +116,7 @@ async def test_a_changed_server_shows_what_it_offered_until_it_is_known_anew() -
         await until(lambda: fleet.state("a") is ServerState.READY)
 
 
-async def test_the_old_session_of_a_changed_server_speaks_for_it_no_more() -> None:
+async def test_the_old_session_of_a_changed_server_does_not_report_its_state() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
@@ -156,7 +156,7 @@ async def test_a_removed_server_leaves_the_metrics() -> None:
     assert b'server="a"' not in fleet.metrics.exposition()
 
 
-async def test_a_defect_in_one_session_is_survived() -> None:
+async def test_the_pool_survives_a_crash_of_one_session() -> None:
     fleet = Fleet(a=FakeServer(tool("x")), b=FakeServer(tool("y")))
     fleet.servers["a"].refusals = [RuntimeError("a defect")]
     fleet.apply(a="1", b="1")
@@ -172,7 +172,7 @@ async def test_a_stray_cancellation_does_not_end_a_session() -> None:
         await until(lambda: pool.snapshots)
 
 
-async def test_stopping_the_pool_closes_every_link_also_under_calls() -> None:
+async def test_stopping_the_pool_closes_all_connections_despite_calls() -> None:
     fleet = Fleet(a=FakeServer(tool("x")), b=FakeServer(tool("y")))
     fleet.apply(a="1", b="1")
     for server in fleet.servers.values():

@@ -28,7 +28,7 @@ RUNNING = WANTED.map(lambda wanted: {s: c for s, c in wanted.items() if c.enable
 
 
 @given(running=RUNNING, wanted=WANTED)
-def test_a_plan_carried_out_gives_what_is_wanted(
+def test_applying_a_plan_gives_the_wanted_servers(
     running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
 ) -> None:
     todo = plan(running, wanted)
@@ -38,7 +38,7 @@ def test_a_plan_carried_out_gives_what_is_wanted(
 
 
 @given(running=RUNNING, wanted=WANTED)
-def test_what_did_not_change_is_left_alone(
+def test_unchanged_servers_are_kept(
     running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
 ) -> None:
     same = {s for s, config in running.items() if wanted.get(s) == config}
@@ -46,7 +46,7 @@ def test_what_did_not_change_is_left_alone(
 
 
 @given(running=RUNNING, wanted=WANTED)
-def test_each_server_has_one_fate(
+def test_each_server_appears_once_in_the_plan(
     running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
 ) -> None:
     todo = plan(running, wanted)

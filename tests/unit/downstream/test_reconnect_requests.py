@@ -1,4 +1,4 @@
-"""Requests to reconnect, on virtual time: when the next attempt begins, and that it is one."""
+"""Requests to reconnect, on virtual time: the next attempt starts, and only once."""
 
 from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, NotUsableAsConfigured
@@ -11,7 +11,9 @@ from tests.unit.downstream.observed_session import call, running, until
 @each_row(
     ("failure", "attempts"), [(ConnectionFailure("refused"), 12), (NotUsableAsConfigured("no"), 1)]
 )
-async def test_a_long_pause_ends_at_once(failure: ConnectionFailure, attempts: int) -> None:
+async def test_a_request_ends_a_long_pause_immediately(
+    failure: ConnectionFailure, attempts: int
+) -> None:
     server = FakeServer(tool("add"))
     server.refuses_with = failure
     async with running(server, ready=False) as watched:
@@ -25,7 +27,7 @@ async def test_a_long_pause_ends_at_once(failure: ConnectionFailure, attempts: i
         assert (len(server.dials), server.dials[-1] - requested_at < 0.1) == (attempts + 1, True)
 
 
-async def test_a_good_connection_is_closed_and_the_next_one_comes_without_a_pause() -> None:
+async def test_a_working_connection_is_replaced_without_a_pause() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         state = watched.session.connection_state
@@ -40,7 +42,7 @@ async def test_a_good_connection_is_closed_and_the_next_one_comes_without_a_paus
         assert len(server.dials) == 2
 
 
-async def test_an_attempt_that_is_under_way_is_the_wanted_one() -> None:
+async def test_a_running_attempt_satisfies_the_request() -> None:
     server = FakeServer(tool("add"))
     server.dial_takes_s = 3
     async with running(server, ready=False) as watched:

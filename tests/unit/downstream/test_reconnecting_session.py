@@ -24,7 +24,7 @@ from tests.unit.downstream.fake_server import (
 from tests.unit.downstream.observed_session import ObservedSession, call, running, until
 
 
-async def test_a_session_shows_what_it_found_once_it_is_ready() -> None:
+async def test_a_ready_session_offers_the_discovered_items() -> None:
     async with running(FakeServer(tool("add"))) as watched:
         status = watched.session.status
         assert (status.state, status.era, status.transport, status.counts["tools"]) == (
@@ -35,7 +35,7 @@ async def test_a_session_shows_what_it_found_once_it_is_ready() -> None:
         )
 
 
-async def test_the_first_reconnect_comes_within_half_a_second() -> None:
+async def test_the_first_reconnect_starts_within_half_a_second() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         await call(watched.session)
@@ -45,7 +45,7 @@ async def test_the_first_reconnect_comes_within_half_a_second() -> None:
         assert server.dials[1] - lost_at < 0.5
 
 
-async def test_a_link_that_is_slow_to_close_does_not_hold_up_the_next_one() -> None:
+async def test_a_slowly_closing_connection_does_not_delay_the_next_one() -> None:
     server = FakeServer(tool("add"))
     server.closing_takes_s = 4
     async with running(server) as watched:
@@ -56,7 +56,7 @@ async def test_a_link_that_is_slow_to_close_does_not_hold_up_the_next_one() -> N
         assert (server.dials[1] - lost_at < 0.5, server.closed) == (True, 0)
 
 
-async def test_a_session_ends_when_all_its_links_are_closed() -> None:
+async def test_a_session_ends_when_all_its_connections_are_closed() -> None:
     server = FakeServer(tool("add"))
     server.closing_takes_s = 4
     async with running(server) as watched:
@@ -75,7 +75,7 @@ async def test_pauses_grow_up_to_thirty_seconds() -> None:
     assert (pauses == sorted(pauses), pauses[0] < 0.5, 14 < pauses[-1] <= 30) == (True, True, True)
 
 
-async def test_a_server_that_dies_after_each_connect_is_dialled_less_and_less_often() -> None:
+async def test_a_server_that_dies_after_each_connect_is_dialled_at_growing_intervals() -> None:
     server = FakeServer(tool("add"))
     async with running(server):
         while len(server.links) < 9:
@@ -84,7 +84,7 @@ async def test_a_server_that_dies_after_each_connect_is_dialled_less_and_less_of
     assert server.dials[-1] - server.dials[0] > 5
 
 
-async def test_a_failed_server_comes_back_by_itself() -> None:
+async def test_a_failed_server_is_reconnected_automatically() -> None:
     server = FakeServer(tool("add"))
     server.refusals = [ConnectionFailure("connection refused")] * 5
     async with running(server) as watched:
@@ -104,7 +104,7 @@ async def test_an_attempt_is_bounded_by_the_connect_timeout() -> None:
         )
 
 
-async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
+async def test_a_hanging_first_discovery_closes_the_connection() -> None:
     server = FakeServer()
     server.answers["tools/list"] = hang
     async with running(server, ready=False, connect_timeout_s=4) as watched:
@@ -113,7 +113,7 @@ async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
         assert (watched.session.status.state, len(server.dials)) == (ServerState.UNREACHABLE, 1)
 
 
-async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_down() -> None:
+async def test_offered_items_are_kept_as_stale_while_the_server_is_down() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         server.refuses_with = ConnectionFailure("connection refused")
@@ -128,7 +128,7 @@ async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_dow
         )
 
 
-async def test_the_metrics_tell_that_a_server_is_down() -> None:
+async def test_the_metrics_show_that_a_server_is_down() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         server.refuses_with = ConnectionFailure("connection refused")
@@ -155,7 +155,7 @@ async def test_reconnects_are_counted() -> None:
         ) == (1, 1)
 
 
-async def test_a_timeout_on_a_live_link_harms_no_other_call() -> None:
+async def test_a_timeout_on_a_live_connection_does_not_affect_other_calls() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(hang, after(12.0), answering(DONE))
     async with running(server, call_timeout_s=10) as watched, asyncio.TaskGroup() as tasks:
@@ -170,7 +170,7 @@ async def test_a_timeout_on_a_live_link_harms_no_other_call() -> None:
         )
 
 
-async def test_a_link_that_gives_no_sign_of_life_is_replaced() -> None:
+async def test_an_unresponsive_connection_is_replaced() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(hang, answering(DONE))
 
@@ -188,7 +188,7 @@ async def test_a_link_that_gives_no_sign_of_life_is_replaced() -> None:
         await until(lambda: len(server.links) == 2)
 
 
-async def test_an_error_is_a_sign_of_life_as_well() -> None:
+async def test_an_error_response_counts_as_a_sign_of_life() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(
         failing_with(ConnectionFailure("garbage")), answering(DONE)
@@ -205,7 +205,7 @@ async def test_an_error_is_a_sign_of_life_as_well() -> None:
     assert (server.pings, len(server.links)) == (1, 1)
 
 
-async def test_inherited_knowledge_is_stale_until_the_first_discovery() -> None:
+async def test_inherited_items_are_stale_until_the_first_discovery() -> None:
     server = FakeServer(tool("add"))
     server.dial_takes_s = 5
     known = Snapshot(tools={"old": tool("old")})

@@ -77,7 +77,7 @@ async def test_a_resource_is_read_by_its_uri(library: FakeServer) -> None:
     assert library.calls("resources/read")[0]["uri"] == "test://a"
 
 
-async def test_a_template_gives_the_resource_that_reads_its_uri(library: FakeServer) -> None:
+async def test_a_template_returns_a_resource_that_reads_the_uri(library: FakeServer) -> None:
     async with offered(library) as (components, _):
         resource = components.templates[0].at("test://7/x")
         assert resource is not None
@@ -95,7 +95,7 @@ async def test_a_template_matches_its_uris(library: FakeServer, uri: str, matche
 
 
 @pytest.mark.parametrize("code", [-32002, -32602])
-async def test_a_resource_that_the_server_does_not_know_is_not_found(
+async def test_a_resource_unknown_to_the_server_is_not_found(
     library: FakeServer, code: int
 ) -> None:
     library.answers["resources/read"] = failing_with(JsonRpcError(code, "no such resource"))
@@ -104,7 +104,7 @@ async def test_a_resource_that_the_server_does_not_know_is_not_found(
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
 
 
-async def test_reading_is_repeated_when_nothing_came_back(library: FakeServer) -> None:
+async def test_reading_is_retried_after_a_lost_connection(library: FakeServer) -> None:
     library.answers["resources/read"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(library) as (components, _):
         with pytest.raises(ServerUnavailable):
@@ -142,7 +142,7 @@ async def test_a_resource_takes_no_arguments(library: FakeServer) -> None:
 
 
 @pytest.mark.parametrize("uri", ["test://../x", "test://%2e%2E/x", "test://a%2f..%2fb/x"])
-async def test_a_template_stands_for_no_uri_that_leads_elsewhere(
+async def test_a_template_does_not_match_uris_outside_its_path(
     library: FakeServer, uri: str
 ) -> None:
     async with offered(library) as (components, _):

@@ -52,7 +52,7 @@ async def failure(answer: Answer, **fields: Any) -> ProxyError:
     return caught.value
 
 
-async def test_more_blocks_than_a_result_can_hold_are_refused_before_they_are_read() -> None:
+async def test_too_many_blocks_are_refused_before_reading() -> None:
     error = await failure(answering({"content": [1] * 60_000}))
     assert (error.code, error.details) == (
         "RESULT_TOO_LARGE",
@@ -60,14 +60,14 @@ async def test_more_blocks_than_a_result_can_hold_are_refused_before_they_are_re
     )
 
 
-async def test_what_an_error_keeps_is_no_larger_than_a_result() -> None:
+async def test_the_content_of_an_error_is_limited_like_a_result() -> None:
     image = {"type": "image", "data": "A" * 2_000_000, "mimeType": "image/png"}
     text = {"type": "text", "text": "no disk"}
     error = await failure(answering({"content": [text, image], "isError": True}))
     assert (error.code, "no disk" in error.message) == ("RESULT_TOO_LARGE", True)
 
 
-async def test_a_tool_is_described_as_its_server_does() -> None:
+async def test_a_tool_has_the_description_of_its_server() -> None:
     raw = tool("add", description="Adds.", title="Add", annotations={"readOnlyHint": False})
     async with offered(FakeServer(raw)) as (components, _):
         spec = components.tools[0].spec
@@ -87,7 +87,7 @@ async def test_a_tool_without_description_and_schema_gets_empty_ones() -> None:
 
 @pytest.mark.requirement("F-06")
 @each_row("name", ["add", "a:b", "é x"])
-async def test_the_server_gets_its_own_name_and_the_arguments_unchanged(name: str) -> None:
+async def test_the_server_receives_the_bare_name_and_the_unchanged_arguments(name: str) -> None:
     server = FakeServer(tool(name))
     arguments = {"a": "8", "b": None, "c": [1, {"d": 2.0}]}
     async with offered(server) as (components, _):
@@ -105,11 +105,11 @@ async def test_arguments_are_checked_before_anything_is_sent() -> None:
     assert server.calls() == []
 
 
-async def test_the_trace_id_goes_along() -> None:
+async def test_the_trace_id_is_sent() -> None:
     assert await sent_meta() == {TRACE_ID_KEY: "trace-1"}
 
 
-async def test_the_callers_trace_context_goes_along_unchanged() -> None:
+async def test_the_callers_trace_context_is_sent_unchanged() -> None:
     context = {"traceparent": f"00-{TRACE_ID}-b7ad6b7169203331-00", "tracestate": "a=b"}
     meta = await sent_meta(trace_id=TRACE_ID, trace_context=context)
     assert meta == {TRACE_ID_KEY: TRACE_ID, **context}
@@ -139,7 +139,7 @@ async def test_an_error_result_is_a_failure_that_keeps_its_content() -> None:
 
 
 @pytest.mark.requirement("F-21")
-async def test_the_servers_own_error_is_a_failure_with_its_words_quoted() -> None:
+async def test_an_error_of_the_server_is_a_failure_that_quotes_its_message() -> None:
     error = await failure(failing_with(JsonRpcError(-32603, "bad\nthings")))
     assert (error.message, error.details) == (
         r'notes:add failed: its server answered with error -32603: "bad\nthings"',
@@ -153,7 +153,7 @@ async def test_a_server_that_asks_for_input_fails_the_call() -> None:
 
 
 @each_row("client", [NULL_CLIENT, FakeClient()], ids=["nobody", "older-era"])
-async def test_a_server_that_only_wants_its_state_again_is_asked_after_a_pause(
+async def test_a_server_that_only_requests_its_state_is_called_again_after_a_pause(
     client: Client,
 ) -> None:
     at: list[float] = []
@@ -174,7 +174,7 @@ async def test_a_server_that_only_wants_its_state_again_is_asked_after_a_pause(
     assert pauses == [0.05, 0.1, 0.2, 0.25, 0.25, 0.25]
 
 
-async def test_a_server_that_wants_its_state_again_for_ever_fails_the_call() -> None:
+async def test_a_server_that_requests_its_state_forever_fails_the_call() -> None:
     server = FakeServer(tool("add"))
     again = {"resultType": "input_required", "requestState": "s"}
     server.answers["tools/call"] = answering(again)
@@ -185,7 +185,7 @@ async def test_a_server_that_wants_its_state_again_for_ever_fails_the_call() -> 
 
 
 @each_row("hint", ["readOnlyHint", "idempotentHint"])
-async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
+async def test_a_tool_declared_as_repeatable_is_retried(hint: str) -> None:
     server = FakeServer(tool("add", annotations={hint: True}))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(server) as (components, _):
@@ -204,7 +204,7 @@ async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
         {"openWorldHint": True},
     ],
 )
-async def test_any_other_tool_is_not_repeated(annotations: dict[str, Any]) -> None:
+async def test_other_tools_are_not_retried(annotations: dict[str, Any]) -> None:
     server = FakeServer(tool("add", annotations=annotations))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(server) as (components, _):
@@ -214,7 +214,7 @@ async def test_any_other_tool_is_not_repeated(annotations: dict[str, Any]) -> No
 
 
 @pytest.mark.requirement("F-19")
-async def test_an_undecodable_result_is_logged_without_its_text() -> None:
+async def test_an_undecodable_result_is_logged_without_its_content() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = answering({"content": "hunter2"})
     with capture_logs() as logs:
@@ -236,7 +236,7 @@ async def test_an_undecodable_result_is_logged_without_its_text() -> None:
         (failing_with(JsonRpcError(-1, "hunter2")), "downstream.response.error"),
     ],
 )
-async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(
+async def test_the_exchange_with_the_server_is_logged_in_two_lines_without_values(
     answer: Answer, last: str
 ) -> None:
     server = FakeServer(tool("add", inputSchema={"type": "object", "properties": {"a": {}}}))
@@ -264,9 +264,7 @@ async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(
         (failing_with(ZeroDivisionError("a defect")), "INTERNAL_ERROR"),
     ],
 )
-async def test_a_failed_call_is_counted_under_the_code_of_its_error(
-    answer: Answer, code: str
-) -> None:
+async def test_a_failed_call_is_counted_with_its_error_code(answer: Answer, code: str) -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = answer
     async with offered(server) as (components, servers):
@@ -277,7 +275,7 @@ async def test_a_failed_call_is_counted_under_the_code_of_its_error(
         assert sample("mcp_proxy_server_calls_total", labels) == 1
 
 
-async def test_a_cancelled_call_is_counted_as_such() -> None:
+async def test_a_cancelled_call_is_counted_as_cancelled() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang
     async with offered(server) as (components, fleet), asyncio.TaskGroup() as tasks:
@@ -291,26 +289,26 @@ async def test_a_cancelled_call_is_counted_as_such() -> None:
 
 
 @pytest.mark.requirement("W-12")
-async def test_the_callers_meta_reaches_the_server_beside_ours() -> None:
+async def test_the_callers_meta_is_sent_together_with_the_gateways() -> None:
     meta = await sent_meta(meta={"com.x/y": {"é": [1]}, "plain": None}, trace_id=TRACE_ID)
     assert (meta["com.x/y"], meta["plain"], meta[TRACE_ID_KEY]) == ({"é": [1]}, None, TRACE_ID)
 
 
 @pytest.mark.requirement("W-12")
-async def test_what_mcp_reserves_never_comes_from_a_caller() -> None:
+async def test_meta_keys_reserved_by_mcp_are_not_accepted_from_a_caller() -> None:
     key = "io.modelcontextprotocol/logLevel"
     assert key not in await sent_meta(meta={key: "theirs"})
 
 
 @pytest.mark.requirement("W-12")
-async def test_our_keys_win_over_the_callers() -> None:
+async def test_meta_keys_of_the_gateway_override_the_callers() -> None:
     theirs = {TRACE_ID_KEY: "theirs", "traceparent": "theirs"}
     ours = {"traceparent": "ours"}
     meta = await sent_meta(meta=theirs, trace_context=ours)
     assert (meta[TRACE_ID_KEY], meta["traceparent"]) == ("trace-1", "ours")
 
 
-async def test_half_characters_in_the_callers_meta_do_no_harm() -> None:
+async def test_lone_surrogates_in_the_callers_meta_are_handled() -> None:
     assert (await sent_meta(meta={"com.x/y": "a\ud800"}))[
         "com.x/y"
     ] == "a" + 3 * "\N{REPLACEMENT CHARACTER}"

@@ -25,12 +25,12 @@ from tests.unit.downstream.fake_server import (
 from tests.unit.downstream.observed_session import call, running, until
 
 
-async def test_a_call_gives_the_raw_result() -> None:
+async def test_a_call_returns_the_raw_result() -> None:
     async with running(FakeServer(tool("add"))) as watched:
         assert await call(watched.session) == DONE
 
 
-async def test_a_call_waits_for_the_attempt_to_connect_that_is_under_way() -> None:
+async def test_a_call_waits_for_a_running_connection_attempt() -> None:
     server = FakeServer(tool("add"))
     server.dial_takes_s = 5
     async with running(server, ready=False) as watched:
@@ -47,7 +47,7 @@ async def test_waiting_for_a_connection_counts_against_the_call_timeout() -> Non
         assert clock() - started == pytest.approx(8.0)
 
 
-async def test_the_server_gets_what_is_left_of_the_deadline() -> None:
+async def test_the_request_timeout_is_the_remaining_time_of_the_call() -> None:
     server = FakeServer(tool("add"))
     server.dial_takes_s = 5
     async with running(server, ready=False, call_timeout_s=8) as watched:
@@ -55,7 +55,7 @@ async def test_the_server_gets_what_is_left_of_the_deadline() -> None:
         assert server.timeouts[-1] == pytest.approx(3.0)
 
 
-async def test_a_call_after_a_failed_attempt_fails_at_once_and_says_why_and_when() -> None:
+async def test_a_call_after_a_failed_attempt_fails_with_the_reason_and_retry_time() -> None:
     server = FakeServer()
     server.refuses_with = ConnectionFailure("connection refused")
     async with running(server, ready=False) as watched:
@@ -66,7 +66,7 @@ async def test_a_call_after_a_failed_attempt_fails_at_once_and_says_why_and_when
         assert (clock() - started, caught.value.retry_after_s) == (0, 1.2)
 
 
-async def test_a_server_killed_between_calls_costs_no_call_when_the_link_notices() -> None:
+async def test_a_connection_noticed_as_lost_between_calls_does_not_fail_a_call() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         await call(watched.session)
@@ -75,17 +75,17 @@ async def test_a_server_killed_between_calls_costs_no_call_when_the_link_notices
         assert await call(watched.session) == DONE
 
 
-async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
+async def test_a_server_killed_between_calls_fails_at_most_one_call() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
         await call(watched.session)
         server.link.lose()
-        with pytest.raises(ServerUnavailable):  # nobody had noticed yet
+        with pytest.raises(ServerUnavailable):  # the loss is not noticed yet
             await call(watched.session)
         assert await call(watched.session) == DONE
 
 
-async def test_calls_wait_while_a_cut_off_link_is_looked_at() -> None:
+async def test_calls_wait_while_an_interrupted_connection_is_checked() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(
         failing_with(ConnectionFailure("cut off")), answering(DONE)
@@ -99,7 +99,7 @@ async def test_calls_wait_while_a_cut_off_link_is_looked_at() -> None:
         assert clock() - started == pytest.approx(2.0)
 
 
-async def test_calls_do_not_wait_while_a_slow_link_is_looked_at() -> None:
+async def test_calls_do_not_wait_while_a_slow_connection_is_checked() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(hang, answering(DONE))
     server.ping = _pong_after(2.0)
@@ -111,7 +111,7 @@ async def test_calls_do_not_wait_while_a_slow_link_is_looked_at() -> None:
         assert clock() - started == 0
 
 
-async def test_a_cut_off_call_says_which_server_and_why() -> None:
+async def test_the_error_of_an_interrupted_call_names_server_and_reason() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
@@ -119,7 +119,7 @@ async def test_a_cut_off_call_says_which_server_and_why() -> None:
             await call(watched.session)
 
 
-async def test_a_call_that_changes_things_is_never_sent_twice() -> None:
+async def test_a_call_with_side_effects_is_never_sent_twice() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
@@ -128,7 +128,7 @@ async def test_a_call_that_changes_things_is_never_sent_twice() -> None:
     assert len(server.calls()) == 1
 
 
-async def test_a_repeatable_call_is_sent_once_more() -> None:
+async def test_a_repeatable_call_is_retried_once() -> None:
     server = FakeServer(tool("add"))
     fault = failing_with(ConnectionFailure("connection reset"))
     server.answers["tools/call"] = in_turn(fault, answering(DONE))
@@ -136,7 +136,7 @@ async def test_a_repeatable_call_is_sent_once_more() -> None:
         assert await call(watched.session, repeatable=True) == DONE
 
 
-async def test_a_repeatable_call_is_not_sent_a_third_time() -> None:
+async def test_a_repeatable_call_is_not_retried_twice() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
@@ -145,7 +145,7 @@ async def test_a_repeatable_call_is_not_sent_a_third_time() -> None:
     assert len(server.calls()) == 2
 
 
-async def test_a_repeatable_call_in_flight_moves_to_the_new_link() -> None:
+async def test_a_repeatable_call_in_flight_moves_to_the_new_connection() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(hang, answering(DONE))
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
@@ -155,7 +155,7 @@ async def test_a_repeatable_call_in_flight_moves_to_the_new_link() -> None:
         assert (await answer, len(server.links)) == (DONE, 2)
 
 
-async def test_a_repeatable_call_is_not_repeated_after_its_time_is_over() -> None:
+async def test_a_repeatable_call_is_not_retried_after_its_timeout() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang
     async with running(server, call_timeout_s=3) as watched:
@@ -164,7 +164,7 @@ async def test_a_repeatable_call_is_not_repeated_after_its_time_is_over() -> Non
     assert len(server.calls()) == 1
 
 
-async def test_one_call_more_than_the_limit_is_refused_at_once() -> None:
+async def test_a_call_over_the_limit_is_refused_immediately() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang
     async with running(server, max_calls_in_flight=2) as watched, asyncio.TaskGroup() as tasks:
@@ -180,7 +180,7 @@ async def test_one_call_more_than_the_limit_is_refused_at_once() -> None:
     assert caught.value.details == {"server_id": "notes", "max_calls_in_flight": 2}
 
 
-async def test_a_cancelled_caller_cancels_its_request_and_frees_its_place() -> None:
+async def test_a_cancelled_caller_cancels_its_request_and_frees_its_slot() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = in_turn(hang, answering(DONE))
     async with running(server, max_calls_in_flight=1) as watched, asyncio.TaskGroup() as tasks:
@@ -191,7 +191,7 @@ async def test_a_cancelled_caller_cancels_its_request_and_frees_its_place() -> N
         assert (await call(watched.session), server.cancelled) == (DONE, 1)
 
 
-async def test_an_answer_too_large_says_the_limit() -> None:
+async def test_the_error_for_an_oversized_answer_names_the_limit() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = failing_with(ResponseTooLarge(1000))
     async with running(server) as watched:
@@ -199,7 +199,7 @@ async def test_an_answer_too_large_says_the_limit() -> None:
             await call(watched.session)
 
 
-async def test_the_servers_own_error_comes_through_and_raises_no_suspicion() -> None:
+async def test_an_error_of_the_server_is_passed_on_without_a_connection_check() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = failing_with(JsonRpcError(-32603, "boom"))
     async with running(server) as watched:
@@ -219,7 +219,7 @@ async def test_draining_waits_for_calls_in_flight() -> None:
         assert answer.done()
 
 
-async def test_draining_ends_with_its_time() -> None:
+async def test_draining_ends_at_its_timeout() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
@@ -230,7 +230,7 @@ async def test_draining_ends_with_its_time() -> None:
         answer.cancel()
 
 
-async def test_a_closed_session_fails_calls_at_once() -> None:
+async def test_calls_on_a_closed_session_fail_immediately() -> None:
     async with running(FakeServer(tool("add"))) as watched:
         pass
     with pytest.raises(ServerUnavailable, match="closed"):
@@ -244,7 +244,7 @@ def _pong_after(seconds: float) -> Callable[[], Awaitable[None]]:
     return pong
 
 
-async def test_what_a_call_waited_before_counts_against_the_call_timeout() -> None:
+async def test_earlier_waiting_counts_against_the_call_timeout() -> None:
     server = FakeServer(tool("add"))
     async with running(server, call_timeout_s=8) as watched:
         await watched.session.sender.send("tools/call", {"name": "add"}, waited_s=6)

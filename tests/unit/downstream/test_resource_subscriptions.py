@@ -1,4 +1,4 @@
-"""Which listeners an update concerns, and how many resources one tenant may subscribe to."""
+"""Listeners notified of an update, and the limit of subscriptions per tenant."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ URIS = ("test://a", "test://ab", "test://a/b", "test://b")
 
 @asynccontextmanager
 async def subscribed(*uris: str) -> AsyncIterator[tuple[ResourceSubscriptions, list[str]]]:
-    """Subscribe to each URI; the list gets the URIs whose listeners are called."""
+    """Subscribe to each URI; the list receives the URIs of notified listeners."""
     subscriptions, called = ResourceSubscriptions(), list[str]()
     async with asyncio.TaskGroup() as tasks:
         for uri in uris:
@@ -39,7 +39,7 @@ async def subscribed(*uris: str) -> AsyncIterator[tuple[ResourceSubscriptions, l
         (None, [*URIS]),
     ],
 )
-async def test_an_update_concerns_a_resource_and_those_it_is_a_part_of(
+async def test_an_update_notifies_the_resource_and_its_parents(
     updated: str | None, concerned: list[str]
 ) -> None:
     async with subscribed(*URIS) as (subscriptions, called):
@@ -47,7 +47,7 @@ async def test_an_update_concerns_a_resource_and_those_it_is_a_part_of(
     assert called == concerned
 
 
-async def test_a_tenant_has_a_share_of_the_subscriptions() -> None:
+async def test_the_subscriptions_of_a_tenant_are_limited() -> None:
     uris = [f"test://{number}" for number in range(MAX_SUBSCRIBED_BY_TENANT)]
     async with subscribed(*uris) as (subscriptions, _):
         assert (
@@ -57,7 +57,7 @@ async def test_a_tenant_has_a_share_of_the_subscriptions() -> None:
         ) == (False, True, True)
 
 
-async def test_tenants_who_left_are_forgotten_while_another_stays() -> None:
+async def test_tenants_without_subscriptions_are_removed_from_memory() -> None:
     async with subscribed("test://a") as (subscriptions, _):
         for number in range(20):
             (await subscriptions.subscribe("test://a", lambda: None, f"guest_{number}"))()

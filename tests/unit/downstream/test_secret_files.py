@@ -27,14 +27,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as Kubernetes mounts it: each file is a link into ``..data``, a link itself."""
+    """A folder as mounted by Kubernetes: each file is a link into ``..data``, itself a link."""
     folder = tmp_path / "secrets"
     mount(folder, "v1", acme="s3cret\n", globex="other")
     return folder
 
 
 def mount(folder: Path, version: str, **contents: str) -> None:
-    """Put a version of all secrets in place in one step, as the kubelet does."""
+    """Replace all secrets atomically, as the kubelet does."""
     target = folder / "tickets" / f"..{version}"
     target.mkdir(parents=True)
     for name, content in contents.items():
@@ -58,7 +58,7 @@ async def test_a_mounted_secret_is_read_without_its_line_break(folder: Path) -> 
     assert await read(secrets, "tickets/globex") == ("other", "")
 
 
-async def test_a_secret_that_is_rotated_is_followed(folder: Path, clock: Clock) -> None:
+async def test_a_rotated_secret_is_reloaded(folder: Path, clock: Clock) -> None:
     secrets = SecretFiles(folder, clock=clock)
     assert await read(secrets, "tickets/acme") == ("s3cret", "")
     mount(folder, "v2", acme="newer")
@@ -86,8 +86,10 @@ async def test_a_secret_that_is_rotated_is_followed(folder: Path, clock: Clock) 
         ("loop", "the secret loop cannot be read"),
     ],
 )
-async def test_what_is_no_secret_says_why(folder: Path, path: str, problem: str) -> None:
-    (folder.parent / "outside").write_text("not a secret of ours")
+async def test_an_invalid_secret_is_refused_with_the_reason(
+    folder: Path, path: str, problem: str
+) -> None:
+    (folder.parent / "outside").write_text("not a secret of the test")
     (folder / "leaving").symlink_to(folder.parent / "outside")
     (folder / "binary").write_bytes(b"\xff")
     (folder / "large").write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
@@ -98,12 +100,12 @@ async def test_what_is_no_secret_says_why(folder: Path, path: str, problem: str)
     assert problem in found
 
 
-async def test_as_many_secrets_as_there_are_callers_take_bounded_memory(folder: Path) -> None:
+async def test_secrets_of_many_callers_take_bounded_memory(folder: Path) -> None:
     secrets = SecretFiles(folder)
     await secrets.read([f"tickets/{number}" for number in range(MAX_CACHED + 10)])
     assert repr(secrets) == f"<SecretFiles {MAX_CACHED} cached>"
 
 
-async def test_a_secret_is_in_no_repr(folder: Path) -> None:
+async def test_reprs_do_not_contain_secrets(folder: Path) -> None:
     found = await SecretFiles(folder).read(["tickets/acme"])
     assert "s3cret" not in repr(found)

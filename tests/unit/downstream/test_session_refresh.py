@@ -11,7 +11,7 @@ def tools_of(watched: ObservedSession) -> list[str]:
     return list(watched.session.snapshot.tools) if watched.session.snapshot else []
 
 
-async def test_a_changed_list_is_fetched_and_told() -> None:
+async def test_a_changed_list_is_fetched_and_reported() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         server.lists["tools/list"].append(tool("b"))
@@ -20,7 +20,7 @@ async def test_a_changed_list_is_fetched_and_told() -> None:
         assert tools_of(watched) == ["a", "b"]
 
 
-async def test_a_change_that_changes_nothing_is_not_told() -> None:
+async def test_a_notification_without_a_change_is_not_reported() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         known = watched.session.snapshot
@@ -33,7 +33,7 @@ async def test_a_change_that_changes_nothing_is_not_told() -> None:
         assert (watched.changes, now.tools is known.tools) == (1, True)
 
 
-async def test_a_flood_of_changes_makes_few_discoveries() -> None:
+async def test_a_flood_of_changes_causes_few_discoveries() -> None:
     server = FakeServer(tool("a"))
     async with running(server):
         for _ in range(1000):
@@ -43,7 +43,7 @@ async def test_a_flood_of_changes_makes_few_discoveries() -> None:
     assert 2 <= len(server.calls("tools/list")) <= 8
 
 
-async def test_a_change_during_a_discovery_leads_to_one_more() -> None:
+async def test_a_change_during_a_discovery_causes_another_discovery() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         server.answers["tools/list"] = hang
@@ -65,14 +65,14 @@ async def test_lists_are_fetched_again_at_the_interval() -> None:
     assert len(server.calls("tools/list")) == 11
 
 
-async def test_interval_zero_is_off() -> None:
+async def test_interval_zero_disables_refreshes() -> None:
     server = FakeServer(tool("a"))
     async with running(server, refresh_interval_s=0.0):
         await asyncio.sleep(10_000)
     assert len(server.calls("tools/list")) == 1
 
 
-async def test_a_failed_refresh_keeps_the_last_good_and_shows_its_age() -> None:
+async def test_a_failed_refresh_keeps_the_last_valid_items_and_reports_their_age() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         before = watched.session.status.discovered_at
@@ -87,7 +87,7 @@ async def test_a_failed_refresh_keeps_the_last_good_and_shows_its_age() -> None:
         )
 
 
-async def test_a_failed_refresh_is_counted_and_shown_as_stale() -> None:
+async def test_a_failed_refresh_is_counted_and_reported_as_stale() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
@@ -100,7 +100,7 @@ async def test_a_failed_refresh_is_counted_and_shown_as_stale() -> None:
         ) == (1, 1, 1)
 
 
-async def test_a_good_refresh_after_a_failed_one_is_fresh_again() -> None:
+async def test_a_successful_refresh_after_a_failed_one_ends_staleness() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
@@ -112,7 +112,7 @@ async def test_a_good_refresh_after_a_failed_one_is_fresh_again() -> None:
         assert watched.session.status.last_error is None
 
 
-async def test_a_failed_refresh_is_tried_again_by_itself() -> None:
+async def test_a_failed_refresh_is_retried_automatically() -> None:
     server = FakeServer(tool("a"))
     async with running(server, refresh_interval_s=0.0) as watched:
         server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
@@ -122,7 +122,7 @@ async def test_a_failed_refresh_is_tried_again_by_itself() -> None:
         await until(lambda: not watched.session.status.stale, within_s=40)
 
 
-async def test_a_failed_refresh_makes_the_link_suspect() -> None:
+async def test_a_failed_refresh_causes_a_connection_check() -> None:
     server = FakeServer(tool("a"))
     async with running(server, connect_timeout_s=4):
         server.answers["tools/list"] = hang
@@ -130,7 +130,7 @@ async def test_a_failed_refresh_makes_the_link_suspect() -> None:
         await until(lambda: server.pings == 1)
 
 
-async def test_a_dropped_item_is_logged_once_for_a_change() -> None:
+async def test_a_dropped_item_is_logged_once_per_change() -> None:
     server = FakeServer(tool("a"), tool("b", inputSchema=[]))
     with capture_logs() as logs:
         async with running(server) as watched:
@@ -151,7 +151,7 @@ async def test_a_list_that_keeps_failing_is_logged_once() -> None:
     assert [line["event"] for line in logs].count("server.discovery_failed") == 1
 
 
-async def test_many_dropped_items_make_few_lines() -> None:
+async def test_many_dropped_items_give_few_log_lines() -> None:
     server = FakeServer(tool("a"), *(tool(f"b{n}", inputSchema=[]) for n in range(50)))
     with capture_logs() as logs:
         async with running(server):
@@ -162,7 +162,7 @@ async def test_many_dropped_items_make_few_lines() -> None:
 
 
 @each_row("event", ["server.connected", "server.lost", "server.connect_failed"])
-async def test_each_change_of_state_is_one_line(event: str) -> None:
+async def test_each_change_of_state_is_one_log_line(event: str) -> None:
     server = FakeServer(tool("a"))
     with capture_logs() as logs:
         async with running(server):

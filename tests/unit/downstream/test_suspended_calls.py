@@ -1,4 +1,4 @@
-"""Calls whose clients do not come back, and what becomes of them."""
+"""Calls whose clients do not resume them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def calling(tenant_id: str = "tenant_1") -> Call:
 
 
 class FakeRequest:
-    """A request that asks once, and gives the answer."""
+    """A request that asks the client once and returns the answer."""
 
     def __init__(self) -> None:
         self.cancelled = 0
@@ -56,7 +56,7 @@ async def sending(suspended: SuspendedCalls, send: SendRequest, tenant_id: str =
 
 
 async def resuming(suspended: SuspendedCalls, input_responses: InputResponses) -> Any:
-    """Send the call again, with what its client answered."""
+    """Send the call again with the client's answers."""
     call = replace(calling(), input_responses=input_responses)
     return await suspended.send(call, TERMS, FakeRequest().run, ServerMetrics(Metrics(), "notes"))
 
@@ -69,7 +69,7 @@ async def suspended_calls() -> AsyncIterator[SuspendedCalls]:
         yield found
 
 
-async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
+async def test_a_call_that_is_not_resumed_ends_after_a_timeout() -> None:
     first_request, other = FakeRequest(), FakeRequest()
     async with suspended_calls() as suspended:
         first = await sending(suspended, first_request.run)
@@ -84,7 +84,7 @@ async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
     assert (first_request.cancelled, result) == (1, {"answer": {"action": "accept"}})
 
 
-async def test_each_time_that_a_call_waits_for_its_client_is_counted() -> None:
+async def test_each_suspension_of_a_call_is_counted() -> None:
     metrics = Metrics()
     async with suspended_calls() as suspended:
         of_server = ServerMetrics(metrics, "notes")
@@ -108,7 +108,7 @@ async def test_a_handle_cannot_be_guessed() -> None:
             await resuming(suspended, InputResponses(responses={}, state="x"))
 
 
-async def test_a_tenant_suspends_its_share_of_calls_and_others_theirs() -> None:
+async def test_suspended_calls_are_limited_per_tenant() -> None:
     async with suspended_calls() as suspended:
         for _ in range(MAX_SUSPENDED_PER_TENANT):
             await sending(suspended, FakeRequest().run)
@@ -120,7 +120,7 @@ async def test_a_tenant_suspends_its_share_of_calls_and_others_theirs() -> None:
             await resuming(suspended, InputResponses(responses={}))
 
 
-async def test_answers_that_are_none_are_asked_for_again() -> None:
+async def test_invalid_answers_are_requested_again() -> None:
     async with suspended_calls() as suspended:
         result = await sending(suspended, FakeRequest().run)
         responses: dict[str, object] = dict.fromkeys(result["inputRequests"], "no object")
@@ -132,7 +132,7 @@ async def test_answers_that_are_none_are_asked_for_again() -> None:
             await resuming(suspended, InputResponses(responses={}))
 
 
-async def test_who_waits_when_the_service_stops_is_told_so() -> None:
+async def test_waiting_calls_fail_when_the_service_stops() -> None:
     async def hang(_: Client) -> dict[str, Any]:
         await asyncio.Event().wait()
         return {}
@@ -153,7 +153,7 @@ async def test_who_waits_when_the_service_stops_is_told_so() -> None:
 
 
 @each_row("grant", [None, Grant.TOKEN_EXCHANGE, Grant.ID_JAG])
-def test_where_a_jwt_is_exchanged_only_one_with_the_same_claims_resumes(
+def test_with_token_exchange_only_a_jwt_with_the_same_claims_resumes(
     grant: Grant | None,
 ) -> None:
     auth = None if grant is None else ServerAuth(login_for=LoginFor.USER, grant=grant)
