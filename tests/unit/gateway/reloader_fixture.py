@@ -30,7 +30,7 @@ LOCAL = FakeTool(name="local")
 
 
 class Reloading:
-    """All that reloads ``folder``; its local tool is ``local``, its servers offer OFFERS."""
+    """Reloads ``folder``; the local tool is ``local``, the servers offer OFFERS."""
 
     def __init__(
         self,
@@ -70,17 +70,17 @@ class Reloading:
 
     @property
     def active(self) -> str:
-        """The id of the preset in force."""
+        """Return the id of the active preset."""
         return self.publisher.config.preset.preset_id
 
     @property
     def tools(self) -> list[str]:
-        """The downstream tools that are listed."""
+        """Return the listed downstream tools."""
         listed = [spec.name for spec in self.holder.current.visible_to(make_caller())]
         return [name for name in listed if name != LOCAL.spec.name]
 
     def code(self, name: str, kind: Kind = Kind.TOOL) -> str:
-        """Return what looking a name up gives: its error's code, or "OK"."""
+        """Look up a name; return the error code, or "OK"."""
         try:
             self.holder.current.resolve(make_call(name, kind=kind))
         except ProxyError as error:
@@ -89,7 +89,7 @@ class Reloading:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Load, and follow the folder meanwhile."""
+        """Load, and follow the folder."""
         await self.reloader.load()
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.reloader.run())
@@ -99,7 +99,7 @@ class Reloading:
                 task.cancel()
 
     async def rebuild(self) -> None:
-        """Report that the servers' offers changed, and wait until that is handled."""
+        """Report changed items of the servers; wait until the change is handled."""
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self.reloader.publish_offers())
             await self.offer_changes.report()
@@ -109,7 +109,6 @@ class Reloading:
 def write_servers(
     folder: Path, *server_ids: str, default: str | None = None, disabled: Sequence[str] = ()
 ) -> None:
-    """Write mcp.json."""
     entry: dict[str, object] = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
     content: dict[str, object] = {
         "mcpServers": {
@@ -123,14 +122,14 @@ def write_servers(
 
 
 def write_preset(folder: Path, preset_id: str, *tools: str, **more: object) -> None:
-    """Write a preset that names tools as ``server/tool``."""
+    """Write a preset that lists tools as ``server/tool``."""
     references = [dict(zip(("serverId", "toolName"), it.split("/"), strict=True)) for it in tools]
     content = {"id": preset_id, "name": preset_id.title(), "tools": references, **more}
     write(folder / f"preset_{preset_id}.json", content)
 
 
 def write(path: Path, content: Mapping[str, object]) -> None:
-    """Write a JSON file in one step."""
+    """Write a JSON file atomically."""
     draft = path.with_name(".draft")
     draft.write_text(json.dumps(content), encoding="utf-8")
     draft.replace(path)

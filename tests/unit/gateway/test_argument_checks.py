@@ -1,4 +1,4 @@
-"""The processes that check arguments: what they can reach, and that they check there."""
+"""The processes that validate arguments: their confinement, and fairness of the queue."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ print(json.dumps({
     "run": of(lambda: subprocess.run(["/bin/true"])),
 }))
 """
-"""It makes checks until its stdin ends, then it tries what a check could do that took it over."""
+"""Validates until its stdin ends, then tries the actions of a hijacked process."""
 
 
 def request_of(schema: object, arguments: object) -> bytes:
@@ -56,7 +56,7 @@ def request_of(schema: object, arguments: object) -> bytes:
 
 
 @needs_confinement
-def test_a_process_that_checks_arguments_has_no_network_and_no_file_of_the_gateway(
+def test_a_validation_process_cannot_access_the_network_or_the_gateways_files(
     tmp_path: Path,
 ) -> None:
     secret = tmp_path / ".env"
@@ -90,13 +90,13 @@ async def test_the_processes_of_the_gateway_are_confined() -> None:
 SLOW = CostlyCheck(b"{}", {}, [])
 
 
-async def test_checks_that_wait_are_bounded_over_all_tenants_and_fair() -> None:
-    """The process never answers, so that every check waits."""
+async def test_waiting_validations_are_bounded_and_fair_between_tenants() -> None:
+    """The process never answers, so all validations wait."""
     processes = CheckProcesses(worker=("/bin/sleep", "60"))
     waiting: list[asyncio.Task[None]] = []
 
     async def begin(tenant: str) -> bool:
-        """Begin a check; return whether it waits."""
+        """Start a validation; return whether it waits."""
         task = asyncio.ensure_future(processes.check(SLOW, tenant))
         waiting.append(task)
         done, _ = await asyncio.wait([task], timeout=0.01)
@@ -126,7 +126,7 @@ def _children() -> list[Path]:
 
 
 def _status_of_worker(process: Path) -> dict[str, str]:
-    """Read what the system says of a process; empty if it checks no arguments."""
+    """Read a process's status from /proc; return "" if it is not a validation process."""
     if WORKER[-1].encode() not in (process / "cmdline").read_bytes():
         return {}
     lines = (process / "status").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Many tasks report changes, one handles them."""
+"""Many tasks report changes; one task handles them."""
 
 import asyncio
 from contextlib import aclosing
@@ -7,7 +7,7 @@ from mcp_tools_proxy.gateway.reloader import ChangeSignal
 
 
 class Handler:
-    """Counts batches, and handles each once it is let."""
+    """Counts batches; handles each when permitted."""
 
     def __init__(self) -> None:
         self.signal = ChangeSignal()
@@ -22,12 +22,12 @@ class Handler:
 
 
 async def turns(number: int = 5) -> None:
-    """Run all other tasks until they wait for each other."""
+    """Run all other tasks until they are blocked."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
-async def test_a_report_returns_once_it_was_handled() -> None:
+async def test_a_report_returns_after_it_was_handled() -> None:
     handler = Handler()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(handler.run())
@@ -39,7 +39,7 @@ async def test_a_report_returns_once_it_was_handled() -> None:
         running.cancel()
 
 
-async def test_reports_before_the_handler_begins_are_one_batch() -> None:
+async def test_reports_before_the_handler_starts_are_one_batch() -> None:
     handler = Handler()
     handler.may_go_on.set()
     async with asyncio.TaskGroup() as tasks:
@@ -66,7 +66,7 @@ async def test_a_report_during_a_batch_is_handled_in_the_next() -> None:
     assert handler.batches == 2
 
 
-async def test_a_handler_that_fails_releases_those_who_wait() -> None:
+async def test_a_failing_handler_releases_all_waiters() -> None:
     signal = ChangeSignal()
 
     async def fail() -> None:

@@ -1,4 +1,4 @@
-"""What ``check`` asks a registry about agents."""
+"""Results of ``check`` about agents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ SNAPSHOTS = {
 
 
 def agents_of(**profiles: Sequence[str]) -> Agents:
-    """Build profiles with nothing but excluded names."""
+    """Build profiles that only exclude names."""
     return Agents(
         profiles={
             name: AgentProfile(name=name, exclude_components=tuple(entries))
@@ -41,10 +41,8 @@ def registry_of(
     client_ids: Sequence[str] | None = None,
     exclude: Mapping[str, Sequence[str]] | None = None,
 ) -> Registry:
-    """Build a registry of servers ``a`` and ``b`` that offer the same, and of a local tool.
-
-    Server ``a`` has a template ``n://{rest}``, too.
-    """
+    """Build a registry of servers ``a`` and ``b`` with the same items, and a local tool. Server
+    ``a`` also has a template ``n://{rest}``."""
     ids = None if client_ids is None else frozenset(client_ids)
     return Registry.build(
         [
@@ -69,7 +67,7 @@ def registry_of(
     )
 
 
-def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
+def test_visible_items_are_counted_per_agent_in_file_order() -> None:
     agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
     counted = [
         (it.profile.name, *map(len, (it.tools, it.prompts, it.resources, it.templates)))
@@ -78,7 +76,7 @@ def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
     assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]
 
 
-def test_an_agent_costs_the_tokens_of_the_list_of_its_tools() -> None:
+def test_the_token_cost_of_an_agent_is_that_of_its_tool_list() -> None:
     agents = agents_of(reader=[])
     registry = registry_of(agents)
     (found,) = summarize_agents(registry, agents)
@@ -86,7 +84,7 @@ def test_an_agent_costs_the_tokens_of_the_list_of_its_tools() -> None:
     assert found.tokens == len(json.dumps(listed, separators=(",", ":"))) // 4
 
 
-def test_an_agent_without_tools_costs_no_token() -> None:
+def test_the_token_cost_of_an_agent_without_tools_is_zero() -> None:
     agents = agents_of(reader=["search", "local"])
     (found,) = summarize_agents(registry_of(agents), agents)
     assert found.tokens == 0
@@ -94,7 +92,7 @@ def test_an_agent_without_tools_costs_no_token() -> None:
 
 @pytest.mark.requirement("A-10", "A-13")
 @each_row("client_ids", [None, ["a"]])
-def test_every_name_that_is_shown_leads_to_another_component(
+def test_every_listed_name_belongs_to_a_different_component(
     client_ids: list[str] | None,
 ) -> None:
     registry = registry_of(agents_of(reader=[]), client_ids=client_ids)
@@ -105,7 +103,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
 
 
 @pytest.mark.requirement("A-10")
-def test_what_several_servers_offer_is_named_with_the_server() -> None:
+def test_items_offered_by_several_servers_are_prefixed_with_the_server() -> None:
     seen = describe_agent_view(registry_of(agents_of(reader=[])), "reader").visible
     assert [it.name for it in seen if it.kind is not Kind.TOOL] == [
         *("a:hello", "b:hello", "a:u://1", "b:u://1"),
@@ -113,7 +111,7 @@ def test_what_several_servers_offer_is_named_with_the_server() -> None:
     ]
 
 
-def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
+def test_each_hidden_item_is_attributed_to_a_part_of_the_profile() -> None:
     registry = registry_of(agents_of(reader=["local", "search"]), client_ids=["a"])
     hidden = describe_agent_view(registry, "reader").hidden
     assert [(it.server_id, it.name, it.hidden_by) for it in hidden] == [
@@ -126,7 +124,7 @@ def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
 
 
 @pytest.mark.requirement("A-01")
-def test_what_a_server_excludes_is_hidden_by_its_entry_whatever_the_preset() -> None:
+def test_items_excluded_by_a_server_are_attributed_to_its_entry() -> None:
     agents = agents_of(reader=[])
     registry = registry_of(agents, exclude={"a": ["search", "prompt:hello"], "b": ["local"]})
     offers = [(kind, it, name) for it in "ab" for kind, name in SNAPSHOTS[it].components]

@@ -1,4 +1,4 @@
-"""What ``check`` puts together beside agents."""
+"""Results of ``check`` except those about agents."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ FILES = Files(
 )
 
 
-def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> None:
+def test_tools_with_schemas_unsupported_by_a_model_api_are_found_per_api() -> None:
     tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to", "sum"))
     tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
     registry = Registry.build([tool, FakeTool(name="fine")])
@@ -54,7 +54,7 @@ REJECTED: dict[str, tuple[JsonObject, str]] = {
 
 
 @each_row("case", REJECTED)
-def test_what_common_clients_reject_is_found_with_the_option_that_helps(case: str) -> None:
+def test_names_rejected_by_clients_are_found_with_the_option_that_helps(case: str) -> None:
     schema, problem = REJECTED[case]
     tool = FakeTool(name="a:odd", alias="a__odd", server_id="a")
     tool.spec = replace(tool.spec, input_schema=schema)
@@ -77,7 +77,7 @@ def test_what_common_clients_reject_is_found_with_the_option_that_helps(case: st
         (ToolNameStyle.BARE, ["a:x.y"]),
     ],
 )
-def test_names_that_clients_reject_are_those_of_the_style_in_use(
+def test_names_rejected_by_clients_depend_on_the_configured_style(
     style: ToolNameStyle | None, rejected: list[str]
 ) -> None:
     tools = [
@@ -91,7 +91,7 @@ def test_names_that_clients_reject_are_those_of_the_style_in_use(
     assert all("name_style=alias" in it.remedy for it in found)
 
 
-def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
+def test_names_rejected_by_model_apis_are_found_with_their_aliases() -> None:
     files = replace(FILES, presets=(make_preset(tools=["a/plain", "a/x.y", "a/do it"]),))
     snapshots = {"a": make_snapshot(tools=["plain", "x.y", "do it"])}
     found = build_report(files, (), snapshots, Registry.build([]), require_agent=None)
@@ -101,7 +101,7 @@ def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
     }
 
 
-def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
+def test_an_excluded_local_tool_counts_as_a_match() -> None:
     reader = AgentProfile(name="reader", exclude_components=("local", "no_such_tool"))
     files = replace(FILES, agents=Agents(profiles={"reader": reader}))
     access_rules = AccessRules(agents={"reader": Visibility.of(reader, None)})
@@ -110,7 +110,7 @@ def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
     assert [it.path for it in found.warnings] == ["$.agents[0].exclude_components[1]"]
 
 
-def test_one_preset_is_the_active_one() -> None:
+def test_one_preset_is_marked_as_active() -> None:
     files = replace(FILES, presets=tuple(map(make_preset, ("play", "work", "zoo"))))
     found = build_report(files, (), {}, Registry.build([]), require_agent=None)
     assert [it.active for it in found.presets] == [False, True, False]

@@ -1,4 +1,4 @@
-"""Completing arguments is a call: the same visibility, budgets and record."""
+"""Argument completion counts as a call: same visibility, budgets and records."""
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
@@ -22,7 +22,7 @@ ARGUMENT = {"argument": {"name": "rest", "value": "x"}}
 
 
 class Fixture:
-    """An executor over a prompt of server ``s`` and a template of ``s`` and of ``other`` each."""
+    """An executor with a prompt of server ``s``, and a template of ``s`` and one of ``other``."""
 
     def __init__(self, *, calls: int = 0, excluded: tuple[str, ...] = ()) -> None:
         self.records: list[CallRecord] = []
@@ -74,7 +74,7 @@ def template(name: str, **caller: str) -> Call:
     ],
     ids=["prompt", "prompt-of-server", "template", "template-of-server"],
 )
-async def test_what_is_listed_can_be_completed(call: Call, values: list[str]) -> None:
+async def test_arguments_of_visible_items_can_be_completed(call: Call, values: list[str]) -> None:
     outcome = await Fixture().complete(call)
     assert isinstance(outcome, Ok)
     assert outcome.result == {"completion": {"values": values}}
@@ -92,7 +92,7 @@ async def test_what_is_listed_can_be_completed(call: Call, values: list[str]) ->
     ],
     ids=["no-prompt", "no-template", "excluded", "excluded-template", "left", "no-agent"],
 )
-async def test_what_is_not_visible_cannot_be_completed(call: Call, code: str) -> None:
+async def test_arguments_of_hidden_items_cannot_be_completed(call: Call, code: str) -> None:
     fixture = Fixture(excluded=("prompt:hello", "resource:u://{rest}"))
     assert code_of(await fixture.complete(call)) == code
 
@@ -109,12 +109,12 @@ async def test_a_completion_leaves_a_record() -> None:
     assert [(r.call.name, r.outcome) for r in fixture.records] == [("hello", outcome)]
 
 
-async def test_a_blocked_keyword_in_what_is_completed_is_refused() -> None:
+async def test_a_blocked_keyword_in_the_completed_value_is_refused() -> None:
     call = make_call("hello", {"argument": {"name": "n", "value": "a leak"}}, kind=Kind.PROMPT)
     assert code_of(await Fixture().complete(call)) == "CONTENT_BLOCKED"
 
 
-async def test_nothing_is_completed_once_the_process_stops() -> None:
+async def test_completion_is_refused_while_the_process_stops() -> None:
     fixture = Fixture()
     fixture.lifecycle.phase = Phase.STOPPING
     assert code_of(await fixture.complete(prompt())) == "SHUTTING_DOWN"

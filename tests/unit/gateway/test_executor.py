@@ -1,4 +1,4 @@
-"""The one call path, with fakes around it."""
+"""The call path, with fakes for its dependencies."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ from tests.support.tables import each_row
 
 
 class ObservedBlocklist(Blocklist):
-    """A blocklist that keeps in which threads it searched."""
+    """A blocklist that records the threads of its searches."""
 
     def __init__(self) -> None:
         super().__init__(["leak"])
@@ -42,7 +42,7 @@ class ObservedBlocklist(Blocklist):
 
 
 class Fixture:
-    """An executor over one tool, its lifecycle and the records it left."""
+    """An executor with one tool, its lifecycle, and the recorded calls."""
 
     def __init__(self, tool: FakeTool, **budgets: int) -> None:
         self.now = 100.0
@@ -82,7 +82,6 @@ class Fixture:
         self.entered.append(spec.name)
 
     async def execute(self, call: Call | None = None) -> Outcome:
-        """Run one call."""
         return await self.executor.execute(call or make_call())
 
 
@@ -98,14 +97,14 @@ def code_of(outcome: Outcome | None) -> str:
     return outcome.error.code
 
 
-async def test_a_run_gives_the_tools_answer() -> None:
+async def test_a_call_returns_the_answer_of_the_tool() -> None:
     tool = FakeTool(answer={"a": 1}, tokens=3)
     outcome = await Fixture(tool).execute()
     assert outcome == Ok(spec=tool.spec, result={"a": 1}, result_json=b'{"a":1}', tokens=3)
 
 
 class RemovedWhileRunning(FakeTool):
-    """A tool whose document is taken away while the first call for it runs, which then fails."""
+    """A tool whose document is removed while its first call runs, which then fails."""
 
     def __init__(self) -> None:
         super().__init__(properties=("doc_id",), run=self._fail)
@@ -124,7 +123,7 @@ class RemovedWhileRunning(FakeTool):
         raise ServerUnavailable("not now")
 
 
-async def test_who_waited_under_a_key_is_checked_again() -> None:
+async def test_a_call_that_waited_for_an_idempotency_key_is_checked_again() -> None:
     tool = RemovedWhileRunning()
     fixture = Fixture(tool)
     call = replace(make_call(arguments={"doc_id": "d"}), idempotency_key="k")
@@ -168,7 +167,9 @@ async def test_a_result_over_the_limit_fails() -> None:
 
 
 @each_row(("server_id", "hint"), [(None, "read_doc_pages"), ("s", "ask for less at a time")])
-async def test_a_result_over_the_limit_says_what_to_do(server_id: str | None, hint: str) -> None:
+async def test_the_error_for_an_oversized_result_states_the_next_step(
+    server_id: str | None, hint: str
+) -> None:
     outcome = await Fixture(FakeTool(answer={"a": "x" * 100}, server_id=server_id)).execute()
     assert isinstance(outcome, Failed)
     assert outcome.error.message.endswith(hint)
@@ -184,7 +185,7 @@ async def test_a_result_over_the_limit_says_what_to_do(server_id: str | None, hi
     ],
     ids=["prompt", "resource", "template"],
 )
-async def test_prompts_and_resources_take_the_same_road(call: Call, value: object) -> None:
+async def test_prompts_and_resources_use_the_same_call_path(call: Call, value: object) -> None:
     fixture = Fixture(FakeTool())
     outcome = await fixture.execute(call)
     assert isinstance(outcome, Ok)
@@ -192,15 +193,13 @@ async def test_prompts_and_resources_take_the_same_road(call: Call, value: objec
 
 
 @pytest.mark.requirement("T-06")
-async def test_a_prompts_arguments_may_not_hold_a_blocked_keyword() -> None:
+async def test_a_blocked_keyword_in_a_prompts_arguments_is_refused() -> None:
     call = make_call("hello", {"q": "leak"}, kind=Kind.PROMPT)
     assert code_of(await Fixture(FakeTool()).execute(call)) == "CONTENT_BLOCKED"
 
 
 @each_row(("chars", "in_thread"), [(10, False), (30_000, True)])
-async def test_a_long_text_is_searched_beside_the_event_loop(
-    chars: int, *, in_thread: bool
-) -> None:
+async def test_a_long_text_is_searched_off_the_event_loop(chars: int, *, in_thread: bool) -> None:
     fixture = Fixture(FakeTool())
     await fixture.execute(make_call(arguments={"q": "x" * chars}))
     (thread,) = fixture.blocklist.threads
@@ -216,7 +215,7 @@ async def test_an_unknown_prompt_or_resource_is_a_failed_outcome(kind: Kind, cod
 
 
 @pytest.mark.requirement("F-20")
-async def test_only_calls_for_a_server_are_told_of_when_they_enter() -> None:
+async def test_only_calls_to_a_server_are_reported_on_entry() -> None:
     local, remote = Fixture(FakeTool()), Fixture(FakeTool(name="s:t", server_id="s"))
     await local.execute()
     await remote.execute(make_call("s:t"))
@@ -225,7 +224,7 @@ async def test_only_calls_for_a_server_are_told_of_when_they_enter() -> None:
     assert (local.entered, remote.entered) == ([], ["s:t", "hello"])
 
 
-async def test_a_stopping_gateway_refuses() -> None:
+async def test_a_stopping_gateway_refuses_calls() -> None:
     fixture = Fixture(FakeTool())
     fixture.lifecycle.phase = Phase.STOPPING
     assert code_of(await fixture.execute()) == "SHUTTING_DOWN"
@@ -249,7 +248,7 @@ async def test_every_call_leaves_one_record(tool: FakeTool, call: Call, code: st
     assert ("OK" if isinstance(record.outcome, Ok) else code_of(record.outcome)) == code
 
 
-async def test_the_record_has_the_seconds_that_the_call_took() -> None:
+async def test_the_record_contains_the_duration_of_the_call() -> None:
     async def work(_: Call) -> Result:
         fixture.now += 2.5
         return Result(value={}, tokens=0)
@@ -260,7 +259,7 @@ async def test_the_record_has_the_seconds_that_the_call_took() -> None:
 
 
 def hanging(started: asyncio.Event) -> Callable[[Call], Awaitable[Result]]:
-    """Return the work of a tool that has ``started``, and never ends."""
+    """Return the work of a tool that sets ``started`` and never ends."""
 
     async def hang(_: Call) -> Result:
         started.set()
@@ -270,7 +269,7 @@ def hanging(started: asyncio.Event) -> Callable[[Call], Awaitable[Result]]:
     return hang
 
 
-async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
+async def test_the_record_of_a_cancelled_call_lacks_an_outcome() -> None:
     started = asyncio.Event()
     fixture = Fixture(FakeTool(run=hanging(started)))
     async with asyncio.TaskGroup() as group:
@@ -280,7 +279,7 @@ async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
     assert [record.outcome for record in fixture.records] == [None]
 
 
-async def test_a_call_cut_off_at_the_end_of_the_grace_is_answered() -> None:
+async def test_a_call_stopped_at_the_end_of_the_grace_period_is_answered() -> None:
     started = asyncio.Event()
     fixture = Fixture(FakeTool(run=hanging(started)))
     async with asyncio.TaskGroup() as group:
@@ -309,21 +308,21 @@ async def codes(fixture: Fixture, *calls: Call) -> list[str]:
 
 
 @pytest.mark.requirement("T-08")
-async def test_a_tool_that_declares_doc_id_is_limited_by_it() -> None:
+async def test_a_tool_with_doc_id_uses_document_budgets() -> None:
     fixture = Fixture(FakeTool(properties=("doc_id",)), document_calls=1)
     one, two = make_call(arguments={"doc_id": "1"}), make_call(arguments={"doc_id": "2"})
     assert await codes(fixture, one, one, two) == ["OK", "RATE_LIMIT_EXCEEDED", "OK"]
 
 
 @pytest.mark.requirement("T-08")
-async def test_a_tool_that_does_not_declare_doc_id_has_no_document_budget() -> None:
+async def test_a_tool_without_doc_id_does_not_use_document_budgets() -> None:
     fixture = Fixture(FakeTool(), document_calls=1)
     call = make_call(arguments={"doc_id": "1"})
     assert await codes(fixture, call, call) == ["OK", "OK"]
 
 
 @pytest.mark.requirement("T-08")
-async def test_a_servers_component_that_declares_doc_id_is_limited_by_it() -> None:
+async def test_a_server_tool_with_doc_id_uses_document_budgets() -> None:
     fixture = Fixture(FakeTool(), document_calls=1)
     one = make_call("hello", {"doc_id": "1"}, kind=Kind.PROMPT)
     two = make_call("hello", {"doc_id": "2"}, kind=Kind.PROMPT)
@@ -331,7 +330,7 @@ async def test_a_servers_component_that_declares_doc_id_is_limited_by_it() -> No
 
 
 @pytest.mark.requirement("T-09")
-async def test_tokens_may_overdraw_and_then_refuse() -> None:
+async def test_a_token_budget_refuses_calls_after_being_overdrawn() -> None:
     fixture = Fixture(FakeTool(tokens=50), tenant_tokens=60)
     call = make_call()
     assert await codes(fixture, call, call, call) == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
@@ -352,5 +351,5 @@ async def test_a_blocked_call_is_not_charged() -> None:
     assert await codes(fixture, make_call()) == ["OK"]
 
 
-def test_errors_show_their_message() -> None:
+def test_errors_display_their_message() -> None:
     assert str(ProxyError("what to do")) == "what to do"

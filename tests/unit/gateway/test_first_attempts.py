@@ -1,4 +1,4 @@
-"""Looking up what a call names while servers are pending."""
+"""Name lookups while servers are pending."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,10 +23,8 @@ SCOPE = PresetScope.of(
 
 
 class Pending:
-    """A tool ``local``, and servers ``a`` and ``b`` that are pending.
-
-    ``outcomes`` says what comes of their attempts, after a second.
-    """
+    """A tool ``local`` and pending servers ``a`` and ``b``. ``outcomes`` has the results of their
+    connection attempts, after a second."""
 
     def __init__(self, **outcomes: Exception | None) -> None:
         self.outcomes = outcomes
@@ -58,7 +56,7 @@ class Pending:
         return FirstAttempts(self.holder, self, clock=lambda: self.now)
 
 
-async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unknown() -> None:
+async def test_a_server_before_its_first_login_is_unavailable_instead_of_unknown() -> None:
     servers = Pending()
     servers.unavailable["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(ServerUnavailable, match="an operator"):
@@ -67,20 +65,20 @@ async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unkn
         servers.first_attempts.find_unless_pending(make_call("b:x"), Registry.resolve)
 
 
-async def test_a_server_without_a_login_is_no_answer_where_any_prompt_could_be_meant() -> None:
+async def test_a_missing_login_is_not_reported_for_an_ambiguous_prompt_name() -> None:
     servers = Pending()
     servers.unavailable["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(PromptNotFound):
         await servers.first_attempts.find(make_call("x", kind=Kind.PROMPT), Registry.resolve)
 
 
-async def test_a_call_knows_how_long_it_waited() -> None:
+async def test_the_waiting_time_is_part_of_the_call() -> None:
     servers = Pending(a=None)
     found, call = await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
     assert (found.spec.name, call.waited_s) == ("a:x", 1.0)
 
 
-async def test_a_call_that_does_not_wait_stays_as_it_is() -> None:
+async def test_a_call_that_does_not_wait_is_unchanged() -> None:
     servers = Pending(a=None, b=None)
     await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
     again = make_call("a:x")
@@ -88,20 +86,20 @@ async def test_a_call_that_does_not_wait_stays_as_it_is() -> None:
     assert call is again
 
 
-async def test_a_server_that_cannot_be_had_is_the_answer() -> None:
+async def test_the_failure_of_the_named_server_is_the_answer() -> None:
     servers = Pending(a=ServerUnavailable("not there", retry_after_s=1.0))
     with pytest.raises(ServerUnavailable):
         await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
 
 
-async def test_another_servers_failure_is_no_answer() -> None:
+async def test_the_failure_of_another_server_is_not_the_answer() -> None:
     servers = Pending(b=ServerUnavailable("not there", retry_after_s=1.0))
     with pytest.raises(ToolNotAllowed):
         await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
     assert servers.waits == []
 
 
-async def test_a_prompt_that_is_named_like_a_tool_is_waited_for() -> None:
+async def test_a_prompt_with_the_name_of_a_tool_is_waited_for() -> None:
     servers = Pending(a=None)
     with pytest.raises(PromptNotFound):
         await servers.first_attempts.find(make_call("local", kind=Kind.PROMPT), Registry.resolve)

@@ -1,4 +1,4 @@
-"""What a replica says of itself and of what it depends on."""
+"""Health of a replica and its dependencies."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ SINCE = "2026-11-22T03:23:42.207933Z"
 
 
 def health(remote_check: ReadinessCheck) -> Health:
-    """Build the health of a replica that serves, whose documents are well."""
+    """Build the health of a serving replica with healthy documents."""
     lifecycle = Lifecycle()
     lifecycle.phase = Phase.SERVING
     return Health(lifecycle, {"documents": lambda: {"status": "ok"}, "remote": remote_check})
@@ -39,7 +39,7 @@ def test_each_dependency_has_its_check() -> None:
     assert replica.readiness().checks.keys() == {"documents", "remote"}
 
 
-def test_a_check_is_asked_anew_each_time() -> None:
+def test_each_report_runs_the_checks_again() -> None:
     states = ["degraded"]
     replica = health(lambda: {"status": states[0]})
     before = replica.readiness().status
@@ -47,25 +47,25 @@ def test_a_check_is_asked_anew_each_time() -> None:
     assert (before, replica.readiness().status) == ("degraded", "ready")
 
 
-def test_a_backend_with_a_link_is_well() -> None:
+def test_a_connected_backend_is_healthy() -> None:
     line = backend_readiness(remote(RemoteState.ONLINE))
     assert line == {"status": "ok", "state": "online", "since": SINCE}
 
 
 @each_row("state", [RemoteState.CONNECTING, RemoteState.OFFLINE, RemoteState.UNAUTHORIZED])
-def test_a_backend_without_a_link_degrades(state: RemoteState) -> None:
+def test_a_disconnected_backend_degrades(state: RemoteState) -> None:
     line = backend_readiness(remote(state))
     assert (line["status"], line["state"]) == ("degraded", state.value)
 
 
-def test_a_lost_backend_says_why() -> None:
+def test_a_lost_backend_is_reported_with_the_reason() -> None:
     assert (
         backend_readiness(remote(RemoteState.OFFLINE, "it hung up"))["last_error"] == "it hung up"
     )
 
 
 @each_row("state", RemoteState)
-def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
+def test_readiness_does_not_depend_on_the_backend(state: RemoteState) -> None:
     replica = health(lambda: backend_readiness(remote(state)))
     assert replica.readiness().serving
 
@@ -79,7 +79,7 @@ def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> N
         (Phase.STOPPING, True, "stopping"),
     ],
 )
-def test_a_replica_is_ready_while_it_serves_and_its_start_is_over(
+def test_a_replica_is_ready_after_startup_while_serving(
     phase: Phase, *, started: bool, status: str
 ) -> None:
     lifecycle = Lifecycle()
@@ -109,7 +109,7 @@ def of_server(
         (ServerState.INVALID, "degraded"),
     ],
 )
-def test_a_server_is_well_that_is_ready_or_not_wanted(state: ServerState, status: str) -> None:
+def test_a_ready_or_disabled_server_is_healthy(state: ServerState, status: str) -> None:
     found = of_server(state)
     assert (found["status"], found["state"], "reason" in found) == (
         status,
@@ -118,12 +118,12 @@ def test_a_server_is_well_that_is_ready_or_not_wanted(state: ServerState, status
     )
 
 
-def test_a_server_whose_items_may_be_out_of_date_degrades() -> None:
+def test_a_server_with_stale_items_degrades() -> None:
     found = of_server(ServerState.READY, stale=True)
     assert found == {"status": "degraded", "state": "ready", "stale": True}
 
 
-def test_a_server_whose_entry_has_problems_degrades_and_says_which() -> None:
+def test_a_server_with_an_invalid_entry_degrades_with_the_problems() -> None:
     found = of_server(ServerState.READY, problems=("url: is missing",))
     assert found == {
         "status": "degraded",
@@ -133,7 +133,7 @@ def test_a_server_whose_entry_has_problems_degrades_and_says_which() -> None:
     }
 
 
-def test_who_is_no_operator_sees_states_and_numbers_only() -> None:
+def test_callers_without_operator_rights_see_only_states_and_numbers() -> None:
     check = {
         "status": "degraded",
         "state": "offline",

@@ -1,12 +1,10 @@
-"""The phases of the process, and who waits for them."""
-
 import asyncio
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 
 async def woken_by(phase: Phase) -> bool:
-    """Set a phase; return whether what waits for the stop is woken."""
+    """Set a phase; return whether tasks waiting for the stop are woken."""
     lifecycle = Lifecycle()
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(lifecycle.stopping())
@@ -18,5 +16,5 @@ async def woken_by(phase: Phase) -> bool:
     return is_over
 
 
-async def test_what_waits_for_the_stop_is_woken_by_the_stop_alone() -> None:
+async def test_only_the_stop_wakes_tasks_that_wait_for_it() -> None:
     assert [phase for phase in Phase if await woken_by(phase)] == [Phase.STOPPING]

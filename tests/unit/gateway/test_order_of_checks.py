@@ -1,4 +1,4 @@
-"""The explainer and the executor refuse a call for the same reason, whatever else is wrong."""
+"""Explainer and executor refuse a call for the same reason if several reasons apply."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -42,24 +42,22 @@ CODES = (
     *("INVALID_ARGUMENTS", "CONTENT_BLOCKED", "RATE_LIMIT_EXCEEDED", "DOCUMENT_NOT_FOUND"),
     *("GUARD_REFUSED", "RETRIEVAL_NOT_CONFIGURED", "SERVER_UNAVAILABLE"),
 )
-"""One code of each check that can refuse a call, in the order in which a call meets them.
-
-A document that is not there is refused after the tenant's budgets.
-"""
+"""One code of each check that can refuse a call, in order. A missing document is refused after the
+tenant's budgets."""
 
 OF_DOCUMENTS = ("FORBIDDEN", "DOCUMENT_NOT_FOUND", "RETRIEVAL_NOT_CONFIGURED")
-"""What only the gateway's own tools are refused with."""
+"""Codes of the gateway's own tools only."""
 
 
 @dataclass
 class World:
-    """A gateway in which a call is refused for each of some codes."""
+    """A gateway in which a call is refused for each code of a set."""
 
     name: str
     codes: frozenset[str]
 
     async def decisions(self) -> tuple[str, str]:
-        """Explain a call, and make it; return what was decided both times."""
+        """Explain a call and make it; return both decisions."""
         lifecycle = Lifecycle()
         attempts = FirstAttempts(RegistryHolder(self._registry()), FakePool())
         limiter = build_limiter(
@@ -134,7 +132,7 @@ class World:
 
 
 class Tool(FakeTool):
-    """The tool of a world, which refuses for its codes."""
+    """A tool that refuses with the codes of its world."""
 
     def __init__(self, world: World) -> None:
         server_id = "s" if world.name == REMOTE else None
@@ -169,7 +167,7 @@ def codes_of(name: str) -> tuple[str, ...]:
 
 
 @each_row("name", [WINDOWS, REMOTE])
-async def test_of_two_refusals_the_earlier_one_decides_for_both(name: str) -> None:
+async def test_the_earlier_of_two_refusals_decides_for_both(name: str) -> None:
     codes = codes_of(name)
     for first, second in (*zip(codes, codes, strict=True), *combinations(codes, 2)):
         found = await World(name, frozenset({first, second})).decisions()
@@ -177,7 +175,7 @@ async def test_of_two_refusals_the_earlier_one_decides_for_both(name: str) -> No
 
 
 @each_row("name", [WINDOWS, REMOTE])
-async def test_a_call_that_passes_passes_for_both(name: str) -> None:
+async def test_an_admitted_call_passes_both(name: str) -> None:
     assert await World(name, frozenset()).decisions() == (PASS, PASS)
 
 

@@ -1,4 +1,4 @@
-"""What a server may offer that was not connected to yet: by preset, exclusions and profile."""
+"""Items that a not yet connected server may offer, given preset, exclusions and profile."""
 
 from mcp_tools_proxy.domain.bindings import Overrides
 from mcp_tools_proxy.domain.caller import Kind
@@ -32,13 +32,13 @@ ONLY_S2 = Permissions("reader", Visibility(server_ids=frozenset({"s2"})))
         ("s2", "a", ONLY_S2, True),
     ],
 )
-def test_a_call_waits_for_a_server_only_if_its_name_may_be_allowed_there(
+def test_a_call_waits_only_for_servers_that_may_offer_its_name(
     server_id: str, name: str, permissions: Permissions, may: bool
 ) -> None:
     assert may_offer(OFFERS, server_id, Kind.TOOL, name, permissions) is may
 
 
-def test_a_call_waits_for_a_server_by_the_name_that_the_preset_gives() -> None:
+def test_a_call_waits_for_a_server_by_the_name_in_the_preset() -> None:
     given = Reference(server_id="s1", name="a", overrides=Overrides(name="one"))
     preset = Preset(preset_id="p", name="P", tools=(given, *refs("s2/a")))
     offers = Offers(scope=PresetScope.of(preset), servers=("s1", "s2"))

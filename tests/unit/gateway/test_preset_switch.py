@@ -1,4 +1,4 @@
-"""Choosing a preset while running (P-17, P-20)."""
+"""Switching presets at runtime (P-17, P-20)."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def refuse(_path: Path, _content: bytes) -> None:
 
 
 @pytest.mark.requirement("P-17", "P-20")
-async def test_a_switch_is_in_force_and_saved_when_it_returns(folder: Path) -> None:
+async def test_a_switch_is_applied_and_saved_when_it_returns(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("play", persist=True)
@@ -34,7 +34,7 @@ async def test_a_switch_is_in_force_and_saved_when_it_returns(folder: Path) -> N
 
 
 @pytest.mark.requirement("P-18")
-async def test_what_the_old_preset_allowed_is_refused_after_a_switch(folder: Path) -> None:
+async def test_tools_of_the_old_preset_are_refused_after_a_switch(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("play", persist=False)
@@ -46,7 +46,7 @@ async def test_what_the_old_preset_allowed_is_refused_after_a_switch(folder: Pat
     ] == ["TOOL_NOT_ALLOWED", "TOOL_NOT_FOUND", "PROMPT_NOT_FOUND", "RESOURCE_NOT_FOUND"]
 
 
-async def test_a_switch_that_is_not_saved_leaves_the_file(folder: Path) -> None:
+async def test_an_unsaved_switch_does_not_change_the_file(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("play", persist=False)
@@ -54,7 +54,7 @@ async def test_a_switch_that_is_not_saved_leaves_the_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("persist", [True, False])
-async def test_a_switch_outlives_later_looks_at_the_files(folder: Path, *, persist: bool) -> None:
+async def test_a_switch_survives_later_reloads(folder: Path, *, persist: bool) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("play", persist=persist)
@@ -63,7 +63,7 @@ async def test_a_switch_outlives_later_looks_at_the_files(folder: Path, *, persi
     assert (it.active, it.publisher.version) == ("play", version)
 
 
-async def test_a_switch_outlives_an_edit_of_something_else_in_the_configuration(
+async def test_a_switch_survives_unrelated_edits_of_the_configuration(
     folder: Path,
 ) -> None:
     it = Reloading(folder)
@@ -74,7 +74,7 @@ async def test_a_switch_outlives_an_edit_of_something_else_in_the_configuration(
     assert (it.active, it.tools) == ("play", ["beta:translate"])
 
 
-async def test_a_switch_mends_a_choice_that_could_not_be_loaded(folder: Path) -> None:
+async def test_a_switch_replaces_a_preset_that_could_not_be_loaded(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="nope")
     it = Reloading(folder)
     await it.reloader.load()
@@ -82,7 +82,7 @@ async def test_a_switch_mends_a_choice_that_could_not_be_loaded(folder: Path) ->
     assert (it.active, it.publisher.config.problems) == ("work", ())
 
 
-async def test_the_empty_preset_can_be_chosen(folder: Path) -> None:
+async def test_the_empty_preset_can_be_selected(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.preset_switch.switch_to("__empty__", persist=True)
@@ -98,7 +98,7 @@ async def test_a_pinned_preset_cannot_be_switched(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("preset_id", ["nope", "", "../preset_play", "a/b", "x" * 500])
-async def test_a_preset_that_is_not_there_cannot_be_chosen(folder: Path, preset_id: str) -> None:
+async def test_a_missing_preset_cannot_be_selected(folder: Path, preset_id: str) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     with pytest.raises(PresetNotFound):
@@ -106,7 +106,7 @@ async def test_a_preset_that_is_not_there_cannot_be_chosen(folder: Path, preset_
     assert (it.active, default_of(folder)) == ("work", "work")
 
 
-async def test_a_broken_preset_cannot_be_chosen_and_says_why(folder: Path) -> None:
+async def test_an_invalid_preset_is_refused_with_the_reason(folder: Path) -> None:
     (folder / "preset_bad.json").write_text('{"id": "other"}', encoding="utf-8")
     it = Reloading(folder)
     await it.reloader.load()
@@ -120,7 +120,7 @@ async def test_a_broken_preset_cannot_be_chosen_and_says_why(folder: Path) -> No
     )
 
 
-async def test_a_choice_that_cannot_be_written_changes_nothing(folder: Path) -> None:
+async def test_a_switch_that_cannot_be_saved_changes_nothing(folder: Path) -> None:
     it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
     await it.reloader.load()
     with pytest.raises(ConfigReadOnly):
@@ -128,14 +128,14 @@ async def test_a_choice_that_cannot_be_written_changes_nothing(folder: Path) -> 
     assert (it.active, it.tools, default_of(folder)) == ("work", ["alpha:search"], "work")
 
 
-async def test_a_read_only_folder_allows_a_choice_until_the_next_start(folder: Path) -> None:
+async def test_a_read_only_folder_allows_a_switch_until_the_next_start(folder: Path) -> None:
     it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
     await it.reloader.load()
     await it.preset_switch.switch_to("play", persist=False)
     assert it.active == "play"
 
 
-async def test_a_broken_configuration_is_not_written_to(folder: Path) -> None:
+async def test_an_invalid_configuration_is_not_modified(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     (folder / "mcp.json").write_text("{ broken", encoding="utf-8")
@@ -144,7 +144,7 @@ async def test_a_broken_configuration_is_not_written_to(folder: Path) -> None:
     assert (list(caught.value.details or {}), it.active) == (["problems"], "work")
 
 
-async def test_parallel_switches_leave_what_is_in_force_and_what_is_saved_equal(
+async def test_after_parallel_switches_the_active_and_the_saved_preset_are_equal(
     folder: Path,
 ) -> None:
     it = Reloading(folder)
@@ -158,7 +158,7 @@ async def test_parallel_switches_leave_what_is_in_force_and_what_is_saved_equal(
     assert (it.active, it.tools) == (default_of(folder), tools[default_of(folder)])
 
 
-async def test_the_presets_to_choose_from_are_listed(folder: Path) -> None:
+async def test_available_presets_are_listed(folder: Path) -> None:
     (folder / "preset_bad.json").write_text("{", encoding="utf-8")
     presets = await Reloading(folder).preset_switch.list_presets()
     assert {preset.preset_id for preset in presets} == {"work", "play"}

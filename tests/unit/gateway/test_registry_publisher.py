@@ -1,4 +1,4 @@
-"""What a published registry has, what is logged of it, and what a crash leaves (P-16)."""
+"""Published registries, their log lines, and crashes during a rebuild (P-16)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ async def test_tools_prompts_and_resources_change_together(folder: Path) -> None
 
 
 @pytest.mark.requirement("P-18")
-async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
+async def test_a_registry_in_use_does_not_change(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     taken = it.holder.current
@@ -45,7 +45,7 @@ async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
     )
 
 
-async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder: Path) -> None:
+async def test_a_crashed_rebuild_keeps_the_last_registry_and_is_reported(folder: Path) -> None:
     failing = False
 
     def build(view: View, _bindings: object = None) -> RemoteComponents:
@@ -66,7 +66,7 @@ async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder
     )
 
 
-async def test_before_the_first_look_there_is_no_last_reload(folder: Path) -> None:
+async def test_before_the_first_load_the_last_reload_is_empty(folder: Path) -> None:
     assert Reloading(folder).publisher.last_reload is None
 
 
@@ -104,7 +104,7 @@ async def test_shadowed_items_are_logged(folder: Path) -> None:
 
 
 @pytest.mark.requirement("A-15")
-async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers_are_known(
+async def test_unmatched_exclusions_are_warned_about_after_all_servers_are_known(
     folder: Path,
 ) -> None:
     agent = {"name": "reader", "exclude_components": ["seerch", "alpha:drop", "local"]}
@@ -123,7 +123,7 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
     assert (before, logged) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
-async def test_the_preset_is_logged_when_another_is_active(folder: Path) -> None:
+async def test_a_changed_active_preset_is_logged(folder: Path) -> None:
     it = Reloading(folder)
     with capture_logs() as lines:
         for default in ("work", "work", "play", "work"):
@@ -146,7 +146,7 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
     assert [(line["agents"], line["agent_required"]) for line in logged] == [(1, True), (0, False)]
 
 
-async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
+async def test_a_tool_with_a_duplicate_name_is_omitted_and_logged(folder: Path) -> None:
     twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
 
     def build(view: View, _bindings: object = None) -> RemoteComponents:

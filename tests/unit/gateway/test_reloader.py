@@ -1,4 +1,4 @@
-"""The registry follows the files and the servers (P-16, P-21)."""
+"""The registry follows files and servers (P-16, P-21)."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from tests.support.fakes import fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
 
 
-async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path) -> None:
+async def test_items_that_a_server_adds_are_listed_after_a_rebuild(folder: Path) -> None:
     it = Reloading(folder)
     late = it.pool.offers.pop("alpha")
     await it.reloader.load()
@@ -27,7 +27,7 @@ async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path)
     assert (it.tools, it.publisher.preset_state.missing) == (["alpha:search"], ())
 
 
-async def test_what_servers_offer_does_not_wait_for_a_slow_disk(folder: Path) -> None:
+async def test_a_slow_disk_does_not_delay_items_of_servers(folder: Path) -> None:
     disk_is_free = threading.Event()
 
     def write_slowly(_folder: Path, _preset_id: str) -> None:
@@ -44,7 +44,7 @@ async def test_what_servers_offer_does_not_wait_for_a_slow_disk(folder: Path) ->
     assert it.tools == ["beta:translate"]
 
 
-async def test_a_tool_that_its_server_drops_is_gone_after_a_rebuild(folder: Path) -> None:
+async def test_a_tool_that_its_server_drops_is_removed_by_a_rebuild(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     it.pool.offers["alpha"] = make_snapshot(tools=["drop"])
@@ -53,7 +53,7 @@ async def test_a_tool_that_its_server_drops_is_gone_after_a_rebuild(folder: Path
 
 
 @pytest.mark.parametrize("how", ["removed", "disabled"])
-async def test_a_server_that_leaves_takes_its_items_along(folder: Path, how: str) -> None:
+async def test_items_of_a_removed_server_are_removed(folder: Path, how: str) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     write_servers(
@@ -67,7 +67,7 @@ async def test_a_server_that_leaves_takes_its_items_along(folder: Path, how: str
 
 
 @pytest.mark.requirement("P-21")
-async def test_an_edit_is_in_force_by_itself_without_touching_the_servers(
+async def test_an_edit_is_applied_automatically_without_reconnecting_servers(
     folder: Path,
 ) -> None:
     it = Reloading(folder)
@@ -85,14 +85,14 @@ async def test_a_changed_configuration_is_applied_to_the_pool(folder: Path) -> N
         await until(lambda: list(it.pool.applied[-1]) == ["alpha"])
 
 
-async def test_a_look_that_finds_nothing_new_changes_nothing(folder: Path) -> None:
+async def test_a_reload_without_changes_does_nothing(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     await it.reloader.load()
     assert (it.publisher.version, len(it.pool.applied)) == (1, 1)
 
 
-async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> None:
+async def test_a_crashed_reload_does_not_end_the_watch(folder: Path) -> None:
     failing = True
 
     def build(view: View, _bindings: object = None) -> RemoteComponents:
@@ -132,9 +132,7 @@ def problem_files(lines: Sequence[Mapping[str, object]]) -> list[object]:
 @pytest.mark.parametrize(
     "text", ["{", '{"id": "other", "name": "x"}', '{"id": "play", "name": "x", "tools": 1}']
 )
-async def test_an_invalid_preset_that_is_not_active_is_logged_when_it_is_read(
-    folder: Path, text: str
-) -> None:
+async def test_an_invalid_inactive_preset_is_logged_when_read(folder: Path, text: str) -> None:
     (folder / "preset_play.json").write_text(text, encoding="utf-8")
     it = Reloading(folder)
     with capture_logs() as lines:
@@ -147,7 +145,7 @@ async def test_an_invalid_preset_that_is_not_active_is_logged_when_it_is_read(
     )
 
 
-async def test_an_edit_that_breaks_a_preset_that_is_not_active_is_logged(folder: Path) -> None:
+async def test_an_edit_that_breaks_an_inactive_preset_is_logged(folder: Path) -> None:
     it = Reloading(folder)
     async with it.running():
         with capture_logs() as lines:
@@ -156,13 +154,13 @@ async def test_an_edit_that_breaks_a_preset_that_is_not_active_is_logged(folder:
             write_preset(folder, "play")
             write_preset(folder, "work", "alpha/drop")
             await until(lambda: it.tools == ["alpha:drop"])
-            write_preset(folder, "work", "alpha/search")  # that load may have read the file before
+            write_preset(folder, "work", "alpha/search")  # that load may have read the file already
             await until(lambda: it.tools == ["alpha:search"])
             (folder / "preset_play.json").write_text("{", encoding="utf-8")
             await until(lambda: problem_files(lines) == ["preset_play.json"] * 2)
 
 
-async def test_the_problems_of_the_active_preset_are_not_logged_again_as_those_of_a_file(
+async def test_problems_of_the_active_preset_are_not_logged_twice(
     folder: Path,
 ) -> None:
     it = Reloading(folder)

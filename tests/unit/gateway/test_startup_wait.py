@@ -1,10 +1,8 @@
-"""Whether the start still waits for servers."""
-
 from mcp_tools_proxy.gateway.lifecycle import StartupWait
 
 
 class Start:
-    """A wait of 10 seconds that begins at 5; ``now`` and ``tried`` change when a test says so."""
+    """A wait of 10 seconds from 5; the test changes ``now`` and ``tried``."""
 
     def __init__(self) -> None:
         self.now = 5.0
@@ -25,13 +23,13 @@ def test_the_wait_ends_when_every_server_was_tried() -> None:
     assert start.wait.is_over()
 
 
-def test_the_wait_ends_when_its_time_is_up() -> None:
+def test_the_wait_ends_at_its_timeout() -> None:
     start = Start()
     start.now = 15.0
     assert start.wait.is_over()
 
 
-def test_a_server_that_a_reload_adds_is_not_waited_for() -> None:
+def test_a_server_added_by_a_reload_is_not_waited_for() -> None:
     start = Start()
     start.tried = True
     start.wait.is_over()
@@ -39,5 +37,5 @@ def test_a_server_that_a_reload_adds_is_not_waited_for() -> None:
     assert start.wait.is_over()
 
 
-def test_a_process_that_waits_for_nothing_has_started() -> None:
+def test_without_servers_to_wait_for_startup_is_complete() -> None:
     assert StartupWait(10.0).is_over()

@@ -1,4 +1,4 @@
-"""Subscribing is to what the caller may read, for as long as it may."""
+"""Callers can subscribe to resources while they can read them."""
 
 import pytest
 
@@ -43,12 +43,12 @@ class Fixture:
         self.notified += 1
 
     def update(self) -> None:
-        """Do what its server does when it changes."""
+        """Report a change as the server does."""
         for listener in self.resource.listeners:
             listener()
 
 
-async def test_a_listener_is_told_until_it_leaves() -> None:
+async def test_a_listener_is_notified_until_it_unsubscribes() -> None:
     fixture = Fixture()
     leave = await fixture.subscriptions.subscribe(reading(), fixture.notify)
     fixture.update()
@@ -57,7 +57,7 @@ async def test_a_listener_is_told_until_it_leaves() -> None:
     assert fixture.notified == 1
 
 
-async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_it() -> None:
+async def test_a_listener_is_not_notified_while_the_resource_is_hidden_from_it() -> None:
     fixture = Fixture()
     await fixture.subscriptions.subscribe(reading(), fixture.notify)
     fixture.holder.replace(registry_of())
@@ -73,14 +73,14 @@ async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_i
     [(reading("u://2"), "RESOURCE_NOT_FOUND"), (reading(agent="a"), "RESOURCE_NOT_ALLOWED")],
     ids=["unknown", "excluded"],
 )
-async def test_what_cannot_be_read_cannot_be_subscribed_to(call: Call, code: str) -> None:
+async def test_an_unreadable_resource_cannot_be_subscribed_to(call: Call, code: str) -> None:
     fixture = Fixture()
     with pytest.raises(ProxyError) as caught:
         await fixture.subscriptions.subscribe(call, fixture.notify)
     assert (caught.value.code, fixture.resource.listeners) == (code, [])
 
 
-async def test_nothing_is_subscribed_to_once_the_process_stops() -> None:
+async def test_subscriptions_are_refused_while_the_process_stops() -> None:
     fixture = Fixture()
     fixture.lifecycle.phase = Phase.STOPPING
     with pytest.raises(ShuttingDown):

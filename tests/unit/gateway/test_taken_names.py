@@ -1,4 +1,4 @@
-"""A tool whose name another one has is offered, and shown by no preset."""
+"""A tool with a duplicate name is offered, but no preset lists it."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.support.fakes import FakeTool
 from tests.unit.gateway.reloader_fixture import Reloading
 
 
-async def test_a_tool_whose_name_is_taken_says_so(folder: Path) -> None:
+async def test_a_tool_with_a_duplicate_name_is_reported(folder: Path) -> None:
     twin = FakeTool(name="alpha:search", alias="local", server_id="alpha")
 
     def build(_view: View, _bindings: object = None) -> RemoteComponents:

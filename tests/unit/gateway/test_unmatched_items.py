@@ -1,4 +1,4 @@
-"""Which exclusions match nothing, and when that is reported."""
+"""Exclusions that match nothing, and when they are reported."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,8 @@ def warnings_of(
     found: Mapping[str, Snapshot] = BOTH,
     disabled: str | None = None,
 ) -> dict[str, str]:
-    """Return the messages by ``file: path``; one agent has ``entries``, mcp.json ``exclude``."""
+    """Return the messages by ``file: path``; one agent has ``entries``, mcp.json has
+    ``exclude``."""
     profile = AgentProfile(name="reader", exclude_components=entries)
     servers = {
         server_id: ServerConfig(
@@ -57,7 +58,7 @@ def warnings_of(
         *("read_doc_pages", "tool:read_doc_pages"),
     ],
 )
-def test_an_entry_that_names_something_in_any_spelling_is_not_warnings_of(entry: str) -> None:
+def test_a_matching_entry_in_any_spelling_is_not_reported(entry: str) -> None:
     assert warnings_of(entry) == {}
 
 
@@ -66,7 +67,7 @@ def test_an_entry_that_names_something_in_any_spelling_is_not_warnings_of(entry:
     "entry",
     ["notes://by-id/7", "NOTES://by-ID/7", "resource:notes://by-id/7", "notes:notes://by-id/7"],
 )
-def test_a_uri_that_begins_as_a_template_does_is_not_warnings_of(entry: str) -> None:
+def test_a_uri_with_the_prefix_of_a_template_is_not_reported(entry: str) -> None:
     assert warnings_of(entry) == {}
 
 
@@ -79,29 +80,29 @@ def test_a_uri_that_begins_as_a_template_does_is_not_warnings_of(entry: str) -> 
         *("tickets:notes://by-id/7", "tool:notes://by-id/7"),
     ],
 )
-def test_an_entry_that_matches_nothing_is_reported_at_its_place(entry: str) -> None:
+def test_an_entry_that_matches_nothing_is_reported_with_its_path(entry: str) -> None:
     assert list(warnings_of("search", entry)) == ["agents.json: $.agents[1].exclude_components[1]"]
 
 
-def test_a_warning_names_the_servers_that_were_discovered() -> None:
+def test_a_warning_names_the_discovered_servers() -> None:
     (message,) = warnings_of("search_").values()
     offered = 'nothing offered by the servers that were discovered: "notes"; "tickets"'
     assert message == f'"search_" matches {offered}'
 
 
 @each_row(("entry", "server"), [("tickets:draft", "tickets"), ("tool:notes:close", "notes")])
-def test_a_warning_of_an_entry_that_names_a_server_names_this_one(entry: str, server: str) -> None:
+def test_a_warning_about_an_entry_with_a_server_names_that_server(entry: str, server: str) -> None:
     (message,) = warnings_of(entry).values()
     assert message.endswith(f'discovered: "{server}"')
 
 
-def test_what_a_server_offers_and_cannot_be_used_is_something() -> None:
-    broken = InvalidItem(kind=Kind.TOOL, name="broken", reason="its schema is none")
+def test_an_unusable_item_of_a_server_counts_as_a_match() -> None:
+    broken = InvalidItem(kind=Kind.TOOL, name="broken", reason="its schema is invalid")
     assert warnings_of("broken", found={**BOTH, "notes": Snapshot(dropped=(broken,))}) == {}
 
 
 @pytest.mark.requirement("A-01", "A-15")
-def test_a_servers_own_list_is_about_what_this_server_offers() -> None:
+def test_exclusions_of_a_server_are_matched_with_its_own_items() -> None:
     exclude = {"notes": ["search", "close", "read_doc_pages"], "tickets": ["search", "draft"]}
     assert list(warnings_of(exclude=exclude)) == [
         "mcp.json: $.mcpServers.notes.exclude[1]",
@@ -120,15 +121,17 @@ TICKETS_UNKNOWN = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     "entry", ["close", "tickets:close", "tool:tickets:close", "notes://second"]
 )
-def test_what_may_be_of_a_server_that_was_not_discovered_is_not_reported(
+def test_entries_that_may_match_an_undiscovered_server_are_not_reported(
     entry: str, found: Mapping[str, Snapshot]
 ) -> None:
-    """The scheme of a URI may be the id of a server that does not offer the URI."""
+    """The scheme of a URI can be the id of another server."""
     assert warnings_of(entry, exclude={"tickets": ["close"]}, found=found) == {}
 
 
 @TICKETS_UNKNOWN
-def test_what_only_a_discovered_server_can_have_is_reported(found: Mapping[str, Snapshot]) -> None:
+def test_entries_that_only_a_discovered_server_could_match_are_reported(
+    found: Mapping[str, Snapshot],
+) -> None:
     exclude = {"notes": ["deleted"], "tickets": ["close"]}
     messages = warnings_of("close", "notes:gone", exclude=exclude, found=found)
     assert list(messages) == [
@@ -143,7 +146,7 @@ def test_an_entry_that_names_a_disabled_server_is_not_reported() -> None:
     assert warnings_of(*entries, exclude=exclude, found={"notes": NOTES}, disabled="tickets") == {}
 
 
-def test_a_disabled_server_does_not_keep_other_entries_from_being_reported() -> None:
+def test_a_disabled_server_does_not_suppress_reports_of_other_entries() -> None:
     (message,) = warnings_of("close", found={"notes": NOTES}, disabled="tickets").values()
     assert message.endswith('discovered: "notes"')
 
@@ -161,7 +164,7 @@ def test_without_a_server_an_entry_can_match_local_tools_only() -> None:
     assert problem.message == reason
 
 
-def test_an_entry_that_many_have_is_reported_once_with_its_places() -> None:
+def test_an_entry_of_many_agents_is_reported_once_with_its_paths() -> None:
     (message,) = warnings_of(*["search_"] * 10).values()
     assert message.endswith(
         "(also at 9 more places, such as $.agents[1].exclude_components[1], "
@@ -169,6 +172,6 @@ def test_an_entry_that_many_have_is_reported_once_with_its_places() -> None:
     )
 
 
-def test_of_very_many_entries_the_first_are_reported() -> None:
+def test_the_number_of_reported_entries_is_limited() -> None:
     messages = warnings_of(*(f"x{index}" for index in range(MAX_PROBLEMS + 3)))
     assert list(messages.items())[-1] == ("agents.json: $", "has 3 more problems")
