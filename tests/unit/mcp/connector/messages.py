@@ -1,4 +1,4 @@
-"""JSON-RPC messages to sum up."""
+"""Sample JSON-RPC messages for summaries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A link is dialled again for ever: when, and what is told meanwhile. Links are scripted here."""
+"""The backend is redialled forever: pauses, state and log lines. Connections are scripted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -24,7 +24,7 @@ UNAUTHORIZED = LinkFault(FaultKind.UNAUTHORIZED, "HTTP status 401")
 
 
 class ScriptedLink:
-    """A link that is up for so many seconds of the clock, and ends by a fault."""
+    """A connection that lasts for ``lives_s`` and ends with a fault."""
 
     def __init__(self, fault: LinkFault, lives_s: float = 0.0) -> None:
         self.fault = fault
@@ -32,15 +32,15 @@ class ScriptedLink:
 
 
 Step = ScriptedLink | LinkFault | Exception
-"""What a dial comes to: a link, none, or a crash of what uses it."""
+"""The result of a dial: a connection, a failure, or a crash of its user."""
 
 
 class Backend:
-    """Answers each dial with the next step; after the last one a dial waits for ever."""
+    """Answers each dial with the next step; dials after the last step hang."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self.tokens: list[str] = []
-        """What was shown, dial by dial."""
+        """The token of each dial."""
         self.now_s = 1000.0
         self._steps = iter(steps)
         self._changes = Changes()
@@ -72,7 +72,7 @@ class Backend:
 
 
 class ScriptedToken:
-    """Gives the next token when another is wanted; after the last one that waits for ever."""
+    """Returns the next token when a new one is wanted; hangs after the last one."""
 
     problem: str | None = "is empty"
 
@@ -97,7 +97,7 @@ async def dialling(
     ready: asyncio.Event | None = None,
     retry_max_s: float = 0.001,
 ) -> AsyncIterator[tuple[BackendDialer, Backend]]:
-    """Run a dialer until the last step is over."""
+    """Run a dialer until the last step is done."""
     backend = Backend(steps)
     if ready is None:
         ready = asyncio.Event()
@@ -120,53 +120,53 @@ async def dialling(
 
 
 async def pauses_after(*steps: Step, retry_max_s: float = 1.5) -> list[float]:
-    """Return the pauses after each of the steps, in seconds."""
+    """Return the pauses after each step, in seconds."""
     with capture_logs() as lines:
         async with dialling(*steps, retry_max_s=retry_max_s) as (_, backend):
             await backend.dialled(len(steps) + 1)
     return pauses(lines)
 
 
-async def test_it_dials_again_for_ever_with_the_token_of_then() -> None:
+async def test_it_redials_forever_with_the_current_token() -> None:
     async with dialling(*[UNREACHABLE] * 50, *[ScriptedLink(LOST)] * 50) as (_, backend):
         await backend.dialled(101)
     assert backend.tokens == ["token"] * 101
 
 
-async def test_a_link_that_lived_for_half_a_minute_is_dialled_again_at_once() -> None:
+async def test_a_connection_that_lasted_half_a_minute_is_redialled_immediately() -> None:
     assert await pauses_after(ScriptedLink(CLOSED, lives_s=30.0)) == [0.0]
 
 
-async def test_after_such_a_link_pauses_are_as_short_as_at_first() -> None:
+async def test_a_long_connection_resets_the_pauses() -> None:
     steps = (UNREACHABLE, UNREACHABLE, ScriptedLink(LOST, lives_s=31.0), UNREACHABLE)
     assert (await pauses_after(*steps))[-1] <= 0.25
 
 
-async def test_accidents_in_a_row_make_pauses_longer_though_they_are_not_alike() -> None:
+async def test_different_consecutive_failures_lengthen_the_pauses() -> None:
     first, second, third = await pauses_after(ScriptedLink(LOST), UNREACHABLE, ScriptedLink(LOST))
     assert (0.12 < first <= 0.25, 0.25 <= second <= 0.5, 0.5 <= third <= 1.0) == (True,) * 3
 
 
-async def test_an_accident_after_a_refusal_makes_a_short_pause() -> None:
+async def test_a_failure_after_a_refusal_causes_a_short_pause() -> None:
     first, second = await pauses_after(REFUSED, UNREACHABLE)
     assert (first >= 0.5, second <= 0.25) == (True, True)
 
 
-async def test_a_refused_token_is_not_shown_again_and_the_next_one_is() -> None:
+async def test_a_refused_token_is_not_sent_again_but_the_next_one_is() -> None:
     token = ScriptedToken("old", "new")
     async with dialling(UNAUTHORIZED, token=token) as (_, backend):
         await backend.dialled(2)
     assert (backend.tokens, token.refused) == (["old", "new"], ["old"])
 
 
-async def test_without_a_token_nothing_is_dialled() -> None:
+async def test_without_a_token_the_backend_is_not_dialled() -> None:
     token = ScriptedToken(None, "new")
     async with dialling(token=token) as (_, backend):
         await backend.dialled(1)
     assert (backend.tokens, token.refused) == (["new"], [None])
 
 
-async def test_while_there_is_no_good_token_it_says_so() -> None:
+async def test_a_missing_valid_token_is_reported() -> None:
     async with dialling(UNAUTHORIZED) as (dialer, backend):
         await backend.dialled(1)
         await settled()
@@ -177,7 +177,7 @@ async def test_while_there_is_no_good_token_it_says_so() -> None:
         )
 
 
-async def test_a_crash_in_what_uses_a_link_is_logged_and_dialled_away() -> None:
+async def test_a_crash_of_a_connections_user_is_logged_and_followed_by_a_redial() -> None:
     with capture_logs() as lines:
         async with dialling(RuntimeError("a bug")) as (dialer, backend):
             await backend.dialled(2)
@@ -185,7 +185,7 @@ async def test_a_crash_in_what_uses_a_link_is_logged_and_dialled_away() -> None:
     assert "remote.link_crashed" in [line["event"] for line in lines]
 
 
-async def test_dials_in_vain_are_counted_until_a_link_is_up() -> None:
+async def test_failed_dials_are_counted_until_a_connection_is_open() -> None:
     async with dialling(UNREACHABLE, UNREACHABLE) as (dialer, backend):
         await backend.dialled(3)
         assert (dialer.attempts, dialer.links) == (3, 0)
@@ -194,14 +194,14 @@ async def test_dials_in_vain_are_counted_until_a_link_is_up() -> None:
         assert (dialer.attempts, dialer.links) == (1, 1)
 
 
-async def test_while_dials_and_pauses_take_turns_the_state_began_when_the_link_was_lost() -> None:
+async def test_the_state_starts_at_the_loss_and_not_at_each_redial() -> None:
     async with dialling(*[UNREACHABLE] * 20) as (dialer, backend):
         since = dialer.since
         await backend.dialled(21)
         assert (dialer.since, dialer.state) == (since, RemoteState.CONNECTING)
 
 
-async def test_the_next_dial_is_told_in_seconds_from_now() -> None:
+async def test_the_time_until_the_next_dial_is_reported_in_seconds() -> None:
     async with dialling(REFUSED, retry_max_s=60.0) as (dialer, backend):
         await backend.dialled(1)
         await settled()
@@ -214,7 +214,7 @@ async def test_the_next_dial_is_told_in_seconds_from_now() -> None:
         assert dialer.next_attempt_s == 0.0
 
 
-async def test_one_reason_is_one_warning_and_another_reason_one_more() -> None:
+async def test_each_new_reason_is_logged_once() -> None:
     with capture_logs() as lines:
         async with dialling(*[UNREACHABLE] * 9, *[RESET] * 9) as (_, backend):
             await backend.dialled(19)
@@ -223,12 +223,12 @@ async def test_one_reason_is_one_warning_and_another_reason_one_more() -> None:
 
 
 async def settled() -> None:
-    """Wait until the dialer has handled what the last dial came to."""
+    """Wait until the dialer has handled the result of the last dial."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def test_it_dials_only_once_there_is_something_to_serve() -> None:
+async def test_it_dials_only_after_the_service_is_ready() -> None:
     ready = asyncio.Event()
     async with dialling(ready=ready) as (dialer, backend):
         with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""Where the token comes from: a setting, or a file that others change in whatever way."""
+"""The backend token: from a setting, or from a watched file."""
 
 import asyncio
 from pathlib import Path
@@ -31,14 +31,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(file: Path, content: bytes) -> None:
-    """Replace what the file holds in one step."""
+    """Replace the file's content atomically."""
     draft = file.with_name("draft")
     draft.write_bytes(content)
     draft.replace(file)
 
 
 def point(link: Path, name: str) -> None:
-    """Point a link to another file of its folder, in one step."""
+    """Point a link to another file of its folder atomically."""
     draft = link.with_name("draft")
     draft.symlink_to(name)
     draft.replace(link)
@@ -53,34 +53,34 @@ async def wait_for_change(token: FileToken, refused: str | None) -> None:
         await token.wait_for_change(refused)
 
 
-async def test_a_fixed_token_is_what_it_is() -> None:
+async def test_a_fixed_token_is_returned() -> None:
     assert await FixedToken("token").read() == "token"
 
 
-async def test_for_another_than_a_fixed_token_one_waits_for_ever() -> None:
+async def test_waiting_for_a_change_of_a_fixed_token_never_ends() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await FixedToken("token").wait_for_change("token")
 
 
-async def test_a_token_is_read_without_the_white_space_around_it(file: Path) -> None:
+async def test_a_token_is_stripped(file: Path) -> None:
     write(file, b"\n  ey.J.-_~+/=  \r\n")
     assert await FileToken(file).read() == "ey.J.-_~+/="
 
 
-async def test_a_token_as_large_as_may_be_is_read(file: Path) -> None:
+async def test_a_token_of_the_maximum_size_is_read(file: Path) -> None:
     write(file, b"x" * MAX_BYTES)
     assert await FileToken(file).read() == "x" * MAX_BYTES
 
 
 @pytest.mark.parametrize("content", NO_TOKENS.values(), ids=NO_TOKENS.keys())
-async def test_what_is_no_token_is_none(file: Path, content: bytes) -> None:
+async def test_an_invalid_token_is_ignored(file: Path, content: bytes) -> None:
     write(file, content)
     assert await FileToken(file).read() is None
 
 
 @pytest.mark.parametrize("content", NO_TOKENS.values(), ids=NO_TOKENS.keys())
-async def test_that_there_is_none_is_logged_once_and_without_the_content(
+async def test_an_invalid_token_is_logged_once_without_its_content(
     file: Path, content: bytes
 ) -> None:
     write(file, content)
@@ -93,17 +93,17 @@ async def test_that_there_is_none_is_logged_once_and_without_the_content(
     assert line["reason"] == "should hold one token, printable ASCII without spaces"
 
 
-async def test_a_file_that_is_not_there_holds_none(file: Path) -> None:
+async def test_a_missing_file_does_not_give_a_token(file: Path) -> None:
     with capture_logs() as lines:
         assert await FileToken(file).read() is None
     assert [line["reason"] for line in lines] == ["cannot be read: No such file or directory"]
 
 
-async def test_a_folder_holds_none(tmp_path: Path) -> None:
+async def test_a_folder_does_not_give_a_token(tmp_path: Path) -> None:
     assert await FileToken(tmp_path).read() is None
 
 
-async def test_a_problem_that_is_back_is_logged_again(file: Path) -> None:
+async def test_a_recurring_problem_is_logged_again(file: Path) -> None:
     token = FileToken(file)
     with capture_logs() as lines:
         await token.read()
@@ -114,13 +114,13 @@ async def test_a_problem_that_is_back_is_logged_again(file: Path) -> None:
     assert len(lines) == 2
 
 
-async def test_a_token_that_is_another_already_is_not_waited_for(file: Path) -> None:
+async def test_a_token_that_has_already_changed_is_returned_immediately(file: Path) -> None:
     write(file, b"new")
     await wait_for_change(FileToken(file), "old")
 
 
 @pytest.mark.parametrize("refused", ["old", None])
-async def test_a_token_that_comes_later_is_noticed(file: Path, refused: str | None) -> None:
+async def test_a_later_token_is_noticed(file: Path, refused: str | None) -> None:
     if refused is not None:
         write(file, refused.encode())
     token = FileToken(file)
@@ -132,8 +132,8 @@ async def test_a_token_that_comes_later_is_noticed(file: Path, refused: str | No
     assert await token.read() == "new"
 
 
-async def test_a_token_behind_a_link_that_is_changed_is_noticed(tmp_path: Path, file: Path) -> None:
-    """As orchestrators replace the secrets that they mount."""
+async def test_a_token_behind_a_changed_link_is_noticed(tmp_path: Path, file: Path) -> None:
+    """Orchestrators replace mounted secrets this way."""
     for name in ("old", "new"):
         write(tmp_path / name, name.encode())
     point(file, "old")
@@ -146,7 +146,7 @@ async def test_a_token_behind_a_link_that_is_changed_is_noticed(tmp_path: Path, 
     assert await token.read() == "new"
 
 
-async def test_a_token_that_could_not_be_read_for_a_moment_is_read_again(file: Path) -> None:
+async def test_reading_is_retried_after_a_temporary_error(file: Path) -> None:
     write(file, b"new")
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
@@ -157,7 +157,7 @@ async def test_a_token_that_could_not_be_read_for_a_moment_is_read_again(file: P
     assert token.problem is None
 
 
-async def test_neither_the_refused_token_nor_none_is_taken_for_another(file: Path) -> None:
+async def test_neither_the_refused_token_nor_its_absence_counts_as_a_change(file: Path) -> None:
     write(file, b"old")
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
@@ -168,7 +168,7 @@ async def test_neither_the_refused_token_nor_none_is_taken_for_another(file: Pat
         waiting.cancel()
 
 
-async def test_it_shows_no_token(file: Path) -> None:
+async def test_the_repr_does_not_contain_the_token(file: Path) -> None:
     write(file, b"secret")
     token = FileToken(file)
     await token.read()

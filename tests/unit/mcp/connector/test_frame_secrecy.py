@@ -1,4 +1,4 @@
-"""What the line that is logged of a message never has: values, a second line, a flood."""
+"""The log line of a message never contains values, line breaks or unlimited text."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ FIELDS = (
     "inputSchema", "input_schema", "output_schema", "properties",
     "structuredContent", "structured_content", "isError", "is_error",
 )  # fmt: skip
-TEXTS = st.text(st.characters())  # half characters as well, which JSON can say
+TEXTS = st.text(st.characters())  # includes lone surrogates, which JSON can encode
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
 JSON = st.recursive(
     LEAVES,
@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 
 def messages_with(value: object) -> list[Json]:
-    """Messages that hold ``value`` wherever a value may stand."""
+    """Messages with ``value`` at every possible position."""
     return [
         request(name="t", arguments=value),
         request(name="t", arguments={"a": value}, _meta={"b": value}),
@@ -57,7 +57,7 @@ def messages_with(value: object) -> list[Json]:
 
 @pytest.mark.requirement("W-18")
 @given(value=VALUES)
-def test_no_value_is_shown(value: object) -> None:
+def test_values_are_not_shown(value: object) -> None:
     lines = [summarize(message) for message in messages_with(value)]
     assert [line for line in lines if HIDDEN in line] == []
 
@@ -80,7 +80,7 @@ def test_no_value_is_shown(value: object) -> None:
         (LONG, f"{LONG[:119]}…"),
     ],
 )
-def test_an_error_is_shown_without_what_it_quotes(message: str, shown: str) -> None:
+def test_an_error_is_shown_without_quoted_values(message: str, shown: str) -> None:
     assert summarize(failure(message)) == f"type=error id=7 error={shown}"
 
 
@@ -91,7 +91,7 @@ def test_any_message_is_one_printable_line(message: object) -> None:
 
 
 @each_row("text", [LONG, "\n" * 10_000])
-def test_a_message_that_is_large_in_every_place_has_a_short_line(text: str) -> None:
+def test_a_large_message_has_a_short_line(text: str) -> None:
     keys = {f"{number}{text}": text for number in range(1000)}
     items = [
         {"name": key, "type": f"t{key}"} | {"inputSchema": {"properties": keys}} for key in keys

@@ -1,5 +1,3 @@
-"""The line that is logged of a message."""
-
 import pytest
 
 from mcp_tools_proxy.mcp.connector.frames import summarize
@@ -12,12 +10,12 @@ HIDDEN = "hidden value"
 
 
 def shown_of(message: Json) -> str:
-    """What the line has in braces, behind ``params`` or ``result``."""
+    """Return the part of the line in braces, after ``params`` or ``result``."""
     return summarize(message).partition("{")[2].rpartition("}")[0]
 
 
 @pytest.mark.requirement("W-20", "W-16")
-def test_the_sample_of_lists_is_summed_up() -> None:
+def test_the_sample_lists_are_summarized() -> None:
     assert summarize(LIST_REPLY) == (
         "type=response id=1 result{tools=1, tool_names=s1:search, input_schema_fields=query,top_k,"
         " output_schema_fields=results, prompts=1, prompt_names=hello, resources=1,"
@@ -25,12 +23,12 @@ def test_the_sample_of_lists_is_summed_up() -> None:
     )
 
 
-def test_a_list_that_cannot_be_changed_is_one() -> None:
+def test_an_immutable_list_is_summarized_like_a_list() -> None:
     assert shown_of(reply(tools=({"name": "a"},))) == "tools=1, tool_names=a"
 
 
 @pytest.mark.requirement("W-20", "W-15", "W-17")
-def test_the_sample_of_a_call_is_summed_up() -> None:
+def test_the_sample_call_is_summarized() -> None:
     assert summarize(CALL) == (
         "type=request id=42 method=tools/call params=name,arguments,meta"
         " params{target=s1:search, args=query,top_k, meta=trace_id}"
@@ -38,7 +36,7 @@ def test_the_sample_of_a_call_is_summed_up() -> None:
 
 
 @pytest.mark.requirement("W-20", "W-17")
-def test_the_sample_of_a_reply_is_summed_up() -> None:
+def test_the_sample_reply_is_summarized() -> None:
     assert summarize(CALL_REPLY) == (
         "type=response id=42 result{content=1, content_types=text, structured_keys=results,"
         " meta_keys=trace_id, is_error=false} has_result=true"
@@ -46,7 +44,7 @@ def test_the_sample_of_a_reply_is_summed_up() -> None:
 
 
 @pytest.mark.requirement("W-20", "W-17")
-def test_the_reply_of_a_6_is_summed_up() -> None:
+def test_the_reply_of_a_6_is_summarized() -> None:
     result = {
         "content": [{"type": "text", "text": "ok"}],
         "structured_content": {"result": {"count": 1}},
@@ -81,7 +79,7 @@ def test_the_reply_of_a_6_is_summed_up() -> None:
         (None, "payload=non-object"),
     ],
 )
-def test_a_message_is_told_by_its_kind(message: object, line: str) -> None:
+def test_a_message_is_described_by_its_type(message: object, line: str) -> None:
     assert summarize(message) == line
 
 
@@ -105,7 +103,7 @@ def test_the_target_is_a_name_without_values(params: Json, target: str) -> None:
 
 
 @pytest.mark.requirement("W-09")
-def test_both_spellings_of_a_reply_read_alike() -> None:
+def test_both_spellings_of_a_reply_give_the_same_summary() -> None:
     schema: Json = {"properties": {"a": {}}}
     snake = reply(
         tools=[{"name": "t", "input_schema": schema, "output_schema": schema}],
@@ -143,7 +141,7 @@ def test_an_empty_list_is_counted() -> None:
 
 
 @pytest.mark.requirement("W-16")
-def test_of_a_longer_list_five_names_are_shown() -> None:
+def test_the_first_five_names_of_a_list_are_shown() -> None:
     prompts = [{"name": f"p{number}"} for number in range(7)]
     assert shown_of(reply(prompts=prompts)) == "prompts=7, prompt_names=p0,p1,p2,p3,p4,..."
 
@@ -153,7 +151,7 @@ def test_a_long_name_is_cut() -> None:
 
 
 @pytest.mark.requirement("W-16")
-def test_schema_fields_are_those_of_the_first_tool_that_has_any() -> None:
+def test_schema_fields_come_from_the_first_tool_with_a_schema() -> None:
     bare = {"name": "a", "inputSchema": {"type": "object"}}
     full = {"name": "b", "inputSchema": {"properties": {"x": {}, "y": {}}}}
     assert shown_of(reply(tools=[bare, full])) == (
@@ -177,15 +175,15 @@ def test_the_types_of_content_are_shown_once_each_and_inferred_when_absent() -> 
 
 @pytest.mark.requirement("W-17")
 @each_row("flag", ["true", 1, None, [True], {}])
-def test_an_error_flag_that_is_none_is_not_shown(flag: object) -> None:
+def test_an_invalid_error_flag_is_not_shown(flag: object) -> None:
     assert shown_of(reply(content=[], isError=flag)) == "content=0"
 
 
-def test_a_prompt_shows_how_many_messages_it_has_and_of_what() -> None:
+def test_the_number_and_types_of_prompt_messages_are_shown() -> None:
     messages = [{"role": "user", "content": {"type": "text", "text": HIDDEN}}]
     assert shown_of(reply(messages=messages)) == "messages=1, content_types=text"
 
 
-def test_what_was_read_shows_its_uris() -> None:
+def test_the_uris_of_read_resources_are_shown() -> None:
     contents = [{"uri": "docs/7", "text": HIDDEN}]
     assert shown_of(reply(contents=contents)) == "contents=1, resource_keys=docs/7"

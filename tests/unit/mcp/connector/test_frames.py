@@ -1,4 +1,4 @@
-"""The envelope, pure: whatever bytes come, a frame is read or refused, and nothing is made up."""
+"""Parsing and writing envelopes: any bytes are either parsed or refused."""
 
 import copy
 import json
@@ -32,12 +32,12 @@ def enveloped(session_identifier: object, message: object) -> bytes:
 
 
 @given(names, json_values)
-def test_an_envelope_is_read_as_it_was_written(name: str, message: object) -> None:
+def test_an_envelope_round_trips(name: str, message: object) -> None:
     assert read(enveloped(name, message)) == Frame(name, message)
 
 
 def name_in(data: bytes) -> str | None:
-    """Read a frame and give its session's name; None where it is refused in words of our own."""
+    """Parse a frame and return its session's name, or None if it is refused with our own error."""
     try:
         return read(data).session_identifier
     except BadFrame as bad:
@@ -52,12 +52,12 @@ REASONS = {
 
 
 @given(st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
-def test_what_is_no_envelope_is_refused_in_words_of_our_own(data: bytes) -> None:
+def test_an_invalid_envelope_is_refused_with_an_own_error(data: bytes) -> None:
     assert name_in(data) is None
 
 
 @given(st.text(min_size=1, max_size=300))
-def test_a_name_is_at_most_256_characters_and_none_of_control(name: str) -> None:
+def test_a_name_has_at_most_256_characters_without_control_characters(name: str) -> None:
     is_fine = len(name) <= MOST_CHARS and all(
         not (ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000)
         for char in name
@@ -74,7 +74,7 @@ def test_a_name_is_at_most_256_characters_and_none_of_control(name: str) -> None
         ('"session_identifier": "s", "message": {"id": 1}, "message": {"id": 2}', False),
     ],
 )
-def test_a_frame_that_names_a_key_twice_is_answered_where_it_is_clear_whose_it_is(
+def test_a_duplicate_key_is_answered_if_the_session_is_unambiguous(
     members: str, answerable: bool
 ) -> None:
     with pytest.raises(BadFrame, match="has a key twice") as caught:
@@ -93,7 +93,7 @@ def test_a_binary_frame_is_refused() -> None:
 
 
 @given(names, texts, messages)
-def test_what_is_written_says_whose_it_is_and_nothing_else(
+def test_a_written_frame_contains_only_the_session_and_the_message(
     name: str, server: str, message: dict[str, object]
 ) -> None:
     assert json.loads(write_frame(name, server, message)) == {
@@ -104,12 +104,12 @@ def test_what_is_written_says_whose_it_is_and_nothing_else(
 
 
 @given(names, messages)
-def test_what_is_written_can_be_read(name: str, message: dict[str, object]) -> None:
+def test_a_written_frame_can_be_read(name: str, message: dict[str, object]) -> None:
     assert read(write_frame(name, "gw", message)) == Frame(name, message)
 
 
 @given(metas, metas, messages)
-def test_both_spellings_of_meta_become_the_one_of_mcp(
+def test_both_spellings_of_meta_become_that_of_mcp(
     theirs: dict[str, object], older: dict[str, object], others: dict[str, object]
 ) -> None:
     params = {**others, "meta": older, "_meta": theirs}
@@ -119,7 +119,7 @@ def test_both_spellings_of_meta_become_the_one_of_mcp(
 
 
 @given(json_values)
-def test_what_has_no_older_meta_is_left_as_it_is(message: object) -> None:
+def test_a_message_without_the_older_meta_is_unchanged(message: object) -> None:
     wrapped = {"method": "tools/call", "params": message}
     if isinstance(message, dict):
         message.pop("meta", None)
@@ -128,7 +128,7 @@ def test_what_has_no_older_meta_is_left_as_it_is(message: object) -> None:
 
 
 @given(metas)
-def test_a_message_is_not_changed_itself(meta: dict[str, object]) -> None:
+def test_the_original_message_is_not_modified(meta: dict[str, object]) -> None:
     message = {"method": "tools/call", "params": {"meta": meta, "name": "x"}}
     before = copy.deepcopy(message)
     with_meta(message)
@@ -136,17 +136,17 @@ def test_a_message_is_not_changed_itself(meta: dict[str, object]) -> None:
 
 
 @each_row("meta", [None, 1, "x", [1], True])
-def test_what_is_no_object_is_no_meta(meta: object) -> None:
+def test_a_meta_that_is_not_an_object_is_ignored(meta: object) -> None:
     message = {"method": "tools/call", "params": {"meta": meta}}
     assert with_meta(message) is message
 
 
 @each_row("theirs", [None, 1, "x", [1], True])
-def test_the_older_meta_stands_for_one_that_is_no_object(theirs: object) -> None:
+def test_the_older_meta_replaces_a_meta_that_is_not_an_object(theirs: object) -> None:
     message = {"method": "tools/call", "params": {"meta": {"a": 1}, "_meta": theirs}}
     assert with_meta(message) == {"method": "tools/call", "params": {"_meta": {"a": 1}}}
 
 
-def test_an_answer_s_params_are_nobody_s_business() -> None:
+def test_params_of_an_answer_are_ignored() -> None:
     message = {"id": 1, "result": {}, "params": {"meta": {"a": 1}}}
     assert with_meta(message) is message

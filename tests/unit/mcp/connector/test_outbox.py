@@ -1,4 +1,4 @@
-"""What waits to be sent: in order, bounded, and not lost with a link."""
+"""Frames waiting to be sent: ordered, bounded, and kept when a connection is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from tests.support.tables import each_row
 
 
 class Wire:
-    """Takes frames at its own pace: ``lets`` so many through, and the next one waits."""
+    """Accepts a limited number of frames; the next one waits."""
 
     def __init__(self, lets: int | None = None) -> None:
         self.sent: list[bytes] = []
@@ -35,7 +35,7 @@ class Wire:
 
 @asynccontextmanager
 async def draining(outbox: Outbox, wire: Wire) -> AsyncIterator[None]:
-    """Keep a link meanwhile, which ends with a frame on its way perhaps."""
+    """Run the outbox on a connection, which may break while a frame is being sent."""
     async with asyncio.TaskGroup() as tasks:
         draining = tasks.create_task(outbox.drain(wire.send))
         try:
@@ -45,7 +45,7 @@ async def draining(outbox: Outbox, wire: Wire) -> AsyncIterator[None]:
 
 
 async def break_on_the_first(outbox: Outbox) -> None:
-    """Open a link that takes nothing, and ends."""
+    """Open a connection that accepts nothing, and close it."""
     wire = Wire(lets=0)
     async with draining(outbox, wire), bounded("a frame is begun"):
         await wire.waits.wait()
@@ -56,7 +56,7 @@ async def emptied(outbox: Outbox) -> None:
         await outbox.empty()
 
 
-async def test_frames_are_sent_in_the_order_in_which_they_were_left() -> None:
+async def test_frames_are_sent_in_the_order_of_arrival() -> None:
     outbox, wire = Outbox(), Wire()
     frames = [b"%d" % number for number in range(100)]
     async with draining(outbox, wire):
@@ -66,14 +66,14 @@ async def test_frames_are_sent_in_the_order_in_which_they_were_left() -> None:
     assert wire.sent == frames
 
 
-async def test_what_waits_is_counted_in_bytes() -> None:
+async def test_waiting_frames_are_counted_in_bytes() -> None:
     outbox = Outbox()
     for frame in (b"x" * 3, b"", b"x" * 4):
         await outbox.put(frame)
     assert outbox.waiting_bytes == 7
 
 
-async def test_whoever_has_more_to_say_than_may_wait_waits() -> None:
+async def test_a_sender_waits_while_the_outbox_is_full() -> None:
     outbox, wire = Outbox(max_bytes=10), Wire()
     await outbox.put(b"x" * 9)
     await outbox.put(b"x" * 9)
@@ -87,8 +87,8 @@ async def test_whoever_has_more_to_say_than_may_wait_waits() -> None:
     assert wire.sent[-1] == b"more"
 
 
-async def test_of_many_who_wait_no_more_get_in_than_there_is_room_for() -> None:
-    """At most the bound and one frame wait, however many want in at once."""
+async def test_waiting_senders_do_not_exceed_the_bound() -> None:
+    """At most the bound and one frame wait, regardless of the number of senders."""
     outbox, wire, most = Outbox(max_bytes=10), Wire(lets=0), 0
     async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
         putting = [tasks.create_task(outbox.put(b"%04d" % number)) for number in range(50)]
@@ -100,8 +100,8 @@ async def test_of_many_who_wait_no_more_get_in_than_there_is_room_for() -> None:
     assert 10 <= most < 14
 
 
-async def test_thousands_who_wait_get_in_one_by_one_and_in_turn() -> None:
-    """Were each of them woken for each frame, this would take far longer than a test may."""
+async def test_thousands_of_waiting_senders_are_admitted_in_order() -> None:
+    """If each frame woke all of them, the test would time out."""
     outbox, wire = Outbox(max_bytes=1), Wire()
     frames = [b"%04d" % number for number in range(5000)]
     async with asyncio.TaskGroup() as tasks:
@@ -113,7 +113,7 @@ async def test_thousands_who_wait_get_in_one_by_one_and_in_turn() -> None:
     assert wire.sent == frames
 
 
-async def test_who_waits_no_longer_keeps_nobody_waiting() -> None:
+async def test_a_cancelled_sender_does_not_block_others() -> None:
     outbox, wire = Outbox(max_bytes=1), Wire()
     await outbox.put(b"first")
     async with asyncio.TaskGroup() as tasks:
@@ -128,7 +128,7 @@ async def test_who_waits_no_longer_keeps_nobody_waiting() -> None:
     assert wire.sent == [b"first", b"last"]
 
 
-async def test_a_frame_larger_than_all_that_may_wait_is_sent() -> None:
+async def test_a_frame_larger_than_the_bound_is_sent() -> None:
     outbox, wire = Outbox(max_bytes=10), Wire()
     async with draining(outbox, wire):
         await outbox.put(b"x" * 1000)
@@ -136,7 +136,7 @@ async def test_a_frame_larger_than_all_that_may_wait_is_sent() -> None:
     assert wire.sent == [b"x" * 1000]
 
 
-async def test_a_frame_on_its_way_when_a_link_breaks_goes_over_the_next_one() -> None:
+async def test_a_frame_interrupted_by_a_lost_connection_is_sent_on_the_next_one() -> None:
     outbox, wire = Outbox(), Wire()
     await outbox.put(b"first")
     await outbox.put(b"second")
@@ -146,7 +146,7 @@ async def test_a_frame_on_its_way_when_a_link_breaks_goes_over_the_next_one() ->
     assert wire.sent == [b"first", b"second"]
 
 
-async def test_who_left_a_frame_while_the_link_was_up_holds_up_no_other_when_it_breaks() -> None:
+async def test_a_sender_is_not_blocked_when_the_connection_breaks() -> None:
     outbox, broken, wire = Outbox(), Wire(lets=0), Wire()
     async with asyncio.TaskGroup() as tasks:
         async with draining(outbox, broken):
@@ -161,7 +161,7 @@ async def test_who_left_a_frame_while_the_link_was_up_holds_up_no_other_when_it_
     assert wire.sent == [b"first", b"second"]
 
 
-async def test_a_frame_is_sent_though_who_left_it_is_cancelled_meanwhile() -> None:
+async def test_a_frame_is_sent_even_if_its_sender_is_cancelled() -> None:
     outbox, wire = Outbox(), Wire(lets=0)
     async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
         await asyncio.sleep(0)
@@ -176,7 +176,7 @@ async def test_a_frame_is_sent_though_who_left_it_is_cancelled_meanwhile() -> No
     assert wire.sent == [b"first", b"second"]
 
 
-async def test_frames_left_while_one_is_on_its_way_follow_it_in_order() -> None:
+async def test_frames_added_during_a_send_follow_in_order() -> None:
     outbox, wire = Outbox(), Wire(lets=0)
     frames = [b"%d" % number for number in range(20)]
     async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
@@ -189,7 +189,7 @@ async def test_frames_left_while_one_is_on_its_way_follow_it_in_order() -> None:
     assert wire.sent == frames
 
 
-async def test_a_frame_that_no_link_survives_is_given_up_and_the_others_are_sent() -> None:
+async def test_a_frame_that_breaks_every_connection_is_dropped() -> None:
     outbox, wire = Outbox(), Wire()
     await outbox.put(b"poison")
     await outbox.put(b"after")
@@ -202,7 +202,7 @@ async def test_a_frame_that_no_link_survives_is_given_up_and_the_others_are_sent
     assert [line["event"] for line in lines] == ["remote.frame_given_up"]
 
 
-async def test_a_link_that_breaks_counts_once_however_often_a_frame_was_begun_over_it() -> None:
+async def test_a_broken_connection_counts_as_one_attempt_per_frame() -> None:
     outbox, wire = Outbox(), Wire()
 
     async def have_a_broken_link() -> None:
@@ -215,7 +215,7 @@ async def test_a_link_that_breaks_counts_once_however_often_a_frame_was_begun_ov
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(have_a_broken_link())
         await asyncio.sleep(0)
-        await outbox.put(b"first")  # begins it, and then the link does
+        await outbox.put(b"first")  # starts it, then the connection does
     for _ in range(MAX_TRIES - 2):
         await have_a_broken_link()
     async with draining(outbox, wire):
@@ -224,7 +224,7 @@ async def test_a_link_that_breaks_counts_once_however_often_a_frame_was_begun_ov
 
 
 @each_row("is_cleared", [True, False])
-async def test_the_tries_of_one_frame_are_not_those_of_another(is_cleared: bool) -> None:
+async def test_attempts_are_counted_per_frame(is_cleared: bool) -> None:
     outbox, wire = Outbox(), Wire()
     await outbox.put(b"first")
     for _ in range(MAX_TRIES - 1):
@@ -242,7 +242,7 @@ async def test_the_tries_of_one_frame_are_not_those_of_another(is_cleared: bool)
     assert wire.sent == [b"second"]
 
 
-async def test_what_is_forgotten_is_never_sent() -> None:
+async def test_discarded_frames_are_never_sent() -> None:
     outbox, wire = Outbox(max_bytes=5), Wire()
     await outbox.put(b"forgotten")
     outbox.clear()
@@ -252,7 +252,7 @@ async def test_what_is_forgotten_is_never_sent() -> None:
     assert (wire.sent, outbox.waiting_bytes) == ([b"kept"], 0)
 
 
-async def test_what_is_left_after_all_was_forgotten_is_sent_though_a_frame_was_on_its_way() -> None:
+async def test_frames_added_after_a_discard_are_sent_despite_an_interrupted_send() -> None:
     outbox, wire = Outbox(), Wire(lets=0)
     await outbox.put(b"on its way")
     await outbox.put(b"forgotten")
@@ -265,7 +265,7 @@ async def test_what_is_left_after_all_was_forgotten_is_sent_though_a_frame_was_o
     assert (wire.sent, outbox.waiting_bytes) == ([b"on its way", b"kept"], 0)
 
 
-async def test_who_waited_for_room_has_it_when_all_is_forgotten() -> None:
+async def test_discarding_all_frames_admits_waiting_senders() -> None:
     outbox = Outbox(max_bytes=1)
     await outbox.put(b"x")
     async with asyncio.TaskGroup() as tasks:

@@ -1,5 +1,3 @@
-"""What the path of an MCP request asserts, whom a session belongs to, and refusals."""
-
 import json
 
 import pytest
@@ -33,7 +31,7 @@ def test_the_path_asserts_the_agent(
 
 
 @each_row("agent", ["", "a\x00b", "x" * 257])
-def test_an_agent_in_the_path_that_is_no_identifier_is_refused(agent: str) -> None:
+def test_an_invalid_agent_id_in_the_path_is_refused(agent: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         asserted_by_path({"path_params": {"agent": agent}})
     assert caught.value.details == {"field": "path"}

@@ -1,4 +1,4 @@
-"""The response to one stateless request: a JSON body, or a stream that is kept alive."""
+"""The response to one stateless request: a JSON body, or a stream with keep-alives."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ RESULT_FRAME = (
 
 
 class Sent(list[Message]):
-    """An ASGI ``send`` that keeps what was sent."""
+    """An ASGI ``send`` that records messages."""
 
     async def __call__(self, message: Message) -> None:
         self.append(message)
@@ -49,13 +49,13 @@ def anyio_backend() -> tuple[str, Mapping[str, object]]:
     return BACKEND
 
 
-async def test_an_error_that_comes_first_keeps_its_status() -> None:
+async def test_an_error_before_other_messages_keeps_its_status() -> None:
     sent = Sent()
     await EventStream(sent).complete(NOT_FOUND)
     assert (sent.status, len(sent.bodies), sent.is_whole) == (404, 1, True)
 
 
-async def test_what_comes_before_the_result_makes_it_a_stream_in_ascii() -> None:
+async def test_a_message_before_the_result_starts_a_stream_in_ascii() -> None:
     sent = Sent()
     stream = EventStream(sent)
     await stream.notify(NOTE)
@@ -63,7 +63,7 @@ async def test_what_comes_before_the_result_makes_it_a_stream_in_ascii() -> None
     assert (sent.status, sent.bodies, sent.is_whole) == (200, [NOTE_FRAME, RESULT_FRAME], True)
 
 
-async def test_what_comes_after_the_result_is_dropped() -> None:
+async def test_messages_after_the_result_are_dropped() -> None:
     sent = Sent()
     stream = EventStream(sent)
     await stream.complete(RESULT)
@@ -93,7 +93,7 @@ async def test_a_silent_stream_is_pinged_every_15_seconds(
     assert sent.bodies == [*frames, RESULT_FRAME]
 
 
-async def test_two_that_open_the_stream_at_once_open_it_once() -> None:
+async def test_concurrent_messages_open_the_stream_once() -> None:
     class Slow(Sent):
         async def __call__(self, message: Message) -> None:
             await asyncio.sleep(1)

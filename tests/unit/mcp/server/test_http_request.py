@@ -1,4 +1,4 @@
-"""Arguments that headers repeat: whose calls are checked, and against which schema."""
+"""Arguments repeated in headers: checked against the schema that the caller can see."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ OTHER_REGION = Headers({"mcp-param-region": "us"})
 
 
 def registry_with(schema: dict[str, object]) -> Registry:
-    """Build a registry with one tool, for callers with a tenant."""
+    """Build a registry with one tool, visible only to callers with a tenant."""
     tool = FakeTool(needs_tenant=True)
     properties = {"type": "object", "properties": {"region": schema}}
     tool.spec = replace(tool.spec, input_schema=properties)
@@ -35,12 +35,12 @@ def test_a_header_that_differs_from_its_argument_is_refused() -> None:
         parameters.check(CALL, make_caller(), OTHER_REGION)
 
 
-def test_a_caller_does_not_learn_the_schema_of_a_tool_that_only_others_may_use() -> None:
+def test_the_schema_of_a_hidden_tool_is_not_revealed() -> None:
     parameters = HeaderParameters(RegistryHolder(MIRRORED))
     parameters.check(CALL, make_caller(tenant_id=NO_TENANT), OTHER_REGION)
 
 
-def test_a_tool_that_gets_header_parameters_by_a_reload_is_checked() -> None:
+def test_header_parameters_added_by_a_reload_are_checked() -> None:
     holder = RegistryHolder(PLAIN)
     parameters = HeaderParameters(holder)
     parameters.check(CALL, make_caller(), OTHER_REGION)

@@ -1,5 +1,3 @@
-"""Who is notified of a change of what they see."""
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -40,14 +38,14 @@ async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
 
 
 @each_row("after", ["looking", "joining"])
-async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> None:
+async def test_a_change_after_the_first_read_is_always_reported(after: str) -> None:
     holder = RegistryHolder(ONE)
     changes = asyncio.Queue[frozenset[ListKind]]()
     async with watched(holder) as monitor:
         seen = await monitor.snapshot(make_caller())
         if after == "looking":
             holder.replace(TWO)
-            await asyncio.sleep(0)  # the watchers of then are compared
+            await asyncio.sleep(0)  # the watchers of that time are compared
         monitor.subscribe(make_caller(), seen, changes.put)
         if after == "joining":
             holder.replace(TWO)
@@ -55,14 +53,14 @@ async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> 
 
 
 def seen_by_agents(*tools: str) -> Registry:
-    """Build a registry in which the reader may use no server's tool, the writer any."""
+    """Build a registry in which the reader cannot use any server's tool, and the writer all."""
     agents = {"reader": Visibility(server_ids=frozenset()), "writer": Visibility()}
     offered = [FakeTool(name=f"s1:{tool}", server_id="s1") for tool in tools]
     return Registry.build(offered, access_rules=AccessRules(agents=agents))
 
 
 @each_row("first", ["reader", "writer"])
-async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
+async def test_a_change_is_sent_only_to_clients_that_see_it(first: str) -> None:
     holder = RegistryHolder(seen_by_agents("a"))
     changes: dict[str, asyncio.Queue[frozenset[ListKind]]] = {}
     async with watched(holder) as monitor:
@@ -78,7 +76,7 @@ async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
 
 
 def named_for_the_reader(style: ToolNameStyle) -> Registry:
-    """Build a registry in which the reader's profile chooses how its lists name tools."""
+    """Build a registry in which the reader's profile sets the naming style of tools."""
     offered = [FakeTool(name="s1:a", alias="s1__a", server_id="s1")]
     styles = NameStyles(by_agent={"reader": ListOptions(name_style=style)})
     rules = AccessRules(agents={"reader": Visibility()})
@@ -86,10 +84,10 @@ def named_for_the_reader(style: ToolNameStyle) -> Registry:
 
 
 @each_row("styles", [(None, ToolNameStyle.BARE), (ToolNameStyle.BARE, None)])
-async def test_another_style_is_a_change_for_whom_it_says_how_tools_are_named(
+async def test_a_changed_naming_style_notifies_clients_that_use_it(
     styles: tuple[ToolNameStyle | None, ToolNameStyle | None],
 ) -> None:
-    """Not for a client that chose a style itself."""
+    """Clients that selected a style themselves are not notified."""
     holder = RegistryHolder(named_for_the_reader(ToolNameStyle.SERVER))
     caller = make_caller(agent="reader")
     changes = {style: asyncio.Queue[frozenset[ListKind]]() for style in styles}
@@ -106,7 +104,7 @@ async def test_another_style_is_a_change_for_whom_it_says_how_tools_are_named(
 
 
 class Slow:
-    """A client that takes its first batch after an hour."""
+    """A client whose first batch takes an hour to send."""
 
     def __init__(self) -> None:
         self.received = asyncio.Queue[frozenset[str]]()
@@ -139,7 +137,7 @@ class TestOnVirtualTime:
     def anyio_backend(self) -> tuple[str, Mapping[str, object]]:
         return BACKEND
 
-    async def test_a_client_that_reads_again_after_an_hour_gets_what_is_pending(self) -> None:
+    async def test_a_client_that_resumes_reading_after_an_hour_gets_pending_changes(self) -> None:
         client = Slow()
         subscriber = Subscriber(client.send)
         async with delivering() as delivery:
@@ -150,7 +148,7 @@ class TestOnVirtualTime:
             batches = [await client.received.get(), await client.received.get()]
         assert batches == [{"first"}, {"second", "third"}]
 
-    async def test_a_client_that_has_left_is_sent_nothing_more(self) -> None:
+    async def test_a_disconnected_client_is_not_notified(self) -> None:
         client = Slow()
         subscriber = Subscriber(client.send)
         async with delivering() as delivery:

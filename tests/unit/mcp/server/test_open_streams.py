@@ -1,4 +1,4 @@
-"""Open streams end with their caller's access, and one tenant does not hold all sessions."""
+"""Open streams end when their caller loses access; sessions are shared between tenants."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -35,7 +35,7 @@ async def nothing() -> Message:
 
 
 class Access:
-    """The check of a stream's caller, who has access until there is a ``problem``."""
+    """The access check of a stream's caller; passes until ``problem`` is set."""
 
     problem: ProxyError | None = None
 
@@ -48,7 +48,7 @@ class Access:
 async def open_streams(
     *tenants: str, check: Access | None = None
 ) -> AsyncIterator[tuple[OpenStreams, list[Message]]]:
-    """Open a stream for each tenant, of which one may have two."""
+    """Open a stream for each tenant, with a limit of two per tenant."""
     streams, sent = OpenStreams(max_of_tenant=2), list[Message]()
 
     async def send(message: Message) -> None:
@@ -74,7 +74,7 @@ async def open_streams(
 
 
 @each_row("problem", [Forbidden("the token was revoked"), Unauthenticated("expired")])
-async def test_a_stream_ends_in_good_order_when_its_caller_loses_access(
+async def test_a_stream_ends_cleanly_when_its_caller_loses_access(
     problem: ProxyError,
 ) -> None:
     check = Access()
@@ -87,14 +87,14 @@ async def test_a_stream_ends_in_good_order_when_its_caller_loses_access(
     assert (before, after, sent) == (1, 0, [BEGIN, END])
 
 
-async def test_a_stream_that_is_ended_ends_as_a_whole_answer_does() -> None:
+async def test_an_ended_stream_is_a_complete_response() -> None:
     async with open_streams("tenant_1") as (streams, sent):
         streams.end()
         await asyncio.sleep(1)
         assert (sent, len(streams)) == ([BEGIN, END], 0)
 
 
-async def test_a_tenant_has_its_share_of_streams_and_others_theirs() -> None:
+async def test_streams_are_limited_per_tenant() -> None:
     async with open_streams("tenant_1", "tenant_1") as (streams, _):
         streams.check_capacity("tenant_2")
         with pytest.raises(CapacityExceeded, match="your tenant has 2 streams open"):

@@ -1,4 +1,4 @@
-"""What a server adds to its results reaches the client, but not in our name."""
+"""Fields that a server adds to results are passed on, except those of the gateway."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ BUDGET = BudgetStatus(
 SHOWN = {"name": "tenant_calls", "remaining_calls": 9, "reset_s": 60}
 
 
-def test_results_and_failed_tools_show_the_budget_in_meta() -> None:
+def test_results_and_failed_tools_have_the_budget_in_meta() -> None:
     good = replace(ok(content=[]), budget=BUDGET)
     failed = Failed(error=SectionNotFound("no such section"), budget=BUDGET)
     answers = [
@@ -60,7 +60,7 @@ def test_results_and_failed_tools_show_the_budget_in_meta() -> None:
     assert [answer["_meta"][BUDGET_KEY] for answer in answers] == [SHOWN] * len(answers)
 
 
-def test_a_json_rpc_error_shows_the_budget_in_its_data() -> None:
+def test_a_json_rpc_error_has_the_budget_in_its_data() -> None:
     failed = Failed(error=ServerBusy("busy"), budget=BUDGET)
     with pytest.raises(JsonRpcError) as caught:
         prompt_result(failed, "trace-1", modern=True)
@@ -70,7 +70,7 @@ def test_a_json_rpc_error_shows_the_budget_in_its_data() -> None:
     }
 
 
-def test_a_server_cannot_show_a_budget_in_our_name() -> None:
+def test_a_server_cannot_forge_a_budget() -> None:
     spec = FakeTool(name="s1:add", server_id="s1").spec
     result = {"content": [], "meta": {BUDGET_KEY: {"name": "forged"}}}
     outcome = Ok(spec=spec, result=result, result_json=b"{}", tokens=0)

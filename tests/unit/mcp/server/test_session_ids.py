@@ -1,4 +1,4 @@
-"""A session id says what a replica needs to know, to those who have a key, and to nobody else."""
+"""A session id contains the session's parameters, readable only with a key."""
 
 import secrets
 from collections.abc import Mapping
@@ -41,7 +41,9 @@ def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
         {"elicitation": {"form": {}, "url": {}}},
     ],
 )
-def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping[str, Any]) -> None:
+def test_an_id_contains_the_declared_capabilities(
+    version: str, capabilities: Mapping[str, Any]
+) -> None:
     clock = ManualClock()
     ids = SessionIds([KEY], clock)
     session_id, name = ids.create(Declared(version, capabilities), CALLER, PATH, LISTS)
@@ -60,7 +62,7 @@ STYLES = (None, *ToolNameStyle)
 
 
 @each_row("style", STYLES)
-def test_an_id_says_in_which_style_its_session_names_tools(style: ToolNameStyle | None) -> None:
+def test_an_id_contains_the_naming_style_of_its_session(style: ToolNameStyle | None) -> None:
     session_id, _ = SessionIds([KEY]).create(
         declared(), CALLER, PATH, LISTS, ListOptions(name_style=style)
     )
@@ -69,7 +71,7 @@ def test_an_id_says_in_which_style_its_session_names_tools(style: ToolNameStyle 
     assert (claims.options.name_style, len(session_id)) == (style, 48)
 
 
-def test_no_client_can_change_the_style_of_its_session() -> None:
+def test_a_client_cannot_change_the_style_of_its_session() -> None:
     ids = SessionIds([KEY])
     first = {
         style: ids.create(declared(), CALLER, PATH, LISTS, ListOptions(name_style=style))[0][:2]
@@ -90,7 +92,7 @@ def test_no_client_can_change_the_style_of_its_session() -> None:
         ListOptions(name_style=ToolNameStyle.BARE, schemas=SchemaStyle.ORIGINAL, name_max=64),
     ],
 )
-def test_an_id_says_how_its_session_writes_schemas_and_aliases(options: ListOptions) -> None:
+def test_an_id_contains_the_schema_and_alias_formats_of_its_session(options: ListOptions) -> None:
     session_id, _ = SessionIds([KEY]).create(declared(), CALLER, PATH, LISTS, options)
     claims = SessionIds([KEY]).read(session_id, CALLER, PATH)
     assert claims is not None
@@ -99,8 +101,8 @@ def test_an_id_says_how_its_session_writes_schemas_and_aliases(options: ListOpti
     assert SessionIds([KEY]).read(session_id[:28] + flipped + session_id[29:], CALLER, PATH) is None
 
 
-def test_an_id_of_the_version_before_is_read_and_made_where_no_style_is_named() -> None:
-    """It was made by a gateway that knew no styles, which reads ids of its own format only."""
+def test_ids_of_the_previous_version_are_read_and_created_without_a_style() -> None:
+    """Gateways of the previous version, which have no styles, can read only their own format."""
     old_id = b"AQMAAWlDBYBsaXN0vGuFZBJ-dZCOdIihZ5Zow-nYn0EpGagc"
     ids = SessionIds([b"k" * 32])
     claims = ids.read(old_id, CALLER, PATH)
@@ -109,7 +111,7 @@ def test_an_id_of_the_version_before_is_read_and_made_where_no_style_is_named() 
     assert new_id(ids)[:2] == old_id[:2]
 
 
-def test_what_no_server_may_request_is_left_out() -> None:
+def test_capabilities_that_servers_cannot_request_are_omitted() -> None:
     ids = SessionIds([KEY])
     about = declared(experimental={"x": {"y": 1}}, roots=None, sampling={"tools": False})
     claims = ids.read(new_id(ids, about), CALLER, PATH)
@@ -117,7 +119,7 @@ def test_what_no_server_may_request_is_left_out() -> None:
     assert claims.declared.capabilities == {"sampling": {}}
 
 
-def test_ids_are_short_unique_and_may_be_in_a_header() -> None:
+def test_ids_are_short_unique_and_valid_in_a_header() -> None:
     ids = SessionIds([KEY])
     made = {new_id(ids) for _ in range(100)}
     assert (len(made), {len(id_) for id_ in made}) == (100, {48})
@@ -134,20 +136,20 @@ def test_ids_are_short_unique_and_may_be_in_a_header() -> None:
         Caller(tenant_id="tenant_1", user_id="u"),
     ],
 )
-def test_nobody_else_can_use_an_id(other: Caller) -> None:
+def test_an_id_is_valid_only_for_its_caller(other: Caller) -> None:
     ids = SessionIds([KEY])
     session_id = new_id(ids)
     assert ids.read(session_id, other, PATH) is None
     assert ids.read(session_id, CALLER, PATH) is not None
 
 
-def test_parts_of_a_caller_do_not_run_together() -> None:
+def test_parts_of_a_caller_are_encoded_unambiguously() -> None:
     ids = SessionIds([KEY])
     session_id, _ = ids.create(declared(), Caller(tenant_id="a", user_id="bc"), PATH, LISTS)
     assert ids.read(session_id, Caller(tenant_id="ab", user_id="c"), PATH) is None
 
 
-def test_an_id_is_of_one_path() -> None:
+def test_an_id_is_valid_for_one_path() -> None:
     ids = SessionIds([KEY])
     assert ids.read(new_id(ids), CALLER, "/mcp") is None
 
@@ -156,7 +158,7 @@ def test_replicas_with_the_same_key_read_each_others_ids() -> None:
     assert SessionIds([KEY]).read(new_id(SessionIds([KEY])), CALLER, PATH) is not None
 
 
-def test_an_old_key_is_known_while_it_is_named() -> None:
+def test_an_old_key_is_accepted_while_it_is_configured() -> None:
     session_id = new_id(SessionIds([KEY]))
     assert SessionIds([OTHER_KEY, KEY]).read(session_id, CALLER, PATH) is not None
     assert SessionIds([OTHER_KEY]).read(session_id, CALLER, PATH) is None
@@ -164,7 +166,7 @@ def test_an_old_key_is_known_while_it_is_named() -> None:
     assert SessionIds([OTHER_KEY]).read(rotated, CALLER, PATH) is not None
 
 
-def test_without_keys_no_other_process_knows_the_ids() -> None:
+def test_without_keys_ids_are_unknown_to_other_processes() -> None:
     ids = SessionIds([])
     session_id = new_id(ids)
     assert ids.read(session_id, CALLER, PATH) is not None
@@ -172,7 +174,7 @@ def test_without_keys_no_other_process_knows_the_ids() -> None:
 
 
 @given(st.integers(0, 47), st.binary(min_size=1, max_size=1))
-def test_an_altered_id_is_none(position: int, put: bytes) -> None:
+def test_an_altered_id_is_rejected(position: int, put: bytes) -> None:
     ids = SessionIds([KEY])
     session_id = new_id(ids)
     altered = session_id[:position] + put + session_id[position + 1 :]
@@ -180,5 +182,5 @@ def test_an_altered_id_is_none(position: int, put: bytes) -> None:
 
 
 @given(st.one_of(st.binary(max_size=100), st.binary(min_size=48, max_size=48)))
-def test_what_is_no_id_is_none(text: bytes) -> None:
+def test_a_malformed_id_is_rejected(text: bytes) -> None:
     assert SessionIds([KEY]).read(text, CALLER, PATH) is None

@@ -1,4 +1,4 @@
-"""When a session ends: by DELETE, unused for too long, or of old age."""
+"""The end of sessions: by DELETE, after inactivity, or at their maximum age."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def claims(name: SessionName = ONE, age_s: float = 1.0) -> SessionClaims:
     return SessionClaims(Declared(HANDSHAKE_VERSIONS[0], {}), age_s, b"", name)
 
 
-async def test_a_session_goes_on_while_it_is_used() -> None:
+async def test_a_session_continues_while_it_is_used() -> None:
     clock = ManualClock()
     known = records(clock)
     known.begin(ONE)
@@ -33,7 +33,7 @@ async def test_a_session_goes_on_while_it_is_used() -> None:
         assert await known.use(claims())
 
 
-async def test_a_session_that_is_unused_for_too_long_ends() -> None:
+async def test_an_inactive_session_ends() -> None:
     clock = ManualClock()
     known = records(clock)
     known.begin(ONE)
@@ -42,7 +42,7 @@ async def test_a_session_that_is_unused_for_too_long_ends() -> None:
 
 
 @each_row("is_alone", [True, False])
-async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
+async def test_an_ended_session_stays_ended(is_alone: bool) -> None:
     known = records(ManualClock(), is_alone=is_alone)
     known.begin(ONE)
     known.begin(TWO)
@@ -52,19 +52,19 @@ async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
 
 
 @each_row("is_alone", [True, False])
-async def test_a_session_of_old_age_ends(is_alone: bool) -> None:
+async def test_a_session_ends_at_its_maximum_age(is_alone: bool) -> None:
     known = records(ManualClock(), is_alone=is_alone)
     known.begin(ONE)
     assert await known.use(claims(age_s=MAX_AGE_S))
     assert not await known.use(claims(age_s=MAX_AGE_S + 1))
 
 
-async def test_a_session_that_another_replica_may_have_served_goes_on() -> None:
+async def test_a_session_possibly_used_on_another_replica_continues() -> None:
     known = records(ManualClock(), is_alone=False)
     assert await known.use(claims())
 
 
-async def test_beyond_what_is_remembered_no_session_in_use_ends(
+async def test_sessions_in_use_continue_if_the_memory_limit_is_exceeded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_records, "MAX_KNOWN", 2)
@@ -77,7 +77,9 @@ async def test_beyond_what_is_remembered_no_session_in_use_ends(
     assert not await known.use(claims(FOUR))
 
 
-async def test_of_ended_sessions_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_ended_sessions_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(session_records, "MAX_KNOWN", 2)
     known = records(ManualClock(), is_alone=False)
     for name in (ONE, TWO, THREE):

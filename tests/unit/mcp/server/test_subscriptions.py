@@ -1,4 +1,4 @@
-"""One stream of changes: what waits for a client that is slow, and how the stream ends."""
+"""A stream of changes: the queue of a slow client, and the end of the stream."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ ALL = frozenset(ListKind)
 
 
 class Client:
-    """Takes messages once ``reads`` is set."""
+    """Accepts messages after ``reads`` is set."""
 
     def __init__(self) -> None:
         self.messages: list[Json] = []
@@ -35,7 +35,7 @@ async def running(stream: ListenStream) -> AsyncIterator[asyncio.Task[None]]:
         yield tasks.create_task(stream.run({}))
 
 
-async def test_only_changed_lists_that_are_wanted_are_sent() -> None:
+async def test_only_requested_list_changes_are_sent() -> None:
     client = Client()
     client.reads.set()
     stream = ListenStream("l", client.send)
@@ -48,7 +48,7 @@ async def test_only_changed_lists_that_are_wanted_are_sent() -> None:
     assert client.methods == ["subscriptions/acknowledged", "prompts/list_changed"]
 
 
-async def test_a_stream_that_is_closed_sends_what_waits_and_nothing_more() -> None:
+async def test_a_closed_stream_sends_only_queued_messages() -> None:
     client = Client()
     stream = ListenStream("l", client.send)
     async with running(stream):
@@ -59,7 +59,7 @@ async def test_a_stream_that_is_closed_sends_what_waits_and_nothing_more() -> No
     assert client.methods == ["subscriptions/acknowledged", "tools/list_changed"]
 
 
-async def test_a_stream_that_is_closed_before_it_runs_ends_after_the_acknowledgement() -> None:
+async def test_a_stream_closed_before_it_runs_ends_after_the_acknowledgement() -> None:
     client = Client()
     client.reads.set()
     stream = ListenStream("l", client.send)
@@ -69,7 +69,7 @@ async def test_a_stream_that_is_closed_before_it_runs_ends_after_the_acknowledge
     assert client.methods == ["subscriptions/acknowledged"]
 
 
-async def test_a_stream_whose_client_does_not_read_ends_with_what_it_could_hold() -> None:
+async def test_a_stream_of_a_client_that_does_not_read_ends_at_the_queue_limit() -> None:
     client = Client()
     stream = ListenStream("l", client.send)
     async with running(stream):

@@ -1,4 +1,4 @@
-"""What waits on a stream of legacy HTTP+SSE is bounded in number and in bytes."""
+"""The queue of a legacy HTTP+SSE stream is bounded in number and in bytes."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -39,7 +39,7 @@ def waiting(*messages: AbstractContextManager[None]) -> Iterator[None]:
         yield
 
 
-def test_many_small_requests_may_be_open_and_no_more() -> None:
+def test_the_number_of_open_requests_is_bounded() -> None:
     unread = UnreadMessages()
     for id_ in range(MAX_WAITING_BYTES // LEAST_BYTES - 1):
         unread.add_request(id_, 1)
@@ -48,7 +48,7 @@ def test_many_small_requests_may_be_open_and_no_more() -> None:
     assert refuses(unread, "one too many")
 
 
-def test_so_many_answers_wait_for_the_client_and_no_more() -> None:
+def test_the_number_of_unread_answers_is_bounded() -> None:
     unread = UnreadMessages()
     with waiting(*(unread.sending(answer(id_), 1) for id_ in range(MAX_UNREAD - 1))):
         assert not refuses(unread, "one more")
@@ -56,7 +56,7 @@ def test_so_many_answers_wait_for_the_client_and_no_more() -> None:
             assert refuses(unread, "one too many")
 
 
-def test_so_many_bytes_wait_for_an_answer_and_no_more() -> None:
+def test_the_bytes_of_open_requests_are_bounded() -> None:
     unread = UnreadMessages()
     unread.add_request(1, HALF)
     assert not refuses(unread, 2)
@@ -64,13 +64,13 @@ def test_so_many_bytes_wait_for_an_answer_and_no_more() -> None:
     assert refuses(unread, 3)
 
 
-def test_a_request_of_any_size_is_taken_while_nothing_waits() -> None:
+def test_a_request_of_any_size_is_accepted_by_an_empty_queue() -> None:
     unread = UnreadMessages()
     unread.add_request(1, 10 * MAX_WAITING_BYTES)
     assert refuses(unread, 2)
 
 
-def test_a_request_waits_until_its_answer_is_read() -> None:
+def test_a_request_counts_until_its_answer_is_read() -> None:
     unread = UnreadMessages()
     unread.add_request("a", MAX_WAITING_BYTES)
     with unread.sending(answer("a"), 1):
@@ -78,7 +78,7 @@ def test_a_request_waits_until_its_answer_is_read() -> None:
     assert not refuses(unread, "b")
 
 
-def test_the_bytes_of_answers_count() -> None:
+def test_the_bytes_of_answers_are_counted() -> None:
     unread = UnreadMessages()
     with unread.sending(answer(1), HALF):
         assert not refuses(unread, 3)
@@ -88,13 +88,13 @@ def test_the_bytes_of_answers_count() -> None:
 
 
 @each_row("count", [1, MAX_UNREAD])
-def test_what_the_server_sends_by_itself_counts_too(count: int) -> None:
+def test_messages_initiated_by_the_server_are_counted(count: int) -> None:
     unread = UnreadMessages()
     with waiting(*(unread.sending(PROGRESS, 1) for _ in range(count))):
         assert refuses(unread, 1) == (count == MAX_UNREAD)
 
 
-def test_a_cancelled_request_waits_no_longer() -> None:
+def test_a_cancelled_request_is_no_longer_counted() -> None:
     unread = UnreadMessages()
     unread.add_request(7, MAX_WAITING_BYTES)
     unread.end_request(8)
