@@ -1,4 +1,4 @@
-"""Presets as Hypothesis draws them."""
+"""Hypothesis strategies for presets."""
 
 from hypothesis import strategies as st
 
@@ -10,13 +10,13 @@ some_server_id = st.sampled_from(["a", "a-b", "b"])
 
 
 def references_to(names: st.SearchStrategy[str], at_most: int | None = None) -> References:
-    """Draw references to items of some_server_id, some of them disabled."""
+    """Generate references to items of some_server_id; some are disabled."""
     one = st.builds(Reference, server_id=some_server_id, name=names, enabled=st.booleans())
     return st.lists(one, max_size=at_most).map(tuple)
 
 
 def presets_of(references: References) -> st.SearchStrategy[Preset]:
-    """Draw presets of ``references``, some of which leave prompts or resources unrestricted."""
+    """Generate presets of ``references``; some leave prompts or resources unrestricted."""
     return st.builds(
         Preset,
         preset_id=st.just("p"),

@@ -1,4 +1,4 @@
-"""The spelling of downstream tools that every model API takes (contract §6)."""
+"""Aliases of downstream tools that every model API accepts (contract §6)."""
 
 import re
 
@@ -33,7 +33,7 @@ def is_hashed(alias: str) -> bool:
         ("s" * 20, "t" * 42, "s" * 20 + "__" + "t" * 42),
     ],
 )
-def test_only_the_colon_changes_where_the_rest_is_legal(
+def test_only_the_colon_is_replaced_if_the_rest_is_legal(
     server_id: str, tool: str, alias: str
 ) -> None:
     assert alias_of(server_id, tool) == alias
@@ -52,7 +52,7 @@ def test_only_the_colon_changes_where_the_rest_is_legal(
         ("s", "t" * 300, "s_" + "t" * 30 + "_"),
     ],
 )
-def test_any_other_pair_gets_a_readable_cut_and_a_hash(
+def test_other_pairs_get_a_truncated_name_and_a_hash(
     server_id: str, tool: str, readable: str
 ) -> None:
     alias = alias_of(server_id, tool)
@@ -69,7 +69,7 @@ def test_every_alias_is_legal_for_model_apis(server_id: str, tool: str) -> None:
 
 
 @given(pairs, pairs)
-def test_two_pairs_never_share_a_name_or_an_alias(
+def test_different_pairs_never_share_a_name_or_an_alias(
     one: tuple[str, str], other: tuple[str, str]
 ) -> None:
     same = one == other
@@ -78,13 +78,13 @@ def test_two_pairs_never_share_a_name_or_an_alias(
 
 
 @given(server_ids, tool_names)
-def test_a_plain_alias_can_never_be_a_hashed_one(server_id: str, tool: str) -> None:
+def test_a_plain_alias_never_equals_a_hashed_one(server_id: str, tool: str) -> None:
     alias = alias_of(server_id, tool)
     assert alias == f"{server_id}__{tool}" or is_hashed(alias)
 
 
 @given(pairs, st.data())
-def test_a_pair_made_of_the_pieces_of_anothers_alias_does_not_get_it(
+def test_a_pair_cannot_reproduce_the_alias_of_another_pair(
     one: tuple[str, str], data: st.DataObject
 ) -> None:
     alias = alias_of(*one)
@@ -114,7 +114,7 @@ def test_a_pair_made_of_the_pieces_of_anothers_alias_does_not_get_it(
         (Kind.RESOURCE, "a://host:80/1", False),
     ],
 )
-def test_a_name_of_server_b_may_not_look_like_one_of_server_a(
+def test_a_name_of_one_server_cannot_look_like_one_of_another(
     kind: Kind, name: str, *, impersonates: bool
 ) -> None:
     assert impersonates_server(kind, "b", name, {"a", "b"}) is impersonates

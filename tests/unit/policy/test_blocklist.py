@@ -41,7 +41,7 @@ def test_hidden_characters_between_a_letter_and_its_accent_do_not_hide_a_keyword
     assert Blocklist(["café"]).find({"query": "cafe\u200b\u0301"})
 
 
-def test_hidden_characters_of_a_keyword_do_not_matter() -> None:
+def test_hidden_characters_of_a_keyword_are_ignored() -> None:
     assert Blocklist(["le\u00adak"]).find({"query": "leak"}) == Blocked(("query",), "leak")
 
 
@@ -68,21 +68,21 @@ def test_a_keyword_in_letters_of_several_scripts_blocks(text: str, keyword: str)
 @each_row(
     ("keyword", "text"),
     [
-        ("cop", "вынеси сор"),  # a Russian word that looks like it, letter by letter
+        ("cop", "вынеси сор"),  # a Russian word that resembles it letter by letter
         ("сор", "a cop"),
         ("pop", "рор"),
         ("bok", "βοκ"),
-        ("cop", "сор и lеаk"),  # beside another word that mixes scripts
+        ("cop", "сор и lеаk"),  # next to another word with mixed scripts
         ("cop", "сорt"),
         ("cop", "сор_cop"),
     ],
 )
-def test_a_word_of_one_script_is_read_as_it_is(keyword: str, text: str) -> None:
+def test_a_word_in_one_script_is_not_converted(keyword: str, text: str) -> None:
     assert not Blocklist([keyword]).find({"query": text})
 
 
 def test_a_text_of_hidden_characters_and_lookalikes_is_searched_in_linear_time() -> None:
-    """The count of steps is bounded: a quadratic search would take hours."""
+    """The number of steps is bounded: a quadratic search would take hours."""
     text = ("lеа\u200b" * 100_000) + ("\u200b" * 200_000) + "у" * 200_000
     assert not BLOCKLIST.find({"query": text})
 
@@ -101,16 +101,16 @@ def test_identifiers_are_not_searched(name: str) -> None:
 
 
 @each_row("arguments", [{"a": 1}, {"a": True}, {"a": None}, {"leak": "x"}, {}])
-def test_what_is_no_string_argument_does_not_block(arguments: dict[str, object]) -> None:
+def test_arguments_that_are_not_strings_do_not_block(arguments: dict[str, object]) -> None:
     assert not BLOCKLIST.find(arguments)
 
 
 @each_row("keywords", [[], [""]])
-def test_no_keywords_means_off(keywords: list[str]) -> None:
+def test_without_keywords_the_blocklist_is_off(keywords: list[str]) -> None:
     assert not Blocklist(keywords).find({"query": "leak"})
 
 
-def test_a_keyword_is_no_pattern() -> None:
+def test_a_keyword_is_not_a_pattern() -> None:
     assert not Blocklist(["l.ak"]).find({"query": "leak"})
 
 
@@ -118,7 +118,7 @@ def test_a_keyword_behind_a_million_marks_is_found() -> None:
     assert BLOCKLIST.find({"query": "a" + "\u0315\u0300\u05ae" * 300_000 + " leak"})
 
 
-def test_a_long_text_is_known_to_be_long() -> None:
+def test_a_long_text_is_recognized_as_long() -> None:
     assert (BLOCKLIST.is_long({"q": "x" * 30_000}), BLOCKLIST.is_long({"q": "x"})) == (True, False)
 
 
@@ -129,26 +129,28 @@ def test_a_long_text_is_known_to_be_long() -> None:
         ({"a": "x", "q": {"b": ["x", {"c": "УТЕЧКА"}]}}, Blocked(("q", "b", 1, "c"), "утечка")),
     ],
 )
-def test_what_is_found_says_where_and_which(arguments: dict[str, object], found: Blocked) -> None:
+def test_a_match_names_the_path_and_the_keyword(
+    arguments: dict[str, object], found: Blocked
+) -> None:
     assert BLOCKLIST.find(arguments) == found
 
 
 @each_row("text", ["leak", "leaks", "le", "leak it", "lead", "LEAK\u200bS", "l\u0435ad"])
-def test_of_keywords_that_begin_alike_the_longest_is_found(text: str) -> None:
+def test_the_longest_of_keywords_with_the_same_prefix_is_found(text: str) -> None:
     keywords = ["le", "leak", "leaks", "leak it", "lead", *(f"lea{n}" for n in range(500))]
     folded = text.lower().replace("\u200b", "").replace("\u0435", "e")
     assert Blocklist(keywords).find({"q": f"a {text} b"}) == Blocked(("q",), folded)
 
 
-def test_a_keyword_may_be_very_long() -> None:
+def test_a_keyword_can_be_very_long() -> None:
     assert Blocklist(["a" * 3_000, "a" * 3_000 + "b"]).find({"q": "a" * 3_000})
 
 
-def test_a_text_in_another_script_is_long_sooner() -> None:
+def test_a_text_in_another_script_counts_as_long_sooner() -> None:
     assert BLOCKLIST.is_long({"q": "\ufdfa" * 5_000})
 
 
-def test_without_keywords_no_text_is_long() -> None:
+def test_without_keywords_texts_never_count_as_long() -> None:
     assert not Blocklist([]).is_long({"q": "x" * 30_000})
 
 
@@ -164,7 +166,7 @@ def test_without_keywords_no_text_is_long() -> None:
         (("secret", "query"), ""),
     ],
 )
-def test_a_path_is_spelt_as_far_as_it_is_declared(path: Path, spelt: str) -> None:
+def test_a_path_is_shown_as_far_as_the_schema_declares_it(path: Path, spelt: str) -> None:
     names = {"type": "array", "items": {"type": "string"}}
     schema = {
         "properties": {
@@ -177,5 +179,5 @@ def test_a_path_is_spelt_as_far_as_it_is_declared(path: Path, spelt: str) -> Non
 
 
 @each_row("schema", [{}, {"properties": 5}])
-def test_a_schema_that_declares_nothing_names_nothing(schema: dict[str, object]) -> None:
+def test_a_path_outside_the_schema_is_not_shown(schema: dict[str, object]) -> None:
     assert declared_path(("query",), schema) == ""

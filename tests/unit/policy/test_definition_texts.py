@@ -1,4 +1,4 @@
-"""The canonical form of definitions, what is flagged in them, and how differences are shown."""
+"""Definitions: canonical form, suspicious texts, and differences."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _JSON = st.recursive(
 
 
 def shuffled(value: Any) -> Any:
-    """Return an equal value, with the keys of its objects the other way round."""
+    """Return an equal value with reversed keys."""
     if isinstance(value, dict):
         return {key: shuffled(value[key]) for key in reversed(value)}
     if isinstance(value, list):
@@ -52,7 +52,7 @@ def test_equal_values_have_one_canonical_form(value: Any) -> None:
         ('a\n\x01"\\é/', '"a\\n\\u0001\\"\\\\é/"'),
     ],
 )
-def test_the_form_is_that_of_rfc_8785(value: Any, text: str) -> None:
+def test_the_canonical_form_is_that_of_rfc_8785(value: Any, text: str) -> None:
     assert canonical_json(value) == text
     assert digest_of(text) == hashlib.sha256(text.encode()).hexdigest()
 
@@ -90,12 +90,12 @@ def test_each_kind_of_hidden_text_is_flagged_and_shown_escaped(hidden: str, reas
         assert not HIDDEN.search(printable(text))
 
 
-def test_ordinary_texts_have_no_flag() -> None:
+def test_ordinary_texts_are_not_flagged() -> None:
     text = "Finds «заметки» ⚠️ with \\b and \\u0041,\n\ttabs, and café."
     assert flags_of({"name": "find", "title": "🙂", "description": text}) == []
 
 
-def test_every_format_character_is_hidden() -> None:
+def test_every_format_character_is_flagged_as_hidden() -> None:
     format_characters = (chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) == "Cf")
     assert [hex(ord(it)) for it in format_characters if not HIDDEN.search(it)] == []
 
@@ -121,9 +121,7 @@ TOOLS = (("notes", "find"), ("github", "search"), ("github", "github__open"), ("
         ("github", "search", False),
     ],
 )
-def test_names_that_look_like_others_are_flagged(
-    server_id: str, name: str, suspicious: bool
-) -> None:
+def test_lookalike_names_are_flagged(server_id: str, name: str, suspicious: bool) -> None:
     names = KnownNames.of(("notes", "github", "team"), ["read_doc_pages"], TOOLS)
     key = DefinitionKey(server_id, DefinitionKind.TOOL, name)
     assert names.is_lookalike(key) == suspicious
@@ -155,7 +153,7 @@ EXCEL = (
         ("office", "excel_copy__sheet", True),
     ],
 )
-def test_a_topic_in_front_of_a_name_and_an_equal_plain_name_are_no_lookalikes(
+def test_names_with_a_topic_prefix_and_equal_names_are_not_lookalikes(
     server_id: str, name: str, suspicious: bool
 ) -> None:
     servers = ("excel", "office", "elasticsearch", "sheets-mcp")
@@ -181,14 +179,14 @@ NAMES_OF_REAL_SERVERS = {
 
 
 @each_row("server_id", NAMES_OF_REAL_SERVERS)
-def test_the_names_of_real_servers_are_no_lookalikes(server_id: str) -> None:
+def test_names_of_real_servers_are_not_flagged_as_lookalikes(server_id: str) -> None:
     tools = [(owner, it) for owner, names in NAMES_OF_REAL_SERVERS.items() for it in names]
     names = KnownNames.of(NAMES_OF_REAL_SERVERS, LOCAL_TOOLS, tools)
     keys = [DefinitionKey(s, DefinitionKind.TOOL, name) for s, name in tools if s == server_id]
     assert [key.name for key in keys if names.is_lookalike(key)] == []
 
 
-def test_a_difference_names_its_place_and_shows_words() -> None:
+def test_a_difference_has_a_path_and_shows_words() -> None:
     schema = {"properties": {"q": {"description": "What to find"}}}
     before = {"name": "find", "inputSchema": schema}
     after = {

@@ -1,4 +1,4 @@
-"""Which components a list of excluded names hits (A-01, A-05, A-15, A-18, A-19, A-20)."""
+"""Components matched by exclusions (A-01, A-05, A-15, A-18, A-19, A-20)."""
 
 from collections.abc import Callable
 from urllib.parse import quote
@@ -46,7 +46,7 @@ entries = st.lists(
         ("", []),
     ],
 )
-def test_an_entry_hits_what_it_spells(entry: str, hit: list[str]) -> None:
+def test_an_entry_matches_components_in_its_spelling(entry: str, hit: list[str]) -> None:
     excluded = Exclusions([entry])
     offered: list[tuple[Kind, str | None]] = [(kind, "a") for kind in Kind]
     offered += [(Kind.TOOL, "a-b"), (Kind.TOOL, None)]
@@ -56,7 +56,7 @@ def test_an_entry_hits_what_it_spells(entry: str, hit: list[str]) -> None:
 
 @pytest.mark.requirement("A-15")
 @given(components)
-def test_without_entries_nothing_is_hit(component: tuple[Kind, str | None, str]) -> None:
+def test_without_entries_nothing_is_excluded(component: tuple[Kind, str | None, str]) -> None:
     _, server_id, name = component
     assert not NO_EXCLUSIONS.matches(*component)
     assert not NO_EXCLUSIONS.matches_uri(server_id, name)
@@ -64,7 +64,7 @@ def test_without_entries_nothing_is_hit(component: tuple[Kind, str | None, str])
 
 @pytest.mark.requirement("A-18", "A-19")
 @given(components, components)
-def test_the_longest_spelling_hits_that_component_and_no_other_of_its_name(
+def test_the_full_spelling_matches_only_that_component(
     one: tuple[Kind, str | None, str], other: tuple[Kind, str | None, str]
 ) -> None:
     *_, longest = name_variants(*one)
@@ -75,7 +75,7 @@ def test_the_longest_spelling_hits_that_component_and_no_other_of_its_name(
 
 @pytest.mark.requirement("A-14")
 @given(entries, entries, components)
-def test_one_more_entry_never_takes_back_a_hit(
+def test_another_entry_never_reverts_an_exclusion(
     some: list[str], more: list[str], component: tuple[Kind, str | None, str]
 ) -> None:
     _, server_id, name = component
@@ -86,7 +86,7 @@ def test_one_more_entry_never_takes_back_a_hit(
 
 @pytest.mark.requirement("A-20")
 @given(entries, server_ids, names)
-def test_a_resource_that_is_hit_is_hit_as_a_uri_too(
+def test_an_excluded_resource_is_also_excluded_by_uri(
     some: list[str], server_id: str | None, uri: str
 ) -> None:
     excluded = Exclusions(some)
@@ -111,7 +111,7 @@ def respelt(draw: st.DrawFn) -> tuple[str, str]:
         lambda it: it + ";v=1",
     ]
     other = uri
-    own = 2  # decodings that the URI itself may take: of %2511, which is %11
+    own = 2  # decodings possible for the URI itself: %2511 is %11
     for step in draw(st.lists(st.sampled_from(steps), max_size=MAX_DECODINGS - own)):
         other = step(other)
     return uri, other
@@ -119,7 +119,7 @@ def respelt(draw: st.DrawFn) -> tuple[str, str]:
 
 @pytest.mark.requirement("A-20")
 @given(respelt(), st.sampled_from(["{}", "a:{}", "resource:{}", "resource:a:{}"]))
-def test_an_excluded_uri_is_hit_in_other_spellings(spelt: tuple[str, str], entry: str) -> None:
+def test_an_excluded_uri_is_matched_in_other_spellings(spelt: tuple[str, str], entry: str) -> None:
     uri, other = spelt
     assert Exclusions([entry.format(uri)]).matches_uri("a", other)
 
@@ -128,16 +128,16 @@ def test_an_excluded_uri_is_hit_in_other_spellings(spelt: tuple[str, str], entry
 @each_row(
     "uri", ["raw://secrets", "raw://secre", "raw://x/secret", "raw://secret/x", "web://secret", ""]
 )
-def test_another_uri_is_not_hit(uri: str) -> None:
+def test_another_uri_is_not_excluded(uri: str) -> None:
     assert not Exclusions(["raw://secret"]).matches_uri("a", uri)
 
 
 @pytest.mark.requirement("A-19", "A-20")
 @each_row("server_id", ["a", "a-b-c", "b", None])
-def test_a_uri_is_not_hit_by_another_servers_entry(server_id: str | None) -> None:
+def test_an_entry_of_one_server_does_not_exclude_a_uri_of_another(server_id: str | None) -> None:
     assert not Exclusions(["a-b:raw://x", "tool:raw://x"]).matches_uri(server_id, "raw://x")
 
 
-def test_the_order_of_entries_does_not_matter() -> None:
+def test_the_order_of_entries_is_irrelevant() -> None:
     one, other = Exclusions(["x", "y"]), Exclusions(["y", "x", "y"])
     assert (one, hash(one), bool(one)) == (other, hash(other), True)

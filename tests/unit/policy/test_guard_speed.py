@@ -1,7 +1,5 @@
-"""Guards take linear time: no step between two pauses blocks the event loop.
-
-Thread CPU time is measured, not the time of a clock: a busy machine does not change it.
-"""
+"""Guards take linear time: no step between two pauses blocks the event loop. The tests measure
+thread CPU time, which a busy machine does not change."""
 
 import time
 
@@ -13,10 +11,10 @@ from tests.support.loop_turns import unhurried_s
 from tests.support.tables import each_row
 
 STEP_S = 0.05
-"""What one turn of the event loop may take."""
+"""The longest permitted turn of the event loop."""
 
 SIZE = 2**15
-"""Characters: enough for a search that goes back at each of them to take seconds."""
+"""Characters: enough for a backtracking search to take seconds."""
 
 HOSTILE = {
     "tags": ("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">'),
@@ -51,7 +49,7 @@ HOSTILE = {
         *("\u200b", "a\u200b", "\u0646\u0645\u200c", "\U0001f468\u200d", "\ufe0f\ufe0e"),
     ),
 }
-"""Beginnings of what guards find, without the ends: each was meant to make a search go back."""
+"""Prefixes of patterns without their ends, which would cause backtracking."""
 
 
 @each_row("kind", HOSTILE)

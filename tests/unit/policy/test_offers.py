@@ -1,4 +1,4 @@
-"""Why an item of a preset cannot be used: one reason each, the same wherever it is asked."""
+"""The reason why a preset's item is unavailable: one reason, the same for every query."""
 
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
@@ -34,7 +34,7 @@ NAMED = ("ok", "other", "drop", "long", "odd", "bound", "locked", "guarded", "tw
 
 
 def offers() -> Offers:
-    """Return those of a preset that names NAMED of each server, and of ``known`` the rest."""
+    """Build the offers of a preset that lists NAMED of each server; ``known`` has the others."""
     servers = ("known", "typo", *STATES)
     tools = tuple(Reference(server_id=it, name=name) for it in servers for name in NAMED)
     preset = Preset(preset_id="p", name="P", tools=tools)
@@ -79,15 +79,13 @@ def offers() -> Offers:
         ("typo", "x", Why.NO_SERVER, 'server "typo" is not in mcp.json'),
     ],
 )
-def test_a_tool_cannot_be_used_for_one_reason(
-    server_id: str, name: str, why: Why, text: str
-) -> None:
+def test_an_unavailable_tool_has_one_reason(server_id: str, name: str, why: Why, text: str) -> None:
     reason = offers().reason(Kind.TOOL, server_id, name)
     assert reason is not None
     assert (reason.why, reason.text.startswith(text)) == (why, True), reason
 
 
-def test_what_can_be_used_has_no_reason() -> None:
+def test_an_available_item_does_not_have_a_reason() -> None:
     assert offers().reason(Kind.TOOL, "known", "ok") is None
 
 
@@ -101,7 +99,7 @@ def test_prompts_and_templates_have_reasons_too() -> None:
     assert [it and it.why for it in found] == [Why.SHADOWED, Why.NOT_OFFERED, None, Why.NOT_OFFERED]
 
 
-def test_what_is_missing_is_grouped_by_its_reason_without_what_was_not_tried_yet() -> None:
+def test_missing_items_are_grouped_by_reason_without_pending_servers() -> None:
     named = [("known", "other"), ("known", "nor"), ("down", "x"), ("new", "x")]
     view = View(missing=tuple(Missing(kind=Kind.TOOL, server_id=s, name=n) for s, n in named))
     groups = explain_missing(view, (), offers(), pending=["new"])

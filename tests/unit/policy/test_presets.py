@@ -1,4 +1,4 @@
-"""What a preset lets through (seed-behaviours A.2; P-03 … P-14)."""
+"""Filtering by presets (seed-behaviours A.2; P-03 … P-14)."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ BOTH = {"s1": S1, "s2": S2}
 
 
 def owners(routes: Mapping[str, tuple[Route, ...]]) -> dict[str, str]:
-    """Map what callers ask for to the server that has it, in order."""
+    """Return the names and their servers, in order."""
     return {key: first.server_id for key, (first, *_) in routes.items()}
 
 
@@ -31,7 +31,7 @@ def missing(view: View) -> list[str]:
 
 
 @pytest.mark.requirement("P-14")
-def test_a_filtering_has_view_allow_set_missing_and_two_routing_maps() -> None:
+def test_filtering_returns_view_allow_set_missing_items_and_two_routing_maps() -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1", "s2/t3", "s1/missing"]))
     assert (
         list(view.tools),
@@ -51,7 +51,7 @@ def test_a_filtering_has_view_allow_set_missing_and_two_routing_maps() -> None:
 
 
 @pytest.mark.requirement("P-04", "P-11", "P-12")
-def test_a_server_named_by_a_prompt_only_is_in_scope_and_gets_no_tool() -> None:
+def test_a_server_named_only_by_a_prompt_is_in_scope_without_tools() -> None:
     snapshots = {
         "s1": make_snapshot(tools=["t1"], prompts=["p1", "p2"], resources=["u1", "u2"]),
         "s2": make_snapshot(tools=["t3"], prompts=["p3"], resources=["u9"]),
@@ -83,12 +83,12 @@ def test_a_resource_alone_puts_its_server_in_scope() -> None:
     ],
     ids=["empty", "open", "no prompts", "no resources", "all disabled"],
 )
-def test_a_preset_that_names_no_server_shows_nothing(preset: Preset) -> None:
+def test_a_preset_without_servers_shows_nothing(preset: Preset) -> None:
     assert filter_capabilities(BOTH, preset) == View()
 
 
 @pytest.mark.requirement("P-06", "P-08")
-def test_a_tool_keeps_its_descriptor_and_its_neighbours_stay_out() -> None:
+def test_a_listed_tool_keeps_its_descriptor_and_others_are_excluded() -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1"]))
     route = Route(server_id="s1", name="t1", descriptor=S1.tools["t1"])
     assert view.tools == {"s1:t1": route}
@@ -117,13 +117,13 @@ def test_a_missing_tool_still_puts_its_server_in_scope() -> None:
 
 
 @pytest.mark.requirement("P-03")
-def test_a_disabled_reference_puts_no_server_in_scope() -> None:
+def test_a_disabled_reference_does_not_put_its_server_in_scope() -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1", "-s2/t3", "-s2/nope"]))
     assert (list(view.tools), owners(view.prompts), view.missing) == (["s1:t1"], {"p1": "s1"}, ())
 
 
 @pytest.mark.requirement("P-09")
-def test_one_tool_name_on_two_servers_is_two_tools() -> None:
+def test_a_tool_name_on_two_servers_gives_two_tools() -> None:
     snapshots = {"a": make_snapshot(tools=["t"]), "a-b": make_snapshot(tools=["t"])}
     view = filter_capabilities(snapshots, make_preset(tools=["a-b/t", "a/t"]))
     assert {name: route.server_id for name, route in view.tools.items()} == {
@@ -133,13 +133,13 @@ def test_one_tool_name_on_two_servers_is_two_tools() -> None:
 
 
 @pytest.mark.requirement("F-08")
-def test_a_tool_name_may_hold_colons() -> None:
+def test_a_tool_name_can_contain_colons() -> None:
     view = filter_capabilities({"a": make_snapshot(tools=["b:c"])}, make_preset(tools=["a/b:c"]))
     assert [(key, route.name) for key, route in view.tools.items()] == [("a:b:c", "b:c")]
 
 
 @pytest.mark.requirement("P-10")
-def test_open_prompts_and_resources_are_those_of_the_servers_in_scope() -> None:
+def test_unrestricted_prompts_and_resources_come_from_servers_in_scope() -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s2/t3"]))
     assert (owners(view.prompts), owners(view.resources), owners(view.templates)) == (
         {"p2": "s2"},
@@ -150,20 +150,20 @@ def test_open_prompts_and_resources_are_those_of_the_servers_in_scope() -> None:
 
 @pytest.mark.requirement("P-11", "P-12")
 @each_row("none", [[], ["-s1/p1", "-s1/u1"]], ids=["empty", "all disabled"])
-def test_a_list_without_enabled_references_lets_nothing_through(none: list[str]) -> None:
+def test_a_list_without_enabled_references_allows_nothing(none: list[str]) -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1"], prompts=none, resources=none))
     assert (view.prompts, view.resources) == ({}, {})
 
 
 @pytest.mark.requirement("P-11")
-def test_a_prompt_is_let_through_on_the_server_that_is_named() -> None:
+def test_a_prompt_is_allowed_on_the_named_server() -> None:
     snapshots = {"a": make_snapshot(prompts=["p", "q"]), "b": make_snapshot(prompts=["p", "q"])}
     view = filter_capabilities(snapshots, make_preset(prompts=["a/p", "b/q"]))
     assert owners(view.prompts) == {"p": "a", "q": "b"}
 
 
 @pytest.mark.requirement("P-12")
-def test_a_resource_reference_lets_a_template_through_by_its_uri_template() -> None:
+def test_a_resource_reference_allows_a_template_by_its_uri_template() -> None:
     view = filter_capabilities(BOTH, make_preset(resources=["s2/u/{x}"]))
     assert (owners(view.resources), owners(view.templates), view.missing) == (
         {},
@@ -173,7 +173,7 @@ def test_a_resource_reference_lets_a_template_through_by_its_uri_template() -> N
 
 
 @pytest.mark.requirement("P-13")
-def test_of_two_offers_the_first_in_scope_wins_and_is_the_one_listed() -> None:
+def test_of_two_equal_offers_the_first_in_scope_is_listed() -> None:
     items = {"prompts": ["p"], "resources": ["u"], "templates": ["t/{x}"]}
     snapshots = {"a": make_snapshot(**items, by="a"), "b": make_snapshot(**items, by="b")}
     view = filter_capabilities(snapshots, make_preset(tools=["b/x", "a/x"]))
@@ -188,7 +188,7 @@ def test_of_two_offers_the_first_in_scope_wins_and_is_the_one_listed() -> None:
 
 
 @pytest.mark.requirement("P-13")
-def test_scope_order_counts_tools_before_prompts_before_resources() -> None:
+def test_scope_order_is_tools_then_prompts_then_resources() -> None:
     snapshots = {name: make_snapshot(prompts=["p"]) for name in "abc"}
     preset = make_preset(tools=["c/x"], prompts=["a/p", "b/p", "c/p"], resources=["b/u"])
     view = filter_capabilities(snapshots, preset)
@@ -210,7 +210,7 @@ def test_a_reference_that_is_repeated_counts_once() -> None:
 
 
 @pytest.mark.requirement("P-19")
-def test_the_empty_preset_allows_no_tool() -> None:
+def test_the_empty_preset_does_not_allow_any_tool() -> None:
     assert filter_capabilities(BOTH, EMPTY_PRESET).allowed == frozenset()
 
 
@@ -226,7 +226,7 @@ presets = presets_of(references)
 
 @pytest.mark.requirement("P-06", "P-08")
 @given(snapshots_of_servers, presets)
-def test_exactly_the_referenced_tools_that_are_offered_are_let_through(
+def test_exactly_the_referenced_and_offered_tools_are_allowed(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     named = {(ref.server_id, ref.name) for ref in preset.tools if ref.enabled}
@@ -237,7 +237,7 @@ def test_exactly_the_referenced_tools_that_are_offered_are_let_through(
 
 @pytest.mark.requirement("P-11", "P-12")
 @given(snapshots_of_servers, presets)
-def test_nothing_outside_a_list_or_the_scope_is_let_through(
+def test_items_outside_the_list_or_the_scope_are_not_allowed(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     view = filter_capabilities(snapshots, preset)
@@ -256,7 +256,7 @@ def test_nothing_outside_a_list_or_the_scope_is_let_through(
 
 @pytest.mark.requirement("P-07")
 @given(snapshots_of_servers, presets)
-def test_every_reference_is_let_through_shadowed_or_missing(
+def test_every_reference_is_allowed_or_shadowed_or_missing(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     view = filter_capabilities(snapshots, preset)

@@ -1,4 +1,4 @@
-"""The guard for secrets, by the rules of Kingfisher: keys that were cut, and texts of many keys."""
+"""The secret guard with Kingfisher's rules: truncated keys, and texts with many keys."""
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -15,7 +15,7 @@ from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
 from tests.support.tables import each_row
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_secret_rules")]
-"""The rules take 4 s of CPU once."""
+"""Compiling the rules takes 4 s of CPU."""
 
 TOKEN = "ghp_aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 START = "-----BEGIN PRIVATE KEY-----\n"
@@ -43,7 +43,7 @@ def test_a_private_key_without_its_end_is_found_up_to_the_end_of_its_text(key: s
         assert {it.kind for it in spans} == {"private-key"}
 
 
-def test_a_private_key_that_is_only_named_is_no_finding() -> None:
+def test_a_mentioned_private_key_is_not_a_finding() -> None:
     assert (
         found_in("paste what is below -----BEGIN PRIVATE KEY----- into the field, and save")[0]
         == []
@@ -58,12 +58,12 @@ def test_a_private_key_that_is_only_named_is_no_finding() -> None:
         "postgresql://user:somePassword@db.internal:5432/shop",
     ],
 )
-def test_a_placeholder_of_documentation_is_no_finding(text: str) -> None:
+def test_a_placeholder_from_documentation_is_not_a_finding(text: str) -> None:
     assert found_in(text)[0] == []
 
 
 @each_row("secret", ["password7Kq2vX", "my-tok3n", "passWort", "changeme"])
-def test_a_secret_with_words_of_a_placeholder_is_found(secret: str) -> None:
+def test_a_secret_that_contains_placeholder_words_is_found(secret: str) -> None:
     spans, joined = found_in(f"postgresql://user:{secret}@db.internal:5432/shop")
     assert [joined[it.start : it.end] for it in spans] == [secret]
 
@@ -74,7 +74,7 @@ def test_a_secret_across_the_end_of_a_window_is_found_once(place: int) -> None:
     assert [joined[it.start : it.end] for it in spans] == [TOKEN]
 
 
-def test_a_text_with_too_many_secrets_is_not_searched_to_its_end() -> None:
+def test_the_number_of_secrets_found_in_a_text_is_limited() -> None:
     spans, joined = found_in(START * (2**20 // len(START)))
     assert len(spans) == MAX_SECRETS + 1
     assert spans[-1].kind == UNCLEAR

@@ -1,4 +1,4 @@
-"""The one predicate: seed-behaviours B.2a's rule functions, each a case (A-03 … A-05, A-14)."""
+"""Visibility rules, one case each (seed-behaviours B.2a; A-03 … A-05, A-14)."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,6 @@ def visibility(
     exclude: tuple[str, ...] = (),
     preset: Preset | None = None,
 ) -> Visibility:
-    """Compile a profile."""
     profile = AgentProfile(name="reader", server_ids=server_ids, exclude_components=exclude)
     return Visibility.of(profile, None if preset is None else PresetScope.of(preset))
 
@@ -47,7 +46,7 @@ def visibility(
         (("a", "A-", ""), []),
     ],
 )
-def test_client_ids_leave_these_servers(
+def test_client_ids_keep_only_the_listed_servers(
     server_ids: tuple[str, ...] | None, left: list[str]
 ) -> None:
     of_agent = visibility(server_ids=server_ids)
@@ -64,20 +63,22 @@ def test_client_ids_leave_these_servers(
         (("tool_A", "tool_B", "prompt_C"), []),
     ],
 )
-def test_exclude_components_leave_these_names(exclude: tuple[str, ...], left: list[str]) -> None:
+def test_exclude_components_removes_the_listed_names(
+    exclude: tuple[str, ...], left: list[str]
+) -> None:
     of_agent = visibility(exclude=exclude)
     names = ["tool_A", "tool_B", "prompt_C"]
     assert [it for it in names if of_agent.denial(Kind.TOOL, "s", it) is None] == left
 
 
 @pytest.mark.requirement("A-09")
-def test_the_server_is_refused_before_what_is_excluded() -> None:
+def test_the_server_is_checked_before_exclusions() -> None:
     of_agent = visibility(server_ids=("A",), exclude=("x",), preset=EMPTY_PRESET)
     assert of_agent.denial(Kind.TOOL, "B", "x") is Denial.SERVER
 
 
 @each_row("name", ["x", "tool:x"])
-def test_what_is_ours_is_refused_by_name_and_by_nothing_else(name: str) -> None:
+def test_local_tools_can_be_excluded_only_by_name(name: str) -> None:
     narrow = visibility(server_ids=(), exclude=("y",), preset=EMPTY_PRESET)
     assert narrow.denial(Kind.TOOL, None, "x") is None
     assert visibility(exclude=(name,)).denial(Kind.TOOL, None, "x") is Denial.EXCLUDED
@@ -99,7 +100,7 @@ HIDDEN = reason_of(Why.QUARANTINED)
         ((), True, False, HIDDEN, HIDDEN),
     ],
 )
-def test_an_item_is_hidden_for_everybody_then_by_the_profile_then_for_lack_of_a_tenant(
+def test_the_order_of_checks_is_global_reason_then_profile_then_tenant(
     exclude: tuple[str, ...],
     has_tenant: bool,
     needs_tenant: bool,
@@ -111,7 +112,7 @@ def test_an_item_is_hidden_for_everybody_then_by_the_profile_then_for_lack_of_a_
 
 
 @each_row("kind", Kind)
-def test_the_empty_preset_refuses_everything_of_servers(kind: Kind) -> None:
+def test_the_empty_preset_refuses_all_items_of_servers(kind: Kind) -> None:
     assert visibility(preset=EMPTY_PRESET).denial(kind, "s", "x") is Denial.PRESET
 
 
@@ -125,7 +126,9 @@ def test_the_empty_preset_refuses_everything_of_servers(kind: Kind) -> None:
         (make_preset(tools=["a/y"], prompts=[]), ["resource a"]),
     ],
 )
-def test_an_agents_preset_means_what_an_active_one_does(preset: Preset, left: list[str]) -> None:
+def test_an_agents_preset_has_the_same_effect_as_an_active_one(
+    preset: Preset, left: list[str]
+) -> None:
     of_agent = visibility(preset=preset)
     offered = [(kind, server) for server in ("a", "a-b") for kind in Kind]
     found = [f"{k.value} {s}" for k, s in offered if of_agent.denial(k, s, "x") is None]
@@ -158,7 +161,7 @@ def test_a_preset_as_a_predicate_agrees_with_the_filter(preset: Preset) -> None:
     st.sampled_from(Kind),
     some_server_id,
 )
-def test_items_of_a_server_may_be_allowed_where_one_of_them_is(
+def test_may_allow_is_true_exactly_if_one_item_is_allowed(
     server_ids: tuple[str, ...] | None, preset: Preset | None, kind: Kind, server_id: str
 ) -> None:
     of_agent = visibility(server_ids=server_ids, preset=preset)
@@ -175,7 +178,7 @@ def test_items_of_a_server_may_be_allowed_where_one_of_them_is(
     some_server_id,
     names,
 )
-def test_filters_together_let_through_what_each_alone_does(
+def test_combined_filters_allow_the_intersection(
     server_ids: tuple[str, ...] | None,
     exclude: tuple[str, ...],
     preset: Preset | None,

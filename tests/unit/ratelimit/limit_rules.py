@@ -1,4 +1,4 @@
-"""Rules of limits.json, and limiters that they apply in."""
+"""Builders for rules of limits.json and limiters that apply them."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ def rule(
     window_s: int = 60,
     **match: str,
 ) -> LimitRule:
-    """Build a rule; values of ``match``, and the fields of ``each``, are separated by spaces."""
+    """Build a rule; values of ``match`` and fields of ``each`` are separated by spaces."""
     return LimitRule(
         name=name,
         match={CallField(field): frozenset(values.split()) for field, values in match.items()},
@@ -43,7 +43,7 @@ def limiter_of(
     clock: ManualClock | None = None,
     metrics: Metrics | None = None,
 ) -> Limiter:
-    """Build a limiter in memory in which ``rules`` apply."""
+    """Build an in-memory limiter with ``rules``."""
     memory = MemoryStorage(clock=clock or ManualClock())
     limiter = Limiter(limits, memory=memory, shared=None, metrics=metrics or Metrics())
     limiter.apply_rules(LimitRules(rules=tuple(rules)))

@@ -1,4 +1,4 @@
-"""What callers see of their budgets: never more than is left."""
+"""Budgets shown to callers never exceed the remainder."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ CALL = ChargedCall("a", doc_id="b")
 
 
 async def status(limiter: Limiter, tokens: int = 0, call: ChargedCall = CALL) -> BudgetStatus:
-    """Return the budget that is shown of one call."""
+    """Return the budget shown for one call."""
     admission = await limiter.admit(call)
     await limiter.charge_tokens(admission, tokens)
     shown = admission.status_after(tokens)
@@ -50,7 +50,7 @@ async def test_the_budget_with_the_smallest_share_left_is_shown() -> None:
     ]
 
 
-async def test_of_a_rule_of_calls_and_tokens_both_are_shown() -> None:
+async def test_both_budgets_of_a_rule_with_calls_and_tokens_are_shown() -> None:
     limiter = limiter_of([rule(calls=10, tokens=100)])
     assert [(await status(limiter, tokens)).as_json for tokens in (5, 15)] == [
         {"name": "rule", "remaining_calls": 9, "remaining_tokens": 95, "reset_s": 60},
@@ -58,7 +58,7 @@ async def test_of_a_rule_of_calls_and_tokens_both_are_shown() -> None:
     ]
 
 
-async def test_reset_is_the_rest_of_the_window_in_whole_seconds() -> None:
+async def test_reset_is_the_remaining_window_in_whole_seconds() -> None:
     clock = ManualClock()
     limiter = limiter_of([rule(calls=10)], clock=clock)
     resets = [(await status(limiter)).reset_s]
@@ -66,20 +66,20 @@ async def test_reset_is_the_rest_of_the_window_in_whole_seconds() -> None:
     assert [*resets, (await status(limiter)).reset_s] == [60, 41]
 
 
-async def test_a_budget_to_which_nothing_is_charged_needs_no_reset() -> None:
+async def test_an_uncharged_budget_does_not_need_a_reset() -> None:
     limiter = limiter_of([rule(tokens=10)])
     assert [(await status(limiter, tokens)).reset_s for tokens in (0, 1)] == [0, 60]
 
 
-async def test_tokens_that_are_overdrawn_are_shown_as_nothing_left() -> None:
+async def test_overdrawn_tokens_are_shown_as_zero_left() -> None:
     assert (await status(limiter_of([rule(tokens=10)]), 50)).remaining_tokens == 0
 
 
-async def test_without_budgets_none_is_shown() -> None:
+async def test_without_budgets_nothing_is_shown() -> None:
     assert (await limiter_of([]).admit(CALL)).status_after(10) is None
 
 
-async def test_a_refusal_shows_the_budget_that_refuses() -> None:
+async def test_a_refusal_shows_the_exhausted_budget() -> None:
     clock = ManualClock()
     limiter = limiter_of([rule("wide", calls=9), rule("used_up", calls=1, tokens=9)], clock=clock)
     await status(limiter, 4)
@@ -94,7 +94,7 @@ async def test_a_refusal_shows_the_budget_that_refuses() -> None:
     }
 
 
-async def test_a_refusal_by_a_rule_says_which_and_where_it_stands() -> None:
+async def test_a_refusal_by_a_rule_names_the_rule_and_its_path() -> None:
     limiter = limiter_of([rule("nightly", calls=1)])
     await status(limiter)
     error = await refusal(limiter)
@@ -105,7 +105,7 @@ async def test_a_refusal_by_a_rule_says_which_and_where_it_stands() -> None:
     )
 
 
-async def test_a_refusal_is_counted_under_the_name_of_its_rule() -> None:
+async def test_a_refusal_is_counted_with_the_name_of_its_rule() -> None:
     metrics = Metrics()
     limiter = limiter_of([rule("nightly", calls=1)], metrics=metrics)
     await status(limiter)
@@ -114,7 +114,7 @@ async def test_a_refusal_is_counted_under_the_name_of_its_rule() -> None:
     assert metrics.registry.get_sample_value("mcp_proxy_rate_limit_refusals_total", labels) == 1
 
 
-async def test_budgets_of_the_tenant_refuse_before_those_of_documents() -> None:
+async def test_tenant_budgets_are_checked_before_document_budgets() -> None:
     limiter = limiter_of(
         [rule("of_documents", calls=1, each="document", window_s=90), rule("of_all", calls=1)]
     )
@@ -122,7 +122,7 @@ async def test_budgets_of_the_tenant_refuse_before_those_of_documents() -> None:
     assert (await refusal(limiter)).details == {"budget": "of_all", "limit": 1, "window_s": 60}
 
 
-async def test_each_rule_has_a_window_of_its_own_length() -> None:
+async def test_each_rule_has_a_separate_window_length() -> None:
     clock = ManualClock()
     limiter = limiter_of([rule("short", calls=2, window_s=10), rule("long", calls=3)], clock=clock)
     refused = []
@@ -138,28 +138,28 @@ async def test_each_rule_has_a_window_of_its_own_length() -> None:
     assert refused == ["short", "long"]
 
 
-async def test_rules_that_are_applied_anew_go_on_counting() -> None:
+async def test_reapplied_rules_keep_their_counters() -> None:
     limiter = limiter_of([rule(calls=2)])
     await status(limiter)
     limiter.apply_rules(LimitRules(rules=(rule("other", calls=9), rule(calls=2))))
     assert await left(limiter) == {("other", "calls"): 9, ("rule", "calls"): 1}
 
 
-async def test_a_rule_that_is_gone_refuses_nothing() -> None:
+async def test_a_removed_rule_does_not_refuse_calls() -> None:
     limiter = limiter_of([rule(calls=1)])
     await status(limiter)
     limiter.apply_rules(LimitRules())
     assert (await limiter.admit(CALL)).status_after(0) is None
 
 
-async def test_while_the_rules_are_unknown_no_call_is_taken() -> None:
+async def test_while_the_rules_are_unknown_calls_are_refused() -> None:
     limiter = limiter_of([])
     limiter.apply_rules(None)
     with pytest.raises(LimitsUnavailable, match="ask an operator to fix it"):
         await limiter.admit(CALL)
 
 
-async def test_peeking_charges_nothing() -> None:
+async def test_peeking_does_not_charge_budgets() -> None:
     limiter = limiter_of([rule(calls=3, tokens=100)])
     await status(limiter, 30)
     seen = [await left(limiter) for _ in range(5)]
@@ -182,7 +182,7 @@ CALLS = st.builds(
 
 
 @given(st.lists(st.tuples(CALLS, st.integers(0, 20), st.integers(0, 9)), max_size=40))
-async def test_what_is_shown_is_left_and_of_no_budget_is_a_smaller_share_left(
+async def test_the_shown_budget_is_correct_and_has_the_smallest_share_left(
     called: Sequence[tuple[ChargedCall, int, int]],
 ) -> None:
     clock = ManualClock()
@@ -208,9 +208,7 @@ async def test_what_is_shown_is_left_and_of_no_budget_is_a_smaller_share_left(
 
 
 @given(calls=st.integers(1, 20), limit=st.integers(1, 20))
-async def test_calls_that_run_at_the_same_time_never_see_more_than_is_left(
-    calls: int, limit: int
-) -> None:
+async def test_concurrent_calls_never_see_more_than_the_remainder(calls: int, limit: int) -> None:
     limiter = limiter_of([rule(calls=limit)])
     admitted = [await limiter.admit(CALL) for _ in range(min(calls, limit))]
     shown = [admission.status_after(0) for admission in admitted]

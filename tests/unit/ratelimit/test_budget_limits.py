@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.ratelimit.budget_rules import Budget, BudgetLimits, CallBudgets
 
-# Identifiers made of what separators are made of collide first.
+# Identifiers that consist of possible separators collide first.
 IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)
 
 
@@ -32,19 +32,19 @@ def keys(of: BudgetLimits, tenant_id: str, doc_id: str | None) -> set[str]:
 
 
 @pytest.mark.requirement("T-08")
-def test_a_document_call_draws_on_its_document_then_on_its_tenant() -> None:
+def test_a_document_call_uses_the_budgets_of_document_and_tenant() -> None:
     names = [budget.name for budget in applying(budgets())]
     assert names == ["document_calls", "document_tokens", "tenant_calls", "tenant_tokens"]
 
 
 @pytest.mark.requirement("T-08")
-def test_a_call_without_a_document_draws_on_its_tenant_only() -> None:
+def test_a_call_without_a_document_uses_only_the_tenants_budgets() -> None:
     names = [budget.name for budget in applying(budgets(), "a", None)]
     assert names == ["tenant_calls", "tenant_tokens"]
 
 
 @pytest.mark.requirement("T-08")
-def test_a_budget_of_zero_is_off() -> None:
+def test_a_budget_of_zero_is_disabled() -> None:
     names = [budget.name for budget in applying(budgets(calls=0, tenant=0))]
     assert names == ["document_tokens"]
 
@@ -55,8 +55,8 @@ def test_a_colon_does_not_move_between_tenant_and_document() -> None:
 
 
 @pytest.mark.requirement("T-08")
-def test_long_ids_of_documents_have_short_keys_of_their_own() -> None:
-    """A downstream tool's ``doc_id`` may be as long as a request's body."""
+def test_long_document_ids_have_short_distinct_keys() -> None:
+    """A downstream tool's ``doc_id`` can be as long as a request's body."""
     long_ids = ["\N{SNOWMAN}" * 1_000_000, "\N{SNOWMAN}" * 1_000_001, "\udc00" * 257]
     of = budgets(tenant=0)
     found = [keys(of, "a", doc_id) for doc_id in long_ids]
@@ -67,7 +67,7 @@ def test_long_ids_of_documents_have_short_keys_of_their_own() -> None:
 
 @pytest.mark.requirement("T-08")
 @given(IDS, IDS, IDS, IDS)
-def test_two_pairs_never_share_a_document_budget(
+def test_different_pairs_never_share_a_document_budget(
     tenant: str, document: str, other_tenant: str, other_document: str
 ) -> None:
     assume((tenant, document) != (other_tenant, other_document))
@@ -77,24 +77,24 @@ def test_two_pairs_never_share_a_document_budget(
 
 @pytest.mark.requirement("T-08")
 @given(IDS, IDS)
-def test_two_tenants_never_share_a_budget(tenant: str, other: str) -> None:
+def test_different_tenants_never_share_a_budget(tenant: str, other: str) -> None:
     assume(tenant != other)
     assert not keys(budgets(), tenant, None) & keys(budgets(), other, None)
 
 
 @given(IDS, IDS)
-def test_the_budgets_of_one_call_are_four_counters_even_with_equal_limits(
+def test_the_budgets_of_a_call_have_four_counters_even_with_equal_limits(
     tenant: str, document: str
 ) -> None:
     assert len(keys(budgets(calls=10, tokens=10, tenant=10), tenant, document)) == 4
 
 
-def test_another_window_length_is_another_counter() -> None:
+def test_a_changed_window_length_uses_a_new_counter() -> None:
     assert not keys(budgets(window_s=60), "a", "b") & keys(budgets(window_s=30), "a", "b")
 
 
-def test_another_limit_is_another_counter() -> None:
-    """Whoever lowers a limit would otherwise refuse calls by what the higher one admitted."""
+def test_a_changed_limit_uses_a_new_counter() -> None:
+    """Otherwise a lowered limit would count the calls that the higher one admitted."""
     assert not keys(budgets(10, 10, tenant=10), "a", "b") & keys(
         budgets(20, 20, tenant=20), "a", "b"
     )
@@ -105,10 +105,10 @@ def test_a_negative_budget_is_refused() -> None:
         budgets(calls=-1)
 
 
-def test_a_window_of_no_length_is_refused() -> None:
+def test_a_window_of_zero_length_is_refused() -> None:
     with pytest.raises(ValueError, match="window_s"):
         budgets(window_s=0)
 
 
-def test_a_window_of_one_second_is_the_shortest() -> None:
+def test_the_shortest_window_is_one_second() -> None:
     assert {budget.window_s for budget in applying(budgets(window_s=1))} == {1}

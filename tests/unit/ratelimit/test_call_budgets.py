@@ -1,4 +1,4 @@
-"""Which rules of limits.json a call is charged to, and under which keys."""
+"""The rules of limits.json that apply to a call, and their keys."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,11 +25,11 @@ def keys(rules: Sequence[LimitRule], call: ChargedCall) -> set[str]:
     return {budget.key for budget in CallBudgets(UNLIMITED, rules).applying_to(call)}
 
 
-def test_a_rule_without_conditions_is_for_all_calls() -> None:
+def test_a_rule_without_conditions_applies_to_all_calls() -> None:
     assert names([rule(calls=1)], ChargedCall("a")) == ["rule"]
 
 
-def test_every_condition_has_to_fit() -> None:
+def test_every_condition_must_match() -> None:
     exact = {
         field: frozenset({value}) for field, value in zip(CallField, map(str, CALL), strict=True)
     }
@@ -38,22 +38,22 @@ def test_every_condition_has_to_fit() -> None:
     assert names([replace(rule("all", calls=1), match=exact), *wrong]) == ["all"]
 
 
-def test_one_of_several_values_is_enough() -> None:
+def test_one_matching_value_of_several_is_enough() -> None:
     assert names([rule(calls=1, tenant="other acme")]) == ["rule"]
 
 
-def test_a_tool_is_matched_by_both_of_its_names() -> None:
+def test_a_tool_is_matched_by_name_and_alias() -> None:
     rules = [rule("full", calls=1, tool="tickets:find"), rule("bare", calls=1, tool="find")]
     assert names([*rules, rule("other", calls=1, tool="notes:find")]) == ["full", "bare"]
 
 
-def test_a_rule_of_tools_is_not_for_prompts() -> None:
+def test_a_rule_for_tools_does_not_apply_to_prompts() -> None:
     prompt = ChargedCall("acme", server_id="tickets")
     rules = [rule("tool", calls=1, tool="find"), rule("server", calls=1, server="tickets")]
     assert names(rules, prompt) == ["server"]
 
 
-def test_a_rule_of_documents_is_for_calls_that_name_one() -> None:
+def test_a_rule_for_documents_applies_to_calls_with_a_document() -> None:
     rules = [
         rule("match", calls=1, document="doc"),
         rule("each", calls=1, each="document"),
@@ -65,7 +65,7 @@ def test_a_rule_of_documents_is_for_calls_that_name_one() -> None:
     )
 
 
-def test_rules_come_besides_the_settings_budgets_and_documents_first() -> None:
+def test_rules_apply_in_addition_to_settings_and_documents_come_first() -> None:
     rules = [rule("of_all", calls=1, tokens=1), rule("of_documents", calls=1, each="document")]
     assert [
         (budget.name, budget.charged_to, budget.unit)
@@ -81,7 +81,7 @@ def test_rules_come_besides_the_settings_budgets_and_documents_first() -> None:
     ]
 
 
-def test_a_budget_says_where_its_rule_stands() -> None:
+def test_a_budget_has_the_path_of_its_rule() -> None:
     budgets = CallBudgets(SETTINGS, [rule(calls=1)]).applying_to(ChargedCall("a"))
     assert [budget.source for budget in budgets] == [
         RuleSource("settings", "MCP_PROXY_RATE_LIMIT_TENANT_CALLS"),
@@ -103,7 +103,7 @@ def calls(draw: st.DrawFn) -> ChargedCall:
 
 
 def matches(rule: LimitRule, call: ChargedCall) -> bool:
-    """Return whether a rule matches, by comparing one condition after the other."""
+    """Match a rule by comparing each condition."""
     values = dict(zip(CallField, ({it} for it in call), strict=True))
     if call.tool and call.server_id:
         values[CallField.TOOL] = {call.tool, call.tool.partition(":")[2]}
@@ -119,7 +119,7 @@ def matches(rule: LimitRule, call: ChargedCall) -> bool:
     each=st.frozensets(st.sampled_from(CallField)),
     called=st.lists(calls(), min_size=1, max_size=4),
 )
-def test_the_rules_found_are_those_that_match_one_by_one(
+def test_the_found_rules_equal_those_matched_one_by_one(
     conditions: list[dict[CallField, frozenset[str]]],
     each: frozenset[CallField],
     called: list[ChargedCall],
@@ -143,7 +143,7 @@ def test_the_rules_found_are_those_that_match_one_by_one(
 
 
 @given(each=st.frozensets(st.sampled_from(CallField)), one=st.tuples(*[IDS] * 6), other=st.data())
-def test_a_rule_counts_apart_exactly_what_differs_in_its_fields(
+def test_a_rule_has_separate_counters_for_each_value_of_its_fields(
     each: frozenset[CallField], one: tuple[str, ...], other: st.DataObject
 ) -> None:
     first = ChargedCall(*one)
@@ -159,14 +159,14 @@ def test_a_rule_counts_apart_exactly_what_differs_in_its_fields(
 
 
 @given(IDS, IDS)
-def test_a_missing_agent_is_counted_apart_from_every_agent(agent: str, tool: str) -> None:
+def test_calls_without_an_agent_have_a_separate_counter(agent: str, tool: str) -> None:
     rules = [rule(calls=1, each="agent tool")]
     with_agent = keys(rules, ChargedCall("a", agent=agent, tool=tool))
     assert not with_agent & keys(rules, ChargedCall("a", tool=tool))
 
 
 @given(tenant=IDS, other=IDS)
-def test_users_and_documents_of_two_tenants_are_never_one(tenant: str, other: str) -> None:
+def test_users_and_documents_of_two_tenants_never_share_a_counter(tenant: str, other: str) -> None:
     assume(tenant != other)
     rules = [
         rule("user", calls=1, each="user"),
@@ -178,13 +178,13 @@ def test_users_and_documents_of_two_tenants_are_never_one(tenant: str, other: st
     assert (len(of_one), of_one & of_other) == (4, set())
 
 
-def test_without_each_all_calls_that_match_share_one_counter() -> None:
+def test_without_each_all_matching_calls_share_one_counter() -> None:
     rules = [rule(calls=1, server="tickets")]
     other = CALL._replace(tenant_id="other", user_id="bob")
     assert keys(rules, CALL) == keys(rules, other)
 
 
-def test_rules_of_other_numbers_names_or_fields_share_no_counter() -> None:
+def test_rules_with_different_limits_names_or_fields_have_separate_counters() -> None:
     variants = [
         rule("a", calls=1),
         rule("b", calls=1),
@@ -202,7 +202,7 @@ def test_rules_of_other_numbers_names_or_fields_share_no_counter() -> None:
     assert len(set.union(*found, of_settings)) == len(variants) + 4
 
 
-def test_long_values_have_short_keys_of_their_own() -> None:
+def test_long_values_have_short_distinct_keys() -> None:
     rules = [rule(calls=1, each="document tool")]
     long_ids = ["x" * 1_000_000, "x" * 1_000_001, "\udc00" * 257]
     found = [keys(rules, ChargedCall("a", tool="t", doc_id=doc_id)) for doc_id in long_ids]
@@ -210,7 +210,7 @@ def test_long_values_have_short_keys_of_their_own() -> None:
     assert max(len(key) for group in found for key in group) < 200
 
 
-def test_what_is_cached_is_bounded_and_right_for_each_call() -> None:
+def test_the_cache_of_keys_is_bounded_and_correct() -> None:
     budgets = CallBudgets(UNLIMITED, [rule(calls=1, each="user")])
     users = [f"user {number}" for number in range(MAX_CACHED + 10)]
     seen = [budgets.applying_to(ChargedCall("a", user))[0].key for user in users * 2]

@@ -29,7 +29,7 @@ BUDGETS = BudgetLimits(
 
 
 class ScriptedStorage(MemoryStorage):
-    """A shared store in memory that counts its attempts, and fails or hangs on demand."""
+    """A shared store in memory that counts attempts, and fails or hangs on demand."""
 
     add_many = CountingStorage.add_many
     charge_unless_exhausted = CountingStorage.charge_unless_exhausted
@@ -60,7 +60,7 @@ class ScriptedStorage(MemoryStorage):
 
 
 class Sleeper:
-    """A sleep that lasts until the test says so."""
+    """A sleep that ends when the test wakes it."""
 
     def __init__(self) -> None:
         self._may_wake = asyncio.Semaphore(0)
@@ -113,7 +113,7 @@ def rig() -> Rig:
 
 async def until_up(limiter: Limiter, *, up: bool) -> None:
     async with asyncio.timeout(BOUND_S):
-        while limiter.up is not up:  # noqa: ASYNC110 - the limiter announces it to nobody
+        while limiter.up is not up:  # noqa: ASYNC110 - the limiter does not announce it
             await asyncio.sleep(0)
 
 
@@ -125,19 +125,19 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-async def test_a_failing_store_leaves_the_limits_to_this_process(
+async def test_a_failing_store_is_replaced_by_counters_of_this_process(
     rig: Rig, failure: Exception
 ) -> None:
     rig.storage.failure = failure
     assert await rig.passed(10) == 3
 
 
-async def test_a_hanging_store_leaves_the_limits_to_this_process(rig: Rig) -> None:
+async def test_a_hanging_store_is_replaced_by_counters_of_this_process(rig: Rig) -> None:
     rig.storage.hangs = True
     assert await rig.passed(10) == 3
 
 
-async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
+async def test_a_store_known_to_be_down_is_not_called(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     attempts = rig.storage.attempts
@@ -153,7 +153,7 @@ async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> No
     assert time.monotonic() - started >= STORE_WAIT_S * 0.9
 
 
-async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig) -> None:
+async def test_time_waited_by_admission_is_not_waited_again_by_the_charge(rig: Rig) -> None:
     admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     rig.storage.hangs = True
     spent = replace(admission, wait_left_s=0.0)
@@ -162,43 +162,43 @@ async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig)
     assert rig.storage.attempts == attempts
 
 
-async def test_an_admission_has_at_most_the_whole_wait_left(rig: Rig) -> None:
+async def test_the_remaining_wait_after_admission_is_within_the_limit(rig: Rig) -> None:
     wait_left_s = (await rig.limiter.admit(ChargedCall("a", doc_id="b"))).wait_left_s
     assert (
         0 < wait_left_s < 0.251
-    )  # the idle clock is read from two: it may go back by microseconds
+    )  # the idle clock is the difference of two clocks: it may go back by microseconds
 
 
-async def test_an_admission_the_store_failed_in_the_middle_of_is_redone_in_memory(rig: Rig) -> None:
+async def test_an_admission_interrupted_by_a_failing_store_is_repeated_in_memory(rig: Rig) -> None:
     rig.storage.fails_at_attempt = 3  # the read, the document's charge, then the tenant's
     assert [await rig.passed(1) for _ in range(4)] == [1, 1, 1, 0]
 
 
-async def test_tokens_the_store_did_not_take_are_charged_in_memory(rig: Rig) -> None:
+async def test_tokens_that_the_store_did_not_accept_are_charged_in_memory(rig: Rig) -> None:
     admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     rig.storage.failure = StorageError(ConnectionResetError())
     await rig.limiter.charge_tokens(admission, 100)
     assert await rig.passed(1) == 0
 
 
-async def test_a_refusal_by_the_shared_store_is_not_a_failure_of_it(rig: Rig) -> None:
+async def test_a_refusal_by_the_shared_store_is_not_a_failure(rig: Rig) -> None:
     await rig.passed(5)
     assert (rig.limiter.up, rig.metric("store_failures_total")) == (True, 0)
 
 
-async def test_the_metrics_say_that_the_store_is_down(rig: Rig) -> None:
+async def test_the_metrics_show_that_the_store_is_down(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     assert (rig.metric("store_up"), rig.metric("store_failures_total")) == (0, 1)
 
 
-async def test_the_state_says_that_the_store_is_down(rig: Rig) -> None:
+async def test_the_state_reports_that_the_store_is_down(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     assert (rig.limiter.store, rig.limiter.state) == ("redis", "memory (redis down)")
 
 
-async def test_going_down_is_logged_once_however_many_calls_fail(rig: Rig) -> None:
+async def test_an_outage_is_logged_once_for_any_number_of_failing_calls(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     with capture_logs() as lines:
         await asyncio.gather(*(rig.limiter.admit(ChargedCall(f"tenant {n}")) for n in range(20)))
@@ -213,7 +213,7 @@ async def test_going_down_is_logged_once_however_many_calls_fail(rig: Rig) -> No
     ]
 
 
-async def test_the_first_probe_finds_out_that_the_store_is_down(rig: Rig) -> None:
+async def test_the_first_probe_detects_that_the_store_is_down(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     async with asyncio.TaskGroup() as tasks:
         watch = tasks.create_task(rig.limiter.run())
@@ -222,7 +222,7 @@ async def test_the_first_probe_finds_out_that_the_store_is_down(rig: Rig) -> Non
     assert rig.metric("store_up") == 0
 
 
-async def test_the_probe_returns_to_a_store_that_answers_again(rig: Rig) -> None:
+async def test_the_probe_switches_back_to_a_recovered_store(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     async with asyncio.TaskGroup() as tasks:
         watch = tasks.create_task(rig.limiter.run())
@@ -235,7 +235,7 @@ async def test_the_probe_returns_to_a_store_that_answers_again(rig: Rig) -> None
     assert ([line["event"] for line in lines], rig.metric("store_up")) == (["limits.store_up"], 1)
 
 
-async def test_calls_are_counted_in_the_store_again_after_it_returned(rig: Rig) -> None:
+async def test_calls_are_counted_in_the_store_again_after_recovery(rig: Rig) -> None:
     async with asyncio.TaskGroup() as tasks:
         watch = tasks.create_task(rig.limiter.run())
         rig.storage.failure = StorageError(ConnectionRefusedError())
@@ -272,7 +272,7 @@ async def test_connections_from_before_a_failure_are_dropped(rig: Rig) -> None:
     assert rig.disconnected == 1
 
 
-async def test_the_store_shows_its_name_and_whether_it_is_up(rig: Rig) -> None:
+async def test_the_store_reports_its_name_and_availability(rig: Rig) -> None:
     assert repr(rig.shared) == "<SharedStore redis://store:6379/0 up>"
 
 
@@ -281,7 +281,7 @@ async def test_closing_drops_the_connections(rig: Rig) -> None:
     assert rig.disconnected == 1
 
 
-async def test_a_defect_of_ours_is_not_taken_for_a_failing_store(rig: Rig) -> None:
+async def test_a_programming_error_is_not_treated_as_a_failing_store(rig: Rig) -> None:
     rig.storage.failure = KeyError("defect")
     with pytest.raises(KeyError):
         await rig.limiter.admit(ChargedCall("a", doc_id="b"))

@@ -39,7 +39,7 @@ def limiter(
 
 
 async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int:
-    """Send all calls at the same time; return how many were admitted."""
+    """Send all calls concurrently; return how many were admitted."""
     outcomes = await asyncio.gather(
         *(limit.admit(ChargedCall(tenant, doc_id=doc_id)) for tenant, doc_id in calls),
         return_exceptions=True,
@@ -67,7 +67,7 @@ async def test_exactly_n_of_m_parallel_calls_pass(limit: int, calls: int) -> Non
     tenant=st.integers(0, 8),
     calls=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", None]))),
 )
-async def test_a_call_refused_by_one_budget_is_charged_to_none(
+async def test_a_call_refused_by_one_budget_is_not_charged_to_any(
     document: int, tenant: int, calls: list[tuple[str, str | None]]
 ) -> None:
     limit = limiter(budgets(document_calls=document, tenant_calls=tenant))
@@ -92,7 +92,7 @@ async def test_without_budgets_every_call_passes() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_tokens_used_up_refuse_the_next_call() -> None:
+async def test_exhausted_tokens_refuse_the_next_call() -> None:
     limit = limiter(budgets(document_tokens=100))
     await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 100)
     assert (await refusal(limit, "a", "b")).details == {
@@ -110,7 +110,7 @@ async def test_one_token_left_admits_a_call() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_an_overdraft_of_tokens_counts() -> None:
+async def test_an_overdraft_of_tokens_is_charged() -> None:
     limit = limiter(budgets(tenant_tokens=100))
     await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 5000)
     assert await passed(limit, [("a", "other document")]) == 0
@@ -123,14 +123,14 @@ async def test_a_single_token_is_charged() -> None:
     assert await passed(limit, [("a", "b")]) == 0
 
 
-async def test_no_tokens_charge_nothing() -> None:
+async def test_zero_tokens_are_not_charged() -> None:
     limit = limiter(budgets(document_tokens=1))
     await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 0)
     assert await passed(limit, [("a", "b")]) == 1
 
 
 @pytest.mark.requirement("T-09")
-async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
+async def test_the_budget_is_restored_when_its_window_ends() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=3), clock=clock)
     await passed(limit, [("a", "b")] * 3)
@@ -139,7 +139,7 @@ async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
+async def test_a_refusal_names_the_budget_and_the_retry_time() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1), clock=clock)
     await limit.admit(ChargedCall("a", doc_id="b"))
@@ -159,7 +159,7 @@ async def test_retry_after_is_the_time_to_the_windows_end() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() -> None:
+async def test_retry_after_is_positive_even_if_the_window_has_ended() -> None:
     class Ended(MemoryStorage):
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
@@ -172,7 +172,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
 
 
 @pytest.mark.requirement("T-09")
-async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
+async def test_of_two_exhausted_budgets_the_one_that_resets_last_is_named() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)
     admission = await limit.admit(ChargedCall("a", doc_id="b"))
@@ -182,7 +182,7 @@ async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_the_tenants_budget_is_named_before_the_documents() -> None:
+async def test_the_tenants_budget_is_named_in_preference_to_the_documents() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1, tenant_calls=2), clock=clock)
     await limit.admit(ChargedCall("a", doc_id="first"))
@@ -192,9 +192,7 @@ async def test_the_tenants_budget_is_named_before_the_documents() -> None:
 
 
 @pytest.mark.requirement("T-09")
-async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_no_extra_call() -> (
-    None
-):
+async def test_a_refund_after_the_window_ended_does_not_extend_the_next_window() -> None:
     clock = ManualClock()
 
     class Late(MemoryStorage):
@@ -202,7 +200,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
         async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
-            return [(0, 0.0) for _ in counters]  # read before others took the last call
+            return [(0, 0.0) for _ in counters]  # read before other calls used up the budget
 
         async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
             if amount < 0 and await self.get(key):
@@ -228,14 +226,14 @@ async def test_without_a_url_budgets_are_counted_in_memory() -> None:
     assert (limit.store, limit.up, limit.state) == ("memory", True, "memory")
 
 
-async def test_in_memory_there_is_nothing_to_watch_or_close() -> None:
+async def test_counters_in_memory_need_neither_watching_nor_closing() -> None:
     limit = build_limiter(budgets(tenant_calls=1), storage_url=None, metrics=Metrics())
     await limit.run()
     await limit.close()
     assert await passed(limit, [("a", None)] * 2) == 1
 
 
-def test_it_shows_where_it_counts_and_what() -> None:
+def test_the_repr_shows_the_store_and_the_budgets() -> None:
     shown = repr(build_limiter(budgets(tenant_calls=7), storage_url=None, metrics=Metrics()))
     assert shown == (
         "<Limiter memory BudgetLimits(document_calls=0, document_tokens=0, tenant_calls=7,"
@@ -258,7 +256,7 @@ def test_it_shows_where_it_counts_and_what() -> None:
         "redis://localhost?protocol=9",
     ],
 )
-def test_a_bad_url_is_refused_in_one_line_that_names_its_variable(url: str) -> None:
+def test_an_invalid_url_is_refused_in_one_line_with_its_variable(url: str) -> None:
     with pytest.raises(ValueError, match=r"^MCP_PROXY_RATE_LIMIT_STORAGE_URL: [^\n]+$") as caught:
         build_limiter(budgets(), storage_url=url, metrics=Metrics())
     assert "sec" not in str(caught.value)
@@ -267,7 +265,7 @@ def test_a_bad_url_is_refused_in_one_line_that_names_its_variable(url: str) -> N
 @each_row(
     "url", ["redis://localhost", "redis://user:secret@[::1]:7000/3", "rediss://redis.example/1"]
 )
-def test_a_usable_url_makes_a_limiter_without_connecting(url: str) -> None:
+def test_a_valid_url_builds_a_limiter_without_connecting(url: str) -> None:
     assert build_limiter(budgets(), storage_url=url, metrics=Metrics()).state == "redis"
 
 

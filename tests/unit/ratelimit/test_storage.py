@@ -34,11 +34,11 @@ async def test_a_charge_after_the_end_opens_a_new_window() -> None:
     assert await storage.incr("key", 60) == 1
 
 
-async def test_a_key_without_a_window_ends_now() -> None:
+async def test_the_reset_time_of_an_unknown_key_is_now() -> None:
     assert await MemoryStorage(clock=ManualClock()).get_expiry("key") == 1000
 
 
-async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> None:
+async def test_the_remaining_time_of_a_window_counts_down_to_zero() -> None:
     clock = ManualClock(7.0)
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
@@ -49,7 +49,7 @@ async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> 
     assert left == [60, 31, 1, 0, 0, 0]
 
 
-async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
+async def test_ended_windows_are_removed_when_new_ones_open() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     for number in range(400):
@@ -60,7 +60,7 @@ async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
     assert len(storage) == 200
 
 
-async def test_clearing_up_never_takes_more_than_four_windows_at_a_time() -> None:
+async def test_a_cleanup_removes_at_most_four_windows() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     for number in range(1000):
@@ -77,7 +77,7 @@ async def test_live_keys_are_bounded() -> None:
     assert len(storage) == 100
 
 
-async def test_a_full_storage_forgets_the_window_that_ends_soonest() -> None:
+async def test_a_full_storage_evicts_the_window_that_ends_first() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock, max_keys=2)
     for key in ("first", "second", "third"):
@@ -86,7 +86,7 @@ async def test_a_full_storage_forgets_the_window_that_ends_soonest() -> None:
     assert [await storage.get(key) for key in ("first", "second", "third")] == [0, 1, 1]
 
 
-async def test_a_full_storage_clears_ended_windows_before_it_forgets_a_live_one() -> None:
+async def test_a_full_storage_removes_ended_windows_before_evicting_a_live_one() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock, max_keys=2)
     await storage.incr("ended", 60)
@@ -97,7 +97,7 @@ async def test_a_full_storage_clears_ended_windows_before_it_forgets_a_live_one(
     assert [await storage.get("live"), await storage.get("new")] == [1, 1]
 
 
-async def test_a_full_storage_forgets_the_window_that_ends_soonest_of_any_length() -> None:
+async def test_a_full_storage_evicts_the_first_ending_window_of_any_length() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock, max_keys=3)
     for key, length in (("day", 86_400), ("hour", 3600), ("minute", 60), ("new", 7200)):
@@ -106,7 +106,7 @@ async def test_a_full_storage_forgets_the_window_that_ends_soonest_of_any_length
     assert [await storage.get(key) for key in ("day", "hour", "minute", "new")] == [1, 1, 0, 1]
 
 
-async def test_ended_windows_of_other_lengths_are_cleared_away_behind_a_long_one() -> None:
+async def test_ended_windows_are_removed_despite_an_earlier_longer_one() -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     await storage.incr("day", 86_400)
@@ -119,7 +119,7 @@ async def test_ended_windows_of_other_lengths_are_cleared_away_behind_a_long_one
     assert len(storage) == 1 + 400
 
 
-async def test_a_key_is_cleared_whatever_the_length_of_its_window() -> None:
+async def test_a_key_is_cleared_for_windows_of_any_length() -> None:
     storage = MemoryStorage(clock=ManualClock())
     await storage.incr("other", 60)
     await storage.incr("key", 10)
@@ -127,23 +127,23 @@ async def test_a_key_is_cleared_whatever_the_length_of_its_window() -> None:
     assert (await storage.get("key"), len(storage)) == (0, 1)
 
 
-async def test_reset_says_how_many_windows_it_forgot() -> None:
+async def test_reset_returns_the_number_of_removed_windows() -> None:
     storage = MemoryStorage(clock=ManualClock())
     await storage.incr("a", 60)
     await storage.incr("b", 60)
     assert await storage.reset() == 2
 
 
-async def test_memory_is_always_there() -> None:
+async def test_memory_storage_is_always_available() -> None:
     assert await MemoryStorage().check()
 
 
-def test_it_shows_how_full_it_is() -> None:
+def test_the_repr_shows_the_number_of_keys() -> None:
     assert repr(MemoryStorage(max_keys=5)) == "<MemoryStorage keys=0 max_keys=5>"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40)), max_size=60))
-async def test_it_counts_as_a_plain_table_of_windows_does(charges: list[tuple[str, int]]) -> None:
+async def test_storage_counts_like_a_simple_reference_model(charges: list[tuple[str, int]]) -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     table: dict[str, tuple[int, float]] = {}
@@ -154,7 +154,7 @@ async def test_it_counts_as_a_plain_table_of_windows_does(charges: list[tuple[st
         assert await storage.incr(key, 60) == table[key][0]
 
 
-async def test_a_charge_that_evicts_a_window_of_its_own_call_is_counted() -> None:
+async def test_a_charge_that_evicts_a_window_of_the_same_call_is_counted() -> None:
     storage = MemoryStorage(clock=ManualClock(), max_keys=1)
     limits = BudgetLimits(
         document_calls=9, document_tokens=0, tenant_calls=9, tenant_tokens=0, window_s=60
