@@ -71,7 +71,7 @@ async def test_an_undecodable_prompt_is_a_failure(library: FakeServer) -> None:
             )
 
 
-async def test_a_resource_is_read_by_its_uri(library: FakeServer) -> None:
+async def test_a_resource_is_read_by_uri(library: FakeServer) -> None:
     async with offered(library) as (components, _):
         await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
     assert library.calls("resources/read")[0]["uri"] == "test://a"

@@ -163,7 +163,7 @@ def test_a_prompt_is_allowed_on_the_named_server() -> None:
 
 
 @pytest.mark.requirement("P-12")
-def test_a_resource_reference_allows_a_template_by_its_uri_template() -> None:
+def test_a_resource_reference_allows_a_template_by_uri_template() -> None:
     view = filter_capabilities(BOTH, make_preset(resources=["s2/u/{x}"]))
     assert (owners(view.resources), owners(view.templates), view.missing) == (
         {},

@@ -1,4 +1,4 @@
-"""Random servers, presets, profiles and excludes, and the registry that they give."""
+"""Random servers, presets, profiles and exclusions, and the resulting registry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,17 +28,17 @@ LOCAL = FakeTool(name="local", needs_tenant=True)
 SERVERS = ("a", "a-b", "b")
 PLAIN = ("x", "y:z")
 IMPOSTORS = ("a:x", "a__x")
-"""Names that servers may give what is theirs, though it is how another's is spelt."""
+"""Names that a server may use although they look like the spelling of another's item."""
 TEMPLATES = ("t/{rest}", "t/x{rest}")
 URIS = ("t/x1", "u")
 
 Item = tuple[Kind, str | None, str]
-"""A component: its kind, its server's id and its bare name."""
+"""A component: kind, server id and bare name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What servers offer and what the files say; ``registry`` is what follows."""
+    """Offers of servers and content of files; ``registry`` is built from them."""
 
     snapshots: Mapping[str, Snapshot]
     preset: Preset
@@ -48,11 +48,11 @@ class Case:
 
     @property
     def registry(self) -> Registry:
-        """Build it as a reload does."""
+        """Build the registry like a reload."""
         return self.registry_in(ToolNameStyle.SERVER)
 
     def registry_in(self, tool_names: ToolNameStyle) -> Registry:
-        """Build it with MCP lists that name tools in a style."""
+        """Build it with MCP lists that use this naming style."""
         exclude = {server_id: Exclusions(it) for server_id, it in self.exclude.items()}
         made = fake_components(filter_capabilities(self.snapshots, self.preset, exclude))
         tools, _ = drop_name_conflicts([LOCAL], made.tools)
@@ -73,7 +73,7 @@ class Case:
 
 
 def outcome(registry: Registry, kind: Kind, name: str, agent: str | None) -> Item | str:
-    """Resolve a name: what it leads to, or the code of its refusal."""
+    """Resolve a name; return the component or the code of the refusal."""
     return outcome_for(registry, kind, name, make_caller(agent=agent))
 
 
@@ -100,7 +100,7 @@ def outcomes(
 
 
 def cases(names: tuple[str, ...]) -> st.SearchStrategy[Case]:
-    """Return cases whose servers name what is theirs with ``names``."""
+    """Return cases whose servers use ``names`` for their items."""
     lists = st.lists(st.sampled_from(names), unique=True, max_size=3)
     uris = st.lists(st.sampled_from(URIS), unique=True)
     templates = st.lists(st.sampled_from(TEMPLATES), unique=True, max_size=2)
@@ -126,7 +126,7 @@ some_servers = st.lists(st.sampled_from(SERVERS), min_size=1, unique=True).map(t
 
 
 def presets(names: tuple[str, ...]) -> st.SearchStrategy[Preset]:
-    """Return presets; most tools are named, and most other kinds are open."""
+    """Return presets; most list tools, and most leave other kinds unrestricted."""
     every = [Reference(server_id=server, name=name) for server in SERVERS for name in names]
     other = [
         Reference(server_id=server, name=it) for server in SERVERS for it in (*URIS, *TEMPLATES)
@@ -145,7 +145,7 @@ def presets(names: tuple[str, ...]) -> st.SearchStrategy[Preset]:
 
 
 def entries(names: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
-    """Return entries of an exclude: names in every spelling."""
+    """Return exclusions: names in every spelling."""
     spelt = [*names, *URIS, *TEMPLATES]
     spelt += [f"{server}:{name}" for server in SERVERS for name in spelt]
     spelt += [f"{kind.value}:{name}" for kind in Kind for name in spelt]

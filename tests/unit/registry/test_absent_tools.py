@@ -1,4 +1,4 @@
-"""A bare name of two servers' tools means neither of them while one is away (A-19)."""
+"""A bare name shared by tools of two servers resolves to neither while one is away (A-19)."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def registry_of(
     servers: tuple[str, ...] = ("a", "b"),
     exclude: tuple[str, ...] = (),
 ) -> Registry:
-    """Build the registry of a preset; ``exclude`` is that of server b."""
+    """Build the registry of a preset; ``exclude`` applies to server b."""
     return Registry.build(
         tools,
         access_rules=AccessRules(agents=AGENTS),
@@ -58,7 +58,9 @@ async def listed_bare(registry: Registry, agent: str | None) -> list[object]:
 
 @pytest.mark.requirement("A-10", "A-19")
 @each_row("agent", [None, "all"])
-async def test_a_bare_name_stays_ambiguous_while_a_server_of_it_is_away(agent: str | None) -> None:
+async def test_a_bare_name_stays_ambiguous_while_one_of_its_servers_is_away(
+    agent: str | None,
+) -> None:
     registry = registry_of(tool("a", "pay"))
     with pytest.raises(AmbiguousName) as caught:
         registry.resolve(replace(make_call("pay"), caller=make_caller(agent=agent)))
@@ -68,7 +70,7 @@ async def test_a_bare_name_stays_ambiguous_while_a_server_of_it_is_away(agent: s
 
 
 @each_row("agent", ["of_a", "not_b", "narrow"])
-async def test_for_whom_the_other_server_is_hidden_the_name_is_unique(agent: str) -> None:
+async def test_a_name_is_unique_for_agents_that_cannot_see_the_other_server(agent: str) -> None:
     for tools in ([tool("a", "pay")], [tool("a", "pay"), tool("b", "pay")]):
         registry = registry_of(*tools)
         assert outcome(registry, Kind.TOOL, "pay", agent) == (Kind.TOOL, "a", "pay")
@@ -79,7 +81,9 @@ async def test_for_whom_the_other_server_is_hidden_the_name_is_unique(agent: str
     "options",
     [{"servers": ("a",)}, {"exclude": ("pay",)}, {"preset": ("a/pay", "b/other")}],
 )
-async def test_what_no_server_may_ever_offer_takes_no_name(options: dict[str, tuple[str]]) -> None:
+async def test_items_that_can_never_be_offered_do_not_reserve_a_name(
+    options: dict[str, tuple[str]],
+) -> None:
     registry = registry_of(tool("a", "pay"), **options)
     assert outcome(registry, Kind.TOOL, "pay", None) == (Kind.TOOL, "a", "pay")
     assert await listed_bare(registry, None) == ["pay"]
@@ -87,7 +91,7 @@ async def test_what_no_server_may_ever_offer_takes_no_name(options: dict[str, tu
 
 @pytest.mark.requirement("A-19")
 @each_row("agent", [None, "all", "of_a", "not_b"])
-async def test_the_alias_of_an_absent_tool_is_no_other_tools_bare_name(agent: str | None) -> None:
+async def test_the_alias_of_an_absent_tool_is_not_used_as_a_bare_name(agent: str | None) -> None:
     alias = alias_of("b", "pay now")
     assert "__" not in alias
     registry = registry_of(tool("a", alias), preset=(f"a/{alias}", "b/pay now"))
@@ -95,12 +99,12 @@ async def test_the_alias_of_an_absent_tool_is_no_other_tools_bare_name(agent: st
     assert await listed_bare(registry, agent) == [f"a:{alias}"]
 
 
-async def test_two_callers_who_see_the_same_may_be_shown_other_names() -> None:
-    """They share no list: one may use what is away, the other may not."""
+async def test_callers_with_the_same_tools_can_see_different_names() -> None:
+    """They do not share a list: only one of them may use the absent tool."""
     registry = registry_of(tool("a", "pay"))
     names = [await listed_bare(registry, agent) for agent in ("of_a", "all", "of_a")]
     assert names == [["pay"], ["a:pay"], ["pay"]]
 
 
-def test_while_all_are_away_the_name_is_unknown_as_before() -> None:
+def test_while_all_servers_of_a_name_are_away_it_is_unknown() -> None:
     assert outcome(registry_of(), Kind.TOOL, "pay", None) == "TOOL_NOT_FOUND"

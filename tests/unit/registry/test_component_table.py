@@ -1,4 +1,4 @@
-"""Names in one table: a unique name never means another item."""
+"""All names share one table: a unique name never resolves to another item."""
 
 import pytest
 
@@ -16,7 +16,7 @@ TABLE = ComponentTable(
 
 
 @pytest.mark.requirement("A-19")
-def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
+def test_the_full_name_of_a_hidden_tool_does_not_resolve_to_another_servers_tool() -> None:
     only_b = Permissions("reader", Visibility(server_ids=frozenset({"b"})))
     assert (TABLE.find("a:x", WITHOUT_AGENT), TABLE.find("a:x", only_b)) == ((OWN,), ())
     assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)
@@ -26,7 +26,7 @@ def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
     ("name", "alias"),
     [("local", "x"), ("x", "local"), ("a:one", "x"), ("x", "a__one"), ("a__one", "x")],
 )
-def test_a_remote_tool_never_takes_a_name_or_an_alias_that_is_taken(name: str, alias: str) -> None:
+def test_a_remote_tool_never_replaces_an_existing_name_or_alias(name: str, alias: str) -> None:
     local = FakeTool(name="local")
     one = FakeTool(name="a:one", alias="a__one", server_id="a")
     twin = FakeTool(name=name, alias=alias, server_id="a")

@@ -1,4 +1,4 @@
-"""Lists as MCP gives them: names in every style, definitions shared, tags that tell of changes."""
+"""Lists for MCP: names in every style, shared definitions, and change tags."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +40,7 @@ def registry_of(
     style: ToolNameStyle = ToolNameStyle.SERVER,
     servers: Sequence[str] = ("a", "b"),
 ) -> Registry:
-    """Build a registry of tools, with two prompts, resources and templates of the same name."""
+    """Build a registry of tools, and two prompts, resources and templates with the same name."""
     return Registry.build(
         tools,
         prompts=[FakePrompt("hello", server_id=it) for it in "ab"],
@@ -68,14 +68,14 @@ async def names(registry: Registry, agent: str | None = None) -> list[object]:
         (ToolNameStyle.BARE, ["local", "search", "drop all"]),
     ],
 )
-async def test_each_tool_is_listed_once_under_its_name_in_the_style(
+async def test_each_tool_is_listed_once_with_its_name_in_the_style(
     style: ToolNameStyle, listed: list[str]
 ) -> None:
     assert await names(registry_of(LOCAL, SEARCH, ODD, style=style)) == listed
 
 
 @EVERY_STYLE
-async def test_only_the_name_differs_from_what_the_server_says(style: ToolNameStyle) -> None:
+async def test_only_the_name_differs_from_the_servers_definition(style: ToolNameStyle) -> None:
     spec = replace(SEARCH.spec, extra={"_meta": {"x": 1}}, annotations={"title": "T"})
     tool = FakeTool()
     tool.spec = spec
@@ -83,13 +83,13 @@ async def test_only_the_name_differs_from_what_the_server_says(style: ToolNameSt
     assert {**shown, "name": "a:search"} == spec.as_mcp
 
 
-async def test_a_bare_name_that_two_tools_have_is_not_listed_for_either() -> None:
+async def test_a_bare_name_of_two_tools_is_not_listed_for_either() -> None:
     registry = registry_of(SEARCH, TWIN, ODD, style=ToolNameStyle.BARE)
     assert await names(registry) == ["a:search", "b:search", "drop all"]
 
 
 @each_row("name", ["local", "a__search", "b:search"])
-async def test_a_bare_name_that_is_another_tools_own_is_not_listed(name: str) -> None:
+async def test_a_bare_name_equal_to_another_tools_full_name_is_not_listed(name: str) -> None:
     tool = FakeTool(name=f"b:{name}", alias="b_0", server_id="b")
     registry = registry_of(LOCAL, SEARCH, TWIN, tool, style=ToolNameStyle.BARE)
     assert (await names(registry))[-1] == f"b:{name}"
@@ -103,25 +103,27 @@ async def test_a_bare_name_that_looks_like_another_servers_tool_is_not_listed() 
 
 
 @EVERY_STYLE
-def test_a_bare_name_needs_no_agent(style: ToolNameStyle) -> None:
+def test_bare_names_work_without_an_agent(style: ToolNameStyle) -> None:
     found = outcome(registry_of(SEARCH, style=style), Kind.TOOL, "search", None)
     assert found == (Kind.TOOL, "a", "search")
 
 
-def test_a_bare_name_that_two_tools_have_is_ambiguous() -> None:
+def test_a_bare_name_of_two_tools_is_ambiguous() -> None:
     registry = registry_of(SEARCH, TWIN, style=ToolNameStyle.BARE)
     assert outcome(registry, Kind.TOOL, "search", None) == "AMBIGUOUS_NAME"
 
 
 @EVERY_STYLE
 @pytest.mark.parametrize("name", ["a:search", "a__search"])
-def test_full_names_and_aliases_are_taken_in_every_style(style: ToolNameStyle, name: str) -> None:
+def test_full_names_and_aliases_are_accepted_in_every_style(
+    style: ToolNameStyle, name: str
+) -> None:
     registry = registry_of(SEARCH, TWIN, style=style)
     assert outcome(registry, Kind.TOOL, name, None) == (Kind.TOOL, "a", "search")
 
 
 @EVERY_STYLE
-async def test_prompts_and_resources_go_by_the_same_names_in_every_style(
+async def test_prompts_and_resources_have_the_same_names_in_every_style(
     style: ToolNameStyle,
 ) -> None:
     registry, caller = registry_of(style=style), make_caller(agent="tools")
@@ -135,7 +137,7 @@ async def test_prompts_and_resources_go_by_the_same_names_in_every_style(
 
 
 @pytest.mark.requirement("P-12")
-async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
+async def test_a_resource_without_a_uri_is_listed_by_name() -> None:
     specs = [ResourceSpec(name="n", server_id=it, as_mcp={"name": "n"}) for it in "ab"]
     resources = [FakeResource(spec=spec) for spec in specs]
     registry = Registry.build(
@@ -146,7 +148,7 @@ async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
     assert (await mcp_list(registry, "resources", caller)).definitions == (), "MCP asks for a URI"
 
 
-async def test_a_resource_whose_uri_some_clients_refuse_is_not_listed_over_mcp() -> None:
+async def test_a_resource_with_a_uri_that_some_clients_refuse_is_not_listed_over_mcp() -> None:
     uris = ["notes", "notes://x", "http://[bad", "my notes://x", "urn:x", "", "file:///x y"]
     resources = [
         FakeResource(spec=ResourceSpec(name=uri, server_id="a_b", as_mcp={"uri": uri, "name": "n"}))
@@ -158,8 +160,8 @@ async def test_a_resource_whose_uri_some_clients_refuse_is_not_listed_over_mcp()
     assert [it["uri"] for it in visible(registry, "resources", make_caller())] == uris
 
 
-async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
-    """Where two servers offer one URI, an agent is told whose it is by the server's id in front."""
+async def test_a_server_id_that_is_not_a_valid_scheme_is_not_added_to_uris() -> None:
+    """If two servers offer the same URI, the server id is added to distinguish them."""
     specs = [
         ResourceSpec(name="notes://x", server_id=it, as_mcp={"uri": "notes://x", "name": "n"})
         for it in ("a_b", "ab")
@@ -174,7 +176,7 @@ async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
     assert len(visible(registry, "resources", caller)) == 2
 
 
-# What is made is shared
+# Shared definitions
 
 
 @EVERY_STYLE
@@ -187,7 +189,7 @@ async def test_every_viewer_is_given_the_same_definition_of_a_tool(style: ToolNa
     assert first is second is third
 
 
-async def test_a_renamed_prompt_is_one_definition_for_all_who_see_it_so() -> None:
+async def test_a_renamed_prompt_is_one_shared_definition() -> None:
     registry = registry_of(LOCAL)
     agents = {"x": Visibility(), "y": Visibility(excluded=Exclusions(["local"]))}
     registry = replace(registry, access_rules=AccessRules(agents=agents))
@@ -196,7 +198,7 @@ async def test_a_renamed_prompt_is_one_definition_for_all_who_see_it_so() -> Non
     assert first.definitions[0] is second.definitions[0]
 
 
-async def test_a_list_is_the_same_again_after_many_others_were_asked_for() -> None:
+async def test_a_list_is_unchanged_after_many_other_lists_were_requested() -> None:
     tools = [FakeTool(name=f"a:t{n}", server_id="a") for n in range(50)]
     agents = {f"{n}": Visibility(excluded=Exclusions([f"t{n}"])) for n in range(50)}
     registry = Registry.build(tools, access_rules=AccessRules(agents=agents))
@@ -209,7 +211,7 @@ async def test_a_list_is_the_same_again_after_many_others_were_asked_for() -> No
 # Tags
 
 
-async def test_those_who_see_the_same_have_one_tag() -> None:
+async def test_viewers_of_the_same_items_have_the_same_tag() -> None:
     registry = registry_of(LOCAL, SEARCH, TWIN)
     tags = {(await registry.mcp_tools(make_caller(agent=it))).etag for it in ("of_a", "same")}
     assert len(tags) == 1
@@ -228,14 +230,14 @@ some_tools = st.lists(
 
 
 @given(some_tools, some_tools)
-async def test_two_registries_give_one_tag_just_when_they_list_the_same(
+async def test_registries_have_equal_tags_exactly_if_their_lists_are_equal(
     one: list[FakeTool], other: list[FakeTool]
 ) -> None:
     first, second = [await registry_of(*tools).mcp_tools(CALLER) for tools in (one, other)]
     assert (first.etag == second.etag) == (first.definitions == second.definitions)
 
 
-async def test_the_tag_of_each_other_kind_changes_when_its_list_does() -> None:
+async def test_the_tag_of_each_other_kind_changes_with_its_list() -> None:
     registry = registry_of(LOCAL)
     for kind in KINDS:
         whole = await mcp_list(registry, kind, make_caller(agent="tools"))
@@ -248,14 +250,14 @@ async def test_the_tag_of_each_other_kind_changes_when_its_list_does() -> None:
 
 
 @each_row("name", ["a:search", "a__search"])
-def test_a_schema_is_found_by_every_name_that_leads_to_its_tool(name: str) -> None:
+def test_a_schema_is_found_by_every_name_of_its_tool(name: str) -> None:
     assert registry_of(LOCAL, SEARCH).input_schema(name, CALLER) is SEARCH.spec.input_schema
 
 
 @each_row("name", ["search", "nope", "b:drop all", ""])
-def test_a_name_that_leads_to_no_tool_or_to_two_has_no_schema(name: str) -> None:
+def test_an_unknown_or_ambiguous_name_does_not_have_a_schema(name: str) -> None:
     assert registry_of(LOCAL, SEARCH, TWIN).input_schema(name, CALLER) is None
 
 
-def test_a_tool_that_a_caller_may_not_use_has_no_schema() -> None:
+def test_the_schema_of_a_tool_is_hidden_from_callers_that_cannot_use_it() -> None:
     assert registry_of(LOCAL).input_schema(LOCAL.spec.name, make_caller(agent="ghost")) is None

@@ -1,5 +1,3 @@
-"""Looking components up, and listing them."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,14 +68,14 @@ def test_a_qualified_name_outside_the_view_is_not_allowed(name: str) -> None:
 
 @pytest.mark.requirement("F-07")
 @each_row("name", ["", "Search", "search ", ":b", "a:", ":", "B", "::"])
-def test_any_other_unknown_name_is_not_found_and_says_what_is_expected(name: str) -> None:
+def test_other_unknown_names_are_not_found_and_the_error_states_the_format(name: str) -> None:
     with pytest.raises(ToolNotFound) as caught:
         REGISTRY.resolve(make_call(name))
     assert "expected" in (caught.value.details or {})
 
 
 @pytest.mark.requirement("F-08")
-def test_servers_and_tools_that_hold_each_others_names_are_told_apart() -> None:
+def test_servers_and_tools_with_overlapping_names_are_distinguished() -> None:
     pairs = [("a", "b:c"), ("a", "b"), ("a-b", "c"), ("a", "-b:c")]
     snapshots = {
         server_id: make_snapshot(tools=[tool for owner, tool in pairs if owner == server_id])
@@ -91,7 +89,7 @@ def test_servers_and_tools_that_hold_each_others_names_are_told_apart() -> None:
     ]
 
 
-def test_a_name_that_is_nearly_one_is_told_the_qualified_one() -> None:
+def test_a_similar_name_is_answered_with_the_qualified_name() -> None:
     with pytest.raises(ToolNotFound) as caught:
         REGISTRY.resolve(make_call("a_b"))
     assert (caught.value.details or {})["did_you_mean"] == "a:b"
@@ -99,13 +97,13 @@ def test_a_name_that_is_nearly_one_is_told_the_qualified_one() -> None:
 
 @pytest.mark.requirement("F-13")
 @each_row("name", ["hello", "s:hello"])
-def test_a_prompt_goes_by_its_name_also_with_its_server_in_front(name: str) -> None:
+def test_a_prompt_is_found_by_name_with_or_without_its_server(name: str) -> None:
     assert REGISTRY.resolve(prompt_call(name)) is HELLO
 
 
 @pytest.mark.requirement("F-15")
 @each_row("name", ["", "Hello", "t:hello", "search", "u://1"])
-def test_any_other_prompt_is_not_found(name: str) -> None:
+def test_an_unknown_prompt_is_not_found(name: str) -> None:
     with pytest.raises(PromptNotFound):
         REGISTRY.resolve(prompt_call(name))
 
@@ -115,13 +113,13 @@ def test_any_other_prompt_is_not_found(name: str) -> None:
     ("uri", "resource"),
     [("u://1", ONE), ("s:u://1", ONE), ("a name without a URI", NAMED)],
 )
-def test_a_resource_goes_by_its_key(uri: str, resource: FakeResource) -> None:
+def test_a_resource_is_found_by_key(uri: str, resource: FakeResource) -> None:
     assert REGISTRY.resolve(resource_call(uri)) is resource
 
 
 @pytest.mark.requirement("F-13")
 @each_row("uri", ["u://other", "u://2", "s:u://2"])
-def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) -> None:
+def test_other_uris_are_read_through_the_first_matching_template(uri: str) -> None:
     resource = REGISTRY.resolve(resource_call(uri))
     assert isinstance(resource, FakeResource)
     assert (resource.spec, resource.uri) == (ANY.spec, uri.removeprefix("s:"))
@@ -129,23 +127,23 @@ def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) ->
 
 @pytest.mark.requirement("F-14", "F-15")
 @each_row("uri", ["", "v://1", "U://1", "hello", "a:b"])
-def test_any_other_resource_is_not_found(uri: str) -> None:
+def test_an_unknown_resource_is_not_found(uri: str) -> None:
     with pytest.raises(ResourceNotFound):
         REGISTRY.resolve(resource_call(uri))
 
 
-def test_a_kind_is_never_found_under_the_name_of_another() -> None:
+def test_a_name_of_another_kind_is_not_found() -> None:
     with pytest.raises(ToolNotFound):
         REGISTRY.resolve(make_call("hello"))
 
 
 @each_row("call", [prompt_call("helo"), resource_call("w://1")], ids=["prompt", "resource"])
-def test_a_wrong_name_is_answered_with_what_to_do(call: Call) -> None:
+def test_the_error_for_a_wrong_name_states_the_next_step(call: Call) -> None:
     with pytest.raises(ProxyError, match="did you mean"):
         REGISTRY.resolve(call)
 
 
-def test_a_tool_is_suggested_escaped_and_cut() -> None:
+def test_a_suggested_tool_name_is_escaped_and_truncated() -> None:
     odd_name = "a__\u202e" + "x" * 1000
     tool = FakeTool(name=f"a:{odd_name}", server_id="a")
     registry = Registry.build([tool], offers=Offers(servers=("a",)))
@@ -171,12 +169,12 @@ def test_each_kind_is_listed_once_and_in_order() -> None:
 
 
 @each_row("kind", Kind)
-def test_an_agent_without_a_profile_may_use_nothing(kind: Kind) -> None:
+def test_an_agent_without_a_profile_cannot_use_anything(kind: Kind) -> None:
     with pytest.raises(AgentNotFound):
         REGISTRY.resolve(make_call("search", kind=kind, agent="a"))
 
 
-def test_an_agent_without_a_profile_sees_nothing() -> None:
+def test_an_agent_without_a_profile_does_not_see_anything() -> None:
     agent = make_caller(agent="a")
     with pytest.raises(AgentNotFound):
         REGISTRY.visible_to(agent)
@@ -186,7 +184,7 @@ def test_an_agent_without_a_profile_sees_nothing() -> None:
 
 
 @each_row("twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")])
-def test_two_tools_of_one_name_are_refused(twin: FakeTool) -> None:
+def test_two_tools_with_the_same_name_are_refused(twin: FakeTool) -> None:
     with pytest.raises(ValueError, match="two components"):
         Registry.build([SEARCH, twin])
 
@@ -210,7 +208,7 @@ references = st.lists(
         prompts=st.none() | references,
     ),
 )
-def test_what_is_listed_is_what_can_be_called(
+def test_the_listed_items_are_exactly_the_callable_ones(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     registry = registry_of(snapshots, preset)

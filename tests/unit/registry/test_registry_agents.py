@@ -1,5 +1,5 @@
-"""What holds for every agent, whatever servers offer and files say: listed is usable, each filter
-only narrows, and every spelling leads to what it spells."""
+"""Properties of all agents for any servers and files: listed items are usable, filters only narrow,
+and every spelling resolves to the item that it spells."""
 
 from dataclasses import replace
 
@@ -42,11 +42,11 @@ thoroughly = at_most(100)
 agents = st.sampled_from([AGENT, None])
 
 
-# Listed is usable
+# Listed items are usable
 
 
 def listed(registry: Registry, agent: str | None) -> list[tuple[Kind, str]]:
-    """Name all that is listed, but for templates."""
+    """Return all listed names, except templates."""
     caller = make_caller(agent=agent)
     return [
         *((Kind.TOOL, spec.name) for spec in registry.visible_to(caller)),
@@ -61,7 +61,7 @@ def templates_listed(registry: Registry, agent: str | None) -> list[str]:
 
 
 def offered(case: Case) -> list[Item]:
-    """Return everything that the servers offer, but for templates."""
+    """Return all items that the servers offer, except templates."""
     return [
         (kind, server_id, name)
         for server_id, it in case.snapshots.items()
@@ -77,7 +77,7 @@ def offered(case: Case) -> list[Item]:
 @pytest.mark.requirement("A-10", "A-13")
 @thoroughly
 @given(cases(ALL_NAMES), agents)
-def test_what_is_listed_is_what_its_full_name_leads_to(case: Case, agent: str | None) -> None:
+def test_a_listed_item_is_found_by_full_name(case: Case, agent: str | None) -> None:
     registry = case.registry
     shown = [outcome(registry, kind, name, agent) for kind, name in listed(registry, agent)]
     usable = {
@@ -92,10 +92,8 @@ def test_what_is_listed_is_what_its_full_name_leads_to(case: Case, agent: str | 
 @pytest.mark.requirement("A-13")
 @thoroughly
 @given(cases(PLAIN), agents)
-def test_what_a_template_is_listed_for_is_read_from_its_server(
-    case: Case, agent: str | None
-) -> None:
-    """Two that overlap in part cannot be told apart by how they are listed: ambiguous."""
+def test_uris_of_a_listed_template_are_read_from_its_server(case: Case, agent: str | None) -> None:
+    """Templates that overlap partly cannot be distinguished by their lists: ambiguous."""
     registry = case.registry
     for shown in templates_listed(registry, agent):
         server_id, colon, _ = shown.rpartition(":")
@@ -106,11 +104,11 @@ def test_what_a_template_is_listed_for_is_read_from_its_server(
         assert not colon or excluded or found[:2] == (Kind.RESOURCE, server_id)
 
 
-# Each filter only narrows
+# Filters only narrow
 
 
 def fewer(preset: Preset) -> Preset:
-    """Leave every other reference out, and what was open is closed."""
+    """Drop every second reference, and restrict unrestricted kinds to nothing."""
     return replace(
         preset,
         tools=preset.tools[::2],
@@ -121,7 +119,7 @@ def fewer(preset: Preset) -> Preset:
 
 @st.composite
 def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
-    """Draw a case, and the same with one more filter."""
+    """Draw a case, and the same case with one more filter."""
     case = draw(cases(names))
     match draw(st.sampled_from(["server_ids", "exclude_components", "preset", "exclude"])):
         case "server_ids":
@@ -142,7 +140,7 @@ def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
 
 
 def usable(case: Case, agent: str | None) -> set[Item]:
-    """Return all that any spelling leads to; of a resource or template, the URI that is read."""
+    """Return all items that any spelling resolves to; for resources and templates, the URI read."""
     found: set[Item] = set()
     for (kind, spelling), it in outcomes(case, agent, ALL_NAMES).items():
         if not isinstance(it, str):
@@ -155,7 +153,7 @@ def usable(case: Case, agent: str | None) -> set[Item]:
 @pytest.mark.requirement("A-14")
 @thoroughly
 @given(narrowings(ALL_NAMES))
-def test_one_more_filter_never_gives_an_agent_a_component(both: tuple[Case, Case]) -> None:
+def test_another_filter_never_adds_a_component(both: tuple[Case, Case]) -> None:
     before, after = both
     assert usable(after, AGENT) <= usable(before, AGENT)
     assert len(listed(after.registry, AGENT)) <= len(listed(before.registry, AGENT))
@@ -167,10 +165,10 @@ def test_one_more_filter_never_gives_an_agent_a_component(both: tuple[Case, Case
 @pytest.mark.requirement("A-14", "A-08")
 @thoroughly
 @given(narrowings(PLAIN))
-def test_one_more_filter_makes_no_refused_name_usable_but_an_ambiguous_one(
+def test_another_filter_makes_only_ambiguous_names_usable(
     both: tuple[Case, Case],
 ) -> None:
-    """Of several that an ambiguous name means, the filter may leave one, and that is used."""
+    """The filter may leave one of the candidates of an ambiguous name, which is then used."""
     before, after = (outcomes(case, AGENT, PLAIN) for case in both)
     newly = {name: before[name] for name, it in after.items() if not isinstance(it, str)}
     refused = {code for code in newly.values() if isinstance(code, str)}
@@ -180,13 +178,11 @@ def test_one_more_filter_makes_no_refused_name_usable_but_an_ambiguous_one(
 @pytest.mark.requirement("A-01", "P-13")
 @thoroughly
 @given(narrowings(PLAIN))
-def test_one_more_filter_gives_a_caller_without_an_agent_nothing_but_what_was_shadowed(
+def test_without_an_agent_another_filter_reveals_only_shadowed_items(
     both: tuple[Case, Case],
 ) -> None:
-    """Once the first of two is excluded, the second has the name: its preset allowed both.
-
-    Of tools no first one had it: the name was ambiguous.
-    """
+    """If the first of two items is excluded, the second gets the name: the preset allowed both. A
+    tool's name is different: it was ambiguous."""
     before, after = both
     everything = replace(before, profile=AgentProfile(name=AGENT), agents_preset=None)
     assert usable(after, None) <= usable(everything, AGENT)
@@ -202,7 +198,7 @@ def test_one_more_filter_gives_a_caller_without_an_agent_nothing_but_what_was_sh
 # Ambiguity
 
 
-def test_only_candidates_that_the_agent_may_use_are_told() -> None:
+def test_an_ambiguity_error_lists_only_candidates_that_the_agent_can_use() -> None:
     prompts = [FakePrompt("x", server_id=server_id) for server_id in ("a", "a-b", "b")]
     narrow = Visibility(server_ids=frozenset({"a", "b"}))
     registry = Registry.build([], prompts=prompts, access_rules=AccessRules(agents={AGENT: narrow}))
@@ -211,7 +207,7 @@ def test_only_candidates_that_the_agent_may_use_are_told() -> None:
     assert caught.value.details == {"candidates": ["a:x", "b:x"]}
 
 
-# Every spelling leads to what it spells
+# Every spelling resolves to the item that it spells
 
 any_servers = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True) | st.sampled_from(
     ["a", "a-b", "a_", "a__b", "b"]
@@ -225,7 +221,7 @@ pairs = st.lists(st.tuples(any_servers, any_names), min_size=1, max_size=8, uniq
 @pytest.mark.requirement("A-19")
 @thoroughly
 @given(pairs, agents)
-def test_every_tool_goes_by_its_full_name_and_by_its_alias(
+def test_every_tool_is_found_by_full_name_and_by_alias(
     tools: list[tuple[str, str]], agent: str | None
 ) -> None:
     offers = {server_id: [n for s, n in tools if s == server_id] for server_id, _ in tools}

@@ -1,4 +1,4 @@
-"""What the names of two servers' components lead to for an agent, where they look like others'."""
+"""Resolution of names that look like those of another server."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def build(
 
 @pytest.mark.requirement("A-19")
 @each_row(("name", "refusal"), [("bank:pay", ToolNotAllowed), ("bank__pay", ToolNotFound)])
-def test_a_tool_never_answers_for_a_server_that_is_away(
+def test_a_tool_is_never_used_in_place_of_an_absent_servers_tool(
     name: str, refusal: type[Exception]
 ) -> None:
     registry = build(tool("evil", name), servers=("evil", "bank"))
@@ -57,7 +57,7 @@ def test_a_tool_never_answers_for_a_server_that_is_away(
         registry.resolve(make_call(name, agent=AGENT))
 
 
-def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> None:
+def test_a_tool_with_underscores_after_an_unknown_server_id_is_found_by_bare_name() -> None:
     registry = build(tool("db", "list__tables"), servers=("db", "bank"))
     found = registry.resolve(make_call("list__tables", agent=AGENT))
     assert found.spec.name == "db:list__tables"
@@ -65,7 +65,7 @@ def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> 
 
 @pytest.mark.requirement("A-19")
 @each_row("caller", [make_caller(agent=AGENT), make_caller()])
-def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+def test_a_prompt_is_never_used_in_place_of_an_absent_servers_prompt(caller: Caller) -> None:
     prompts = [FakePrompt("bank:pay", server_id="evil")]
     registry = build(prompts=prompts, servers=("evil", "bank"))
     own = registry.resolve(replace(make_call("evil:bank:pay", kind=Kind.PROMPT), caller=caller))
@@ -76,7 +76,7 @@ def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> Non
 
 @pytest.mark.requirement("A-19")
 @each_row("caller", [make_caller(agent=AGENT), make_caller()])
-def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+def test_a_resource_is_never_used_in_place_of_an_absent_servers_resource(caller: Caller) -> None:
     resources = [FakeResource("bank:raw://x", server_id="evil")]
     registry = build(resources=resources, servers=("evil", "bank"))
     own = registry.resolve(
@@ -88,7 +88,7 @@ def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> N
 
 
 @each_row("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
-def test_a_uri_that_is_no_other_servers_goes_by_itself(uri: str) -> None:
+def test_a_uri_without_another_servers_prefix_is_found(uri: str) -> None:
     resources = [FakeResource(uri, server_id="evil")]
     registry = build(resources=resources, servers=("evil", "bank"))
     assert read(registry, uri) == ("evil", uri)
@@ -101,7 +101,7 @@ def read(registry: Registry, uri: str) -> tuple[str | None, str]:
 
 
 @pytest.mark.requirement("A-10")
-def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() -> None:
+def test_a_server_prefix_selects_between_templates_that_match_any_uri() -> None:
     templates = [FakeTemplate("", server_id="a"), FakeTemplate("", server_id="b")]
     registry = build(templates=templates, servers=("a", "b"))
     assert [read(registry, uri) for uri in ("a:raw://x", "b:raw://x")] == [
@@ -113,7 +113,7 @@ def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() ->
             read(registry, uri)
 
 
-def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
+def test_a_uri_whose_scheme_is_a_server_id_is_read_unchanged() -> None:
     templates = [FakeTemplate("", server_id="notes"), FakeTemplate("other://", server_id="b")]
     registry = build(templates=templates, servers=("notes", "b"))
     assert read(registry, "notes://x") == ("notes", "notes://x")

@@ -1,5 +1,5 @@
-"""Whatever servers offer and files say: in each style of names, for everybody who may ask, what
-MCP lists is what calls take."""
+"""Properties of each naming style for any servers, files and callers: calls accept the names that
+MCP lists."""
 
 from collections import Counter
 
@@ -37,7 +37,7 @@ styles = st.sampled_from(ToolNameStyle)
 @pytest.mark.requirement("F-11", "A-13")
 @thoroughly
 @given(cases(ALL_NAMES), styles, callers)
-async def test_each_listed_name_leads_to_its_own_tool(
+async def test_each_listed_name_resolves_to_its_tool(
     case: Case, style: ToolNameStyle, caller: Caller
 ) -> None:
     registry = case.registry
@@ -56,7 +56,7 @@ async def test_each_listed_name_leads_to_its_own_tool(
 @pytest.mark.requirement("F-14", "A-13")
 @thoroughly
 @given(cases(ALL_NAMES), styles, callers)
-async def test_no_spelling_leads_to_a_tool_that_is_not_listed(
+async def test_unlisted_tools_cannot_be_reached_by_any_spelling(
     case: Case, style: ToolNameStyle, caller: Caller
 ) -> None:
     registry = case.registry_in(style)
@@ -69,9 +69,7 @@ async def test_no_spelling_leads_to_a_tool_that_is_not_listed(
 
 @thoroughly
 @given(cases(ALL_NAMES), callers)
-async def test_the_style_of_names_changes_nothing_of_what_is_visible(
-    case: Case, caller: Caller
-) -> None:
+async def test_the_naming_style_does_not_change_visibility(case: Case, caller: Caller) -> None:
     registries = [case.registry_in(style) for style in ToolNameStyle]
     seen = [[spec.name for spec in registry.visible_to(caller)] for registry in registries]
     assert all(names == seen[0] for names in seen)
@@ -79,7 +77,7 @@ async def test_the_style_of_names_changes_nothing_of_what_is_visible(
 
 @thoroughly
 @given(cases(ALL_NAMES), styles)
-async def test_only_what_needs_a_tenant_is_taken_from_who_has_none(
+async def test_without_a_tenant_only_tools_that_need_one_are_hidden(
     case: Case, style: ToolNameStyle
 ) -> None:
     registry = case.registry_in(style)
@@ -92,10 +90,10 @@ async def test_only_what_needs_a_tenant_is_taken_from_who_has_none(
 @pytest.mark.requirement("F-11")
 @thoroughly
 @given(cases(PLAIN), callers)
-async def test_a_tool_whose_bare_name_no_other_of_the_preset_has_is_listed_by_it(
+async def test_a_tool_is_listed_by_bare_name_if_it_is_unique_in_the_preset(
     case: Case, caller: Caller
 ) -> None:
-    """Apart from those whose name looks like another server's: they keep their server's id."""
+    """Names that look like another server's keep their server id."""
     pairs = {(it.server_id, it.name) for it in case.preset.tools if it.enabled}
     times = Counter(name for _, name in pairs)
     registry = case.registry_in(ToolNameStyle.BARE)

@@ -1,4 +1,4 @@
-"""Callers without a tenant are not offered what works on documents; all else is theirs."""
+"""Document tools are hidden from callers without a tenant; all other items are available."""
 
 from dataclasses import replace
 
@@ -50,51 +50,51 @@ def refusal(name: str, agent: str | None = None) -> ProxyError:
 
 
 @AGENTS
-def test_who_has_no_tenant_is_not_shown_what_needs_one(agent: str | None) -> None:
+def test_callers_without_a_tenant_do_not_see_tools_that_need_one(agent: str | None) -> None:
     assert names(nobodys(agent)) == ["catalog", "a:read"]
 
 
 @AGENTS
-def test_calling_what_needs_a_tenant_without_one_says_how_to_name_one(agent: str | None) -> None:
+def test_the_error_for_a_missing_tenant_states_how_to_name_one(agent: str | None) -> None:
     error = refusal("read", agent)
     assert isinstance(error, ToolNotAllowed)
     assert "send X-Tenant-Id or a tenant's token" in error.message
 
 
-def test_what_the_agent_may_not_use_anyway_is_refused_for_that_and_not_for_the_tenant() -> None:
+def test_a_tool_refused_by_the_profile_is_not_reported_as_missing_tenant() -> None:
     assert "X-Tenant-Id" not in refusal("read", NARROW).message
 
 
-def test_a_bare_name_does_not_lead_to_a_server_because_a_document_tool_is_not_offered() -> None:
+def test_the_name_of_a_hidden_document_tool_does_not_resolve_to_a_server() -> None:
     assert isinstance(refusal("read", "wide"), ToolNotAllowed)
 
 
 @AGENTS
-async def test_the_lists_for_models_leave_out_what_needs_a_tenant(agent: str | None) -> None:
+async def test_lists_for_models_omit_tools_that_need_a_tenant(agent: str | None) -> None:
     for tool_format in ToolFormat:
         found = await REGISTRY.list_tools(nobodys(agent), tool_format)
         assert [spec.name for spec in found.specs] == ["catalog", "a:read"]
 
 
-async def test_naming_it_in_a_list_leads_to_nothing() -> None:
+async def test_requesting_a_hidden_tool_by_name_returns_an_empty_list() -> None:
     found = await REGISTRY.list_tools(nobodys(), ToolFormat.MCP, ["read"])
     assert ([*found.specs], [it.get("tool") for it in found.warnings]) == ([], ["read"])
 
 
 @AGENTS
-def test_prompts_and_resources_need_no_tenant(agent: str | None) -> None:
+def test_prompts_and_resources_do_not_need_a_tenant(agent: str | None) -> None:
     with_one, without = make_caller(agent=agent), nobodys(agent)
     assert visible(REGISTRY, "prompts", with_one) == visible(REGISTRY, "prompts", without)
     assert visible(REGISTRY, "resources", with_one) == visible(REGISTRY, "resources", without)
 
 
 @given(st.permutations([(agent, tenant) for agent in (None, "wide") for tenant in ("", "t")]))
-def test_who_asked_before_changes_no_list(order: list[tuple[str | None, str]]) -> None:
+def test_lists_do_not_depend_on_earlier_callers(order: list[tuple[str | None, str]]) -> None:
     registry = Registry.build([READ, CATALOG], access_rules=REGISTRY.access_rules)
     for agent, tenant in order:
         seen = registry.visible_to(make_caller(tenant_id=tenant, agent=agent))
         assert (READ.spec in seen) == bool(tenant)
 
 
-def test_a_list_for_no_tenant_in_particular_has_what_every_tenant_may_use() -> None:
+def test_a_list_for_any_tenant_contains_the_tools_of_all_tenants() -> None:
     assert names(make_caller(tenant_id=ANY_TENANT)) == names(make_caller())

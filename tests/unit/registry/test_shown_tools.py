@@ -1,4 +1,4 @@
-"""Lists in which the arguments are left out that are filled in for the caller."""
+"""Lists omit arguments that are filled in for the caller."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def shown_tools(*agents: str) -> ShownTools:
 
 
 async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> list[list[str]]:
-    """Return the arguments that the list of the HTTP API shows; MCP's lists show the same."""
+    """Return the listed arguments; the lists of HTTP API and MCP are the same."""
     variant = shown.variant_for(permissions)
     listed = (await variant.lists.list_for(permissions, ToolFormat.MCP)).definitions
     for style in ToolNameStyle:
@@ -48,7 +48,7 @@ async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> lis
         (Permissions("a", documents=frozenset({"d"})), [["page"], ["text"]]),
     ],
 )
-async def test_what_is_filled_in_is_not_listed(
+async def test_filled_in_arguments_are_not_listed(
     permissions: Permissions, expected: Sequence[Sequence[str]]
 ) -> None:
     shown = shown_tools("a")
@@ -59,7 +59,7 @@ async def test_what_is_filled_in_is_not_listed(
     ]
 
 
-def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
+def test_callers_with_the_same_filled_in_arguments_share_lists() -> None:
     shown = shown_tools("a")
     assert shown.variant_for(Permissions("b")) is shown.variant_for(WITHOUT_AGENT)
     assert shown.variant_for(ONE_DOCUMENT) is shown.variant_for(
@@ -68,18 +68,18 @@ def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
     assert shown.variant_for(Permissions("a")) is not shown.variant_for(WITHOUT_AGENT)
 
 
-def test_an_agent_calls_the_tool_that_its_profile_binds() -> None:
+def test_an_agent_calls_the_tool_bound_by_its_profile() -> None:
     shown = shown_tools("a")
     assert shown.tool_for(FIND, Permissions("a")) is BOUND
     assert shown.tool_for(FIND, Permissions("b")) is FIND
     assert shown.tool_for(READ, Permissions("a")) is READ
 
 
-def test_any_number_of_agents_keeps_as_many_lists_as_fit() -> None:
+def test_the_number_of_cached_lists_is_bounded_for_any_number_of_agents() -> None:
     agents = [f"a{n}" for n in range(3 * MAX_VARIANTS)]
     shown = shown_tools(*agents)
     first, second = (shown.variant_for(Permissions(agent)) for agent in agents[:2])
     for agent in agents:
         shown.variant_for(Permissions(agent))
-        assert shown.variant_for(Permissions("a0")) is first  # the newest stay
+        assert shown.variant_for(Permissions("a0")) is first  # the newest are kept
     assert shown.variant_for(Permissions("a1")) is not second

@@ -1,4 +1,4 @@
-"""Writing each tool once, and joining lists of what was written."""
+"""Each tool is serialized once; lists join the results."""
 
 import asyncio
 import threading
@@ -36,7 +36,7 @@ def agent(name: str, *excluded: str) -> Permissions:
 
 @EVERY_FORMAT
 @given(chosen=st.lists(st.booleans(), min_size=len(SMALL), max_size=len(SMALL)))
-async def test_a_list_is_what_serialising_its_tools_at_once_gives(
+async def test_a_list_equals_the_serialization_of_its_tools(
     tool_format: ToolFormat, chosen: list[bool]
 ) -> None:
     seen = list(compress(SMALL, chosen))
@@ -47,18 +47,18 @@ async def test_a_list_is_what_serialising_its_tools_at_once_gives(
 
 
 @EVERY_FORMAT
-async def test_a_list_of_no_tools_is_empty(tool_format: ToolFormat) -> None:
+async def test_a_list_without_tools_is_empty(tool_format: ToolFormat) -> None:
     found = await lists_of([]).list_for(WITHOUT_AGENT, tool_format)
     assert (found.body, found.warnings) == (to_json({"tools": [], "format": tool_format}), [])
 
 
-async def test_only_what_somebody_asked_for_is_written() -> None:
+async def test_only_requested_tools_are_serialized() -> None:
     serialized = SerializedTools([tool.spec for tool in SMALL], ToolFormat.OPENAI)
     await serialized.serialize(b"\x01\x00\x00\x01\x00\x00")
     assert [bool(json) for json in serialized.json] == [True, False, False, True, False, False]
 
 
-async def test_what_is_written_is_shared_by_all_who_see_it() -> None:
+async def test_serialized_tools_are_shared_between_viewers() -> None:
     lists = lists_of(SMALL)
     first = await lists.list_for(agent("a", "t1"), ToolFormat.MCP)
     once = first.serialized.json[0]
@@ -66,14 +66,14 @@ async def test_what_is_written_is_shared_by_all_who_see_it() -> None:
     assert second.serialized.json[0] is once
 
 
-async def test_agents_that_see_the_same_share_one_tag() -> None:
+async def test_agents_with_the_same_tools_share_one_tag() -> None:
     lists = lists_of(SMALL)
     found = [await lists.list_for(agent(name, "t1"), ToolFormat.MCP) for name in "abc"]
     tags = {one.etag for one in found}
     assert (len(tags), len(found[0].serialized.etags)) == (1, 1)
 
 
-async def test_subsets_leave_nothing_behind() -> None:
+async def test_subsets_do_not_leak_memory() -> None:
     lists = lists_of(SMALL)
     for name in ("s:t1", "s:t2", "nope"):
         found = await lists.list_for(WITHOUT_AGENT, ToolFormat.MCP, [name])
@@ -81,7 +81,7 @@ async def test_subsets_leave_nothing_behind() -> None:
     assert found.serialized.etags == {}
 
 
-async def test_others_are_served_while_many_names_are_looked_up() -> None:
+async def test_looking_up_many_names_does_not_block_other_tasks() -> None:
     turns: list[int] = []
 
     async def others() -> None:
@@ -96,7 +96,7 @@ async def test_others_are_served_while_many_names_are_looked_up() -> None:
         assert len(turns) == 3
 
 
-async def test_others_are_served_while_one_tool_takes_long() -> None:
+async def test_serializing_a_large_tool_does_not_block_other_tasks() -> None:
     served = threading.Event()
     tool = FakeTool(name="s:t", server_id="s")
     tool.spec = replace(tool.spec, input_schema=SlowSchema(served))
@@ -111,12 +111,12 @@ async def test_others_are_served_while_one_tool_takes_long() -> None:
 
 
 class SlowSchema(dict[str, object]):
-    """A schema that takes until others were served."""
+    """A schema whose serialization waits until other tasks were served."""
 
     def __init__(self, served: threading.Event) -> None:
         super().__init__(type="object", properties={})
         self._served = served
 
     def __contains__(self, key: object) -> bool:
-        assert self._served.wait(15), "nobody was served meanwhile"
+        assert self._served.wait(15), "the event loop was blocked"
         return super().__contains__(key)

@@ -17,14 +17,14 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 class ImpatientProtocol(BoundedProtocol):
-    """Has bounds that a test can wait for."""
+    """Has timeouts short enough for a test."""
 
     arrival_timeout_s = 0.1
     stall_timeout_s = 0.1
 
 
 class Service:
-    """Answers what it was sent, as soon as ``gate`` is open, ``size`` bytes at the end."""
+    """Records headers and bodies; answers with ``size`` bytes when ``gate`` is open."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -39,7 +39,6 @@ class Service:
         self.disconnects = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         body, more = b"", self.reads_bodies
         if self.waits_for_disconnect:
             await self._wait_for_disconnect(receive)
@@ -83,7 +82,7 @@ class Service:
 
 
 class Connected(NamedTuple):
-    """A client's side of one connection, and the service at the other."""
+    """The client's side of one connection, and the service."""
 
     service: Service
     server: uvicorn.Server
@@ -91,7 +90,7 @@ class Connected(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def rest(self) -> bytes:
-        """Read until the connection ends, be it by a reset or a broken pipe."""
+        """Read until the connection ends, also by a reset or a broken pipe."""
         data = bytearray()
         try:
             while piece := await self.reader.read(65536):
@@ -101,7 +100,7 @@ class Connected(NamedTuple):
         return bytes(data)
 
     async def answers(self, number: int) -> None:
-        """Read that many answers, of no body."""
+        """Read that many answers, all with empty bodies."""
         for _ in range(number):
             assert (await self.reader.readuntil(b"\r\n\r\n")).startswith(OK)
 
@@ -110,7 +109,7 @@ class Connected(NamedTuple):
 async def connected(
     protocol: type[BoundedProtocol] = BoundedProtocol, *, idle_s: float = 75
 ) -> AsyncIterator[Connected]:
-    """Serve, and connect to it."""
+    """Start a server and connect to it."""
     service = Service()
     config = uvicorn.Config(
         service, port=0, http=protocol, ws="none", lifespan="off", log_config=None

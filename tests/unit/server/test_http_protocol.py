@@ -1,4 +1,4 @@
-"""What one connection may send, leave unread, and how long it may take: on a real socket."""
+"""Limits of a connection: requests, unread responses and timeouts, on a real socket."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,13 +38,13 @@ UPLOAD = b"PUT /upload?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1"
 
 
 class UploadingProtocol(ImpatientProtocol):
-    """Lets one upload take its time."""
+    """Has a longer timeout for one upload."""
 
     uploads = (("PUT", "/upload"),)
     upload_timeout_s = BOUND_S
 
 
-async def test_an_upload_may_take_longer_to_arrive_than_other_requests() -> None:
+async def test_an_upload_has_a_longer_timeout_than_other_requests() -> None:
     async with connected(UploadingProtocol) as it:
         it.writer.write(UPLOAD)
         await asyncio.sleep(5 * UploadingProtocol.arrival_timeout_s)
@@ -56,13 +56,13 @@ async def test_an_upload_may_take_longer_to_arrive_than_other_requests() -> None
 @each_row(
     "sent", [UPLOAD.replace(b"PUT", b"POST"), UPLOAD.replace(b"upload", b"uploads"), UPLOAD[:20]]
 )
-async def test_no_other_request_takes_as_long_as_an_upload(sent: bytes) -> None:
+async def test_other_requests_do_not_have_the_timeout_of_uploads(sent: bytes) -> None:
     async with connected(UploadingProtocol) as it:
         it.writer.write(sent)
         assert await it.reader.read() == b""
 
 
-async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
+async def test_an_upload_that_never_completes_ends_the_connection() -> None:
     class Impatient(UploadingProtocol):
         upload_timeout_s = 0.2
 
@@ -72,7 +72,7 @@ async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
 
 
 @each_row("answered_after_s", [0, 0.3])
-async def test_an_upload_that_is_refused_has_no_longer_than_other_requests(
+async def test_a_refused_upload_does_not_have_a_longer_timeout(
     answered_after_s: float,
 ) -> None:
     async with connected(UploadingProtocol) as it:
@@ -85,7 +85,7 @@ async def test_an_upload_that_is_refused_has_no_longer_than_other_requests(
         assert await it.rest() == b""
 
 
-async def test_line_ends_after_an_answer_do_not_keep_a_connection() -> None:
+async def test_line_breaks_after_an_answer_do_not_keep_a_connection_open() -> None:
     async with connected(ImpatientProtocol) as it:
         it.writer.write(GET)
         await it.answers(1)
@@ -93,7 +93,7 @@ async def test_line_ends_after_an_answer_do_not_keep_a_connection() -> None:
         assert await it.rest() == b""
 
 
-async def test_a_request_that_is_there_may_take_its_time() -> None:
+async def test_a_received_request_can_be_processed_slowly() -> None:
     async with connected(ImpatientProtocol) as it:
         it.service.gate.clear()
         it.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n12")
@@ -101,14 +101,14 @@ async def test_a_request_that_is_there_may_take_its_time() -> None:
         await it.answers(1)
 
 
-async def test_as_many_requests_as_may_wait_are_answered_and_the_connection_goes_on() -> None:
+async def test_pipelined_requests_up_to_the_limit_keep_the_connection_open() -> None:
     async with connected() as it:
         for _ in range(3):
             it.writer.write(GET * MAX_PENDING_REQUESTS)
             await it.answers(MAX_PENDING_REQUESTS)
 
 
-async def test_one_request_too_many_ends_the_connection_after_those_before_it() -> None:
+async def test_one_pipelined_request_too_many_ends_the_connection_after_the_others() -> None:
     async with connected() as it:
         it.service.gate.clear()
         it.writer.write(GET * (MAX_PENDING_REQUESTS + 1))
@@ -118,7 +118,7 @@ async def test_one_request_too_many_ends_the_connection_after_those_before_it() 
     assert (answered.count(OK), answered.count(b"connection: close")) == (MAX_PENDING_REQUESTS, 1)
 
 
-async def test_of_requests_without_end_eight_are_answered() -> None:
+async def test_eight_of_endless_pipelined_requests_are_answered() -> None:
     async with connected() as it:
         it.service.gate.clear()
         it.writer.write(GET * 100_000)
@@ -127,7 +127,7 @@ async def test_of_requests_without_end_eight_are_answered() -> None:
         assert len(it.service.bodies) <= MAX_PENDING_REQUESTS
 
 
-async def test_what_is_no_request_does_not_take_the_answer_before_it() -> None:
+async def test_a_malformed_request_does_not_lose_the_previous_answer() -> None:
     async with connected() as it:
         it.service.gate.clear()
         it.writer.write(GET + b"\x00\x01 what is that?\r\n\r\n")
@@ -137,13 +137,13 @@ async def test_what_is_no_request_does_not_take_the_answer_before_it() -> None:
     assert (answered.count(b"HTTP/1.1"), answered.count(OK)) == (1, 1)
 
 
-async def test_what_is_no_request_is_told_so() -> None:
+async def test_a_malformed_request_is_answered_with_an_error() -> None:
     async with connected() as it:
         it.writer.write(b"what is that?\r\n\r\n")
         assert (await it.rest()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_trailers_are_no_headers() -> None:
+async def test_trailers_are_not_treated_as_headers() -> None:
     async with connected() as it:
         it.writer.write(CHUNKED + b"2\r\n12\r\n0\r\nX-Tenant-Id: tenant_1\r\n\r\n" + GET)
         await it.answers(2)
@@ -156,7 +156,7 @@ async def test_trailers_are_no_headers() -> None:
 
 
 def close_after_responses(server: uvicorn.Server) -> None:
-    """Do what a signal to stop does to connections."""
+    """Close connections as a stop signal does."""
     for connection in server.server_state.connections:
         assert isinstance(connection, BoundedProtocol)
         connection.close_after_response()
@@ -171,7 +171,7 @@ async def test_a_signal_in_the_middle_of_a_response_leaves_its_connection_open()
             assert b"connection: close" not in head.lower()
 
 
-async def test_a_request_answered_before_its_body_came_leaves_an_idle_connection() -> None:
+async def test_a_request_answered_before_its_body_leaves_an_idle_connection() -> None:
     async with connected(idle_s=0.1) as it:
         it.service.reads_bodies = False
         it.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
@@ -181,19 +181,19 @@ async def test_a_request_answered_before_its_body_came_leaves_an_idle_connection
 
 
 def padded_head(size: int) -> bytes:
-    """Build a request of nothing but a head of that many bytes."""
+    """Build a request without body whose head has that many bytes."""
     return b"GET / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n" % (
         b"a" * (size - len(GET) - len(b"X: \r\n"))
     )
 
 
 def padded_trailers(size: int) -> bytes:
-    """Build a request whose trailers, with the blank line behind, have that many bytes."""
+    """Build a request whose trailers and final blank line have that many bytes."""
     return CHUNKED + b"2\r\n12\r\n0\r\nX: %b\r\n\r\n" % (b"a" * (size - len(b"X: \r\n\r\n")))
 
 
 def padded_chunk_line(size: int) -> bytes:
-    """Build a request with a chunk whose line has that many bytes."""
+    """Build a request with a chunk line of that many bytes."""
     return CHUNKED + b"2;x=%b\r\n12\r\n0\r\n\r\n" % (b"a" * (size - len(b"2;x=\r\n")))
 
 
@@ -209,7 +209,7 @@ BEFORE = {
 
 @each_row("padded", [padded_head, padded_trailers, padded_chunk_line])
 @each_row("before", BEFORE)
-async def test_what_is_no_body_may_be_as_large_as_the_limit_and_no_byte_larger(
+async def test_head_trailers_and_chunk_lines_are_limited_exactly(
     padded: Callable[[int], bytes], before: str
 ) -> None:
     is_one = int(BEFORE[before].strip() != b"")
@@ -224,7 +224,7 @@ async def test_what_is_no_body_may_be_as_large_as_the_limit_and_no_byte_larger(
 
 @each_row("padded", [padded_head, padded_trailers, padded_chunk_line])
 @each_row("step", [1000, 65_535])
-async def test_it_is_counted_alike_however_it_arrives(
+async def test_the_limit_is_the_same_for_any_segmentation(
     padded: Callable[[int], bytes], step: int
 ) -> None:
     async with connected() as it:
@@ -244,7 +244,7 @@ async def test_it_is_counted_alike_however_it_arrives(
     [b"GET / HTTP/1.1\r\nHost: x\r\nX: ", CHUNKED + b"5;x=", CHUNKED + b"0\r\nX: "],
     ids=["head", "chunk line", "trailers"],
 )
-async def test_what_goes_on_beyond_the_limit_is_refused_before_its_end(begun: bytes) -> None:
+async def test_exceeding_the_limit_is_refused_before_the_end(begun: bytes) -> None:
     with capture_logs() as lines:
         async with connected() as it:
             it.writer.write(begun + b"a" * (MAX_HEAD_BYTES + 1))
@@ -252,14 +252,14 @@ async def test_what_goes_on_beyond_the_limit_is_refused_before_its_end(begun: by
     assert ["too large" in line["reason"] for line in lines] == [True]
 
 
-async def test_a_body_of_small_chunks_is_put_together() -> None:
+async def test_a_body_of_small_chunks_is_assembled() -> None:
     async with connected() as it:
         it.writer.write(CHUNKED + b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n" + GET)
         await it.answers(2)
         assert it.service.bodies == [b"x" * 100_000, b""]
 
 
-async def test_a_client_that_reads_nothing_is_let_go() -> None:
+async def test_a_client_that_does_not_read_is_disconnected() -> None:
     async with connected(ImpatientProtocol) as it:
         it.service.size = 50_000_000
         it.writer.write(GET)
@@ -267,7 +267,7 @@ async def test_a_client_that_reads_nothing_is_let_go() -> None:
         await until(lambda: not it.server.server_state.connections)
 
 
-async def test_a_client_that_reads_slowly_is_not_let_go() -> None:
+async def test_a_client_that_reads_slowly_is_not_disconnected() -> None:
     class PatientProtocol(BoundedProtocol):
         stall_timeout_s = 2.0
 

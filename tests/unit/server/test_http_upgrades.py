@@ -1,4 +1,4 @@
-"""Requests that ask for another protocol, have headers without end, or whose client leaves."""
+"""Upgrade requests, endless headers, and disconnecting clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,13 +13,13 @@ UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Setting
 
 
 class PatientProtocol(BoundedProtocol):
-    """Closes no connection for a request that does not arrive."""
+    """Without a timeout for incomplete requests."""
 
     arrival_timeout_s = 2 * BOUND_S
 
 
 def upgrading(head: bytes, protocol: bytes = UPGRADE) -> bytes:
-    """Add to a request that it wants another protocol as well."""
+    """Add an upgrade to another protocol to a request."""
     line, rest = head.split(b"\r\n", 1)
     return b"%b\r\n%b%b" % (line, protocol, rest)
 
@@ -32,9 +32,7 @@ def post(body: bytes) -> bytes:
 @each_row(
     "wanted", [UPGRADE, b"Connection: upgrade\r\nUpgrade: websocket\r\n"], ids=["h2c", "websocket"]
 )
-async def test_a_request_that_asks_for_another_protocol_is_served_as_http(
-    step: int, wanted: bytes
-) -> None:
+async def test_an_upgrade_request_is_served_as_http(step: int, wanted: bytes) -> None:
     bodies = [b"1234", b"", b"x" * 100, GET]
     sent = b"".join(upgrading(request, wanted) for request in (post(b"1234"), GET))
     sent += upgrading(CHUNKED, wanted) + b"64\r\n" + b"x" * 100 + b"\r\n0\r\nX: y\r\n\r\n"
@@ -50,7 +48,7 @@ async def test_a_request_that_asks_for_another_protocol_is_served_as_http(
     assert it.service.bodies == [*bodies, b""]
 
 
-async def test_the_body_behind_an_upgrade_is_no_request_of_its_own() -> None:
+async def test_the_body_of_an_upgrade_is_not_read_as_a_request() -> None:
     async with connected() as it:
         head, body = upgrading(post(GET)).split(b"\r\n\r\n", 1)
         it.writer.write(head + b"\r\n\r\n")
@@ -60,13 +58,13 @@ async def test_the_body_behind_an_upgrade_is_no_request_of_its_own() -> None:
     assert it.service.bodies == [GET]
 
 
-async def test_the_bounds_hold_behind_an_upgrade() -> None:
+async def test_the_limits_also_apply_after_an_upgrade() -> None:
     async with connected() as it:
         it.writer.write(upgrading(CHUNKED) + b"0\r\nX: " + b"a" * 70_000)
         assert OK not in await it.rest()
 
 
-async def test_a_request_that_wants_the_connection_closed_closes_it_upgrade_or_not() -> None:
+async def test_connection_close_is_respected_with_and_without_an_upgrade() -> None:
     async with connected() as it:
         it.writer.write(upgrading(GET, b"Connection: close, Upgrade\r\nUpgrade: h2c\r\n"))
         assert (await it.rest()).count(OK) == 1
@@ -88,14 +86,14 @@ async def test_headers_are_counted(step: int) -> None:
 
 async def test_headers_are_counted_before_their_end() -> None:
     async with connected(PatientProtocol) as it:
-        # the parser tells a header when it sees that another one begins
+        # the parser reports a header when the next one begins
         it.writer.write(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (MAX_HEADERS + 1) + b"a")
         assert await it.rest() == b""
 
 
 @asynccontextmanager
 async def request_in_progress(behind: bytes) -> AsyncIterator[Connected]:
-    """Send a request that never ends and ``behind`` it, wait until the first is served."""
+    """Send an endless request and then ``behind``; wait until the first one is being served."""
 
     class AttentiveProtocol(BoundedProtocol):
         poll_s = 0.05
@@ -121,7 +119,7 @@ async def request_in_progress(behind: bytes) -> AsyncIterator[Connected]:
     ids=["nothing", "one", "all that may wait", "too much", "a large body", "no HTTP"],
 )
 @each_row("how", ["close", "abort"])
-async def test_a_client_that_leaves_is_missed_whatever_it_sent_ahead(
+async def test_a_disconnected_client_is_noticed_despite_pipelined_data(
     behind: bytes, how: str
 ) -> None:
     async with request_in_progress(behind) as it:
@@ -132,9 +130,9 @@ async def test_a_client_that_leaves_is_missed_whatever_it_sent_ahead(
     assert it.service.disconnects == 1
 
 
-async def test_a_client_that_sends_ahead_and_stays_is_answered() -> None:
+async def test_a_client_that_pipelines_and_stays_connected_is_answered() -> None:
     async with request_in_progress(GET * 3) as it:
-        await asyncio.sleep(0.2)  # some looks
+        await asyncio.sleep(0.2)  # some polls
         it.service.stop_waiting.set()
         await it.answers(4)
     assert it.service.disconnects == 0

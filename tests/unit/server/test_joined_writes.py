@@ -1,4 +1,4 @@
-"""A response's head and body go out together; what cannot wait does not."""
+"""Head and body of a response are written together, unless the head cannot wait."""
 
 from mcp_tools_proxy.server.slow_clients import JOINED_BYTES, JoinedWrites
 from tests.support.tables import each_row
@@ -7,7 +7,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
 class Cycle:
-    """What JoinedWrites reads of uvicorn's request and response."""
+    """The attributes of uvicorn's cycle that JoinedWrites reads."""
 
     def __init__(self, method: str = "POST") -> None:
         self.scope = {"method": method}
@@ -15,12 +15,12 @@ class Cycle:
         self.chunked_encoding: bool | None = None
 
     def start(self, *, chunked: bool = False) -> None:
-        """Be where uvicorn is when it writes the head."""
+        """Set the state of uvicorn before it writes the head."""
         self.response_started, self.chunked_encoding = True, chunked
 
 
 class Transport:
-    """Keeps what was written."""
+    """Records written data."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -64,7 +64,7 @@ def test_a_large_body_is_not_copied() -> None:
 
 
 @each_row(("method", "chunked"), [("POST", True), ("HEAD", False)], ids=["stream", "no body comes"])
-def test_a_head_that_cannot_wait_is_written_at_once(method: str, chunked: bool) -> None:
+def test_a_head_that_cannot_wait_is_written_immediately(method: str, chunked: bool) -> None:
     cycle = Cycle(method)
     writes, transport = joined(cycle)
     cycle.start(chunked=chunked)
@@ -72,7 +72,7 @@ def test_a_head_that_cannot_wait_is_written_at_once(method: str, chunked: bool) 
     assert transport.written == [HEAD]
 
 
-def test_a_client_is_told_to_go_on_before_the_response() -> None:
+def test_100_continue_is_sent_before_the_response() -> None:
     cycle = Cycle()
     writes, transport = joined(cycle)
     writes.write(b"HTTP/1.1 100 Continue\r\n\r\n")

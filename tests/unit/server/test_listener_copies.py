@@ -17,11 +17,11 @@ from tests.support.tables import each_row
 
 CLIENTS = 64
 ACCEPT_TURNS = CLIENTS // MAX_LISTENERS + 4
-"""Turns for the burst: those that accept, and some before the first and after the last one."""
+"""Turns for the burst, including some before the first and after the last connection."""
 
 
 async def unused(scope: Scope, receive: Receive, send: Send) -> None:
-    """Stand in for the application: the clients of these tests send nothing."""
+    """An unused application: the clients do not send requests."""
 
 
 def started_server() -> GracefulServer:
@@ -38,7 +38,7 @@ def test_a_burst_is_accepted_several_connections_at_a_time(host: str) -> None:
         server = started_server()
         with listen(host, 0) as listener, ExitStack() as stack:
             await server.startup([listener])
-            for _ in range(CLIENTS):  # the loop does not run meanwhile
+            for _ in range(CLIENTS):  # the loop does not run during this
                 stack.enter_context(socket.create_connection(listener.getsockname()[:2]))
             for _ in range(ACCEPT_TURNS):
                 await asyncio.sleep(0)
@@ -49,7 +49,7 @@ def test_a_burst_is_accepted_several_connections_at_a_time(host: str) -> None:
     assert uvloop.run(accept_burst()) == (CLIENTS, 0)
 
 
-def test_no_copy_still_listens_after_the_server_has_stopped() -> None:
+def test_copies_do_not_listen_after_the_server_has_stopped() -> None:
     async def start_and_stop() -> tuple[str, int]:
         server = started_server()
         with listen("127.0.0.1", 0) as listener:
@@ -64,7 +64,9 @@ def test_no_copy_still_listens_after_the_server_has_stopped() -> None:
 
 
 @each_row(("descriptors", "copies"), [(63, 0), (256, 3), (1024, 15), (4096, 15)])
-def test_few_descriptors_allow_few_copies(descriptors: int, copies: int) -> None:
+def test_the_number_of_copies_depends_on_available_descriptors(
+    descriptors: int, copies: int
+) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < descriptors:
         pytest.skip("the machine allows fewer descriptors")

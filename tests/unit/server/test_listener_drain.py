@@ -1,4 +1,4 @@
-"""No connection that its client takes for open is lost when a listener closes."""
+"""Closing a listener does not lose connections that clients consider open."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ from tests.support.bounds import until
 CLIENTS = 50
 
 
-async def test_what_waits_to_be_accepted_is_accepted_before_the_listener_closes() -> None:
+async def test_pending_connections_are_accepted_before_the_listener_closes() -> None:
     accepted: list[asyncio.BaseTransport] = []
 
     class Accepting(asyncio.Protocol):
@@ -21,7 +21,7 @@ async def test_what_waits_to_be_accepted_is_accepted_before_the_listener_closes(
 
     with listen("127.0.0.1", 0) as listener, ExitStack() as stack:
         server = await asyncio.get_running_loop().create_server(Accepting, sock=listener)
-        for _ in range(CLIENTS):  # the loop does not run meanwhile
+        for _ in range(CLIENTS):  # the loop does not run during this
             stack.enter_context(socket.create_connection(listener.getsockname()))
         await drain_listener(listener)
         server.close()
@@ -31,13 +31,13 @@ async def test_what_waits_to_be_accepted_is_accepted_before_the_listener_closes(
 
 
 def can_drop_connections() -> bool:
-    """Return whether this user may attach the filter: Linux 6.18 asks for CAP_NET_ADMIN."""
+    """Return whether this user may attach the filter; Linux 6.18 requires CAP_NET_ADMIN."""
     with listen("127.0.0.1", 0) as listener:
         return drop_new_connections(listener)
 
 
 @pytest.mark.skipif(not can_drop_connections(), reason="the system lets this user attach no filter")
-async def test_who_connects_meanwhile_is_refused_before_anything_is_sent() -> None:
+async def test_connections_during_the_close_are_refused_before_data_is_sent() -> None:
     with listen("127.0.0.1", 0) as listener, socket.socket() as late:
         address = listener.getsockname()
         listener.listen()

@@ -1,4 +1,4 @@
-"""When the server exits, and what it is told; the started program is tested in e2e."""
+"""Exit of the server and its options; the started program is tested in e2e."""
 
 import httpx
 import uvicorn
@@ -11,19 +11,19 @@ from tests.support.tables import each_row
 
 
 @each_row("phase", list(Phase))
-async def test_a_server_whose_gateway_stopped_by_itself_exits(phase: Phase) -> None:
+async def test_the_server_exits_when_the_gateway_stops(phase: Phase) -> None:
     lifecycle = Lifecycle()
     lifecycle.phase = phase
     server = GracefulServer(uvicorn.Config("unused:app", log_config=None), lifecycle, grace_s=10)
     assert await server.on_tick(1) is (phase is Phase.STOPPING)
 
 
-def test_an_idle_connection_is_kept_for_longer_than_most_callers_keep_theirs() -> None:
+def test_the_keep_alive_timeout_is_longer_than_that_of_most_clients() -> None:
     assert build_server(Settings()).config.timeout_keep_alive == 75
 
 
-async def test_the_peer_of_a_request_is_not_what_its_headers_say() -> None:
-    """uvicorn would believe them; ours believes those of trusted proxies only."""
+async def test_the_peer_of_a_request_is_not_taken_from_its_headers() -> None:
+    """uvicorn would trust them; the gateway trusts only those of trusted proxies."""
     config = build_server(Settings()).config
     config.load()
     transport = httpx.ASGITransport(config.loaded_app, client=("192.0.2.1", 1))

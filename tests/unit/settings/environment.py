@@ -1,4 +1,4 @@
-"""Settings as the environment gives them."""
+"""Settings from environment variables."""
 
 import pytest
 
@@ -6,13 +6,13 @@ from mcp_tools_proxy.settings.settings import SettingsError, load_settings
 
 
 def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
-    """Set the variables; names are without their prefix."""
+    """Set the variables; names omit the prefix."""
     for name, value in settings.items():
         monkeypatch.setenv(f"MCP_PROXY_{name}", value)
 
 
 def problem(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> str:
-    """Return the line that these settings stop the start with."""
+    """Return the error line for these settings."""
     put(monkeypatch, settings)
     with pytest.raises(SettingsError) as caught:
         load_settings()

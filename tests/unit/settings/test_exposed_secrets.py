@@ -1,4 +1,4 @@
-"""Sample secrets and weak ones are refused where other machines may reach the gateway."""
+"""Sample and weak secrets are refused if other machines can reach the gateway."""
 
 import re
 
@@ -66,7 +66,7 @@ def test_an_address_of_compose_beyond_loopback_counts(
         {"PUBLIC_URL": "http://localhost:8082"},
     ],
 )
-def test_a_trial_on_this_machine_may_have_them(
+def test_sample_secrets_are_accepted_on_loopback(
     monkeypatch: pytest.MonkeyPatch, address: str, local: dict[str, str]
 ) -> None:
     monkeypatch.setenv("GATEWAY_ADDRESS", address)
@@ -75,15 +75,13 @@ def test_a_trial_on_this_machine_may_have_them(
 
 
 @each_row("exposed", EXPOSED)
-def test_secrets_of_ones_own_are_taken(
-    monkeypatch: pytest.MonkeyPatch, exposed: dict[str, str]
-) -> None:
+def test_own_secrets_are_accepted(monkeypatch: pytest.MonkeyPatch, exposed: dict[str, str]) -> None:
     own = {"ADMIN_TOKEN": GOOD, "STATE_KEY": GOOD, "STATE_URL": f"redis://:{GOOD}@redis/0"}
     put(monkeypatch, {**own, "RATE_LIMIT_STORAGE_URL": "redis://redis/0", **exposed})
     assert load_settings().admin_token is not None
 
 
-def test_every_secret_that_is_published_is_a_sample() -> None:
+def test_every_published_secret_is_known_as_a_sample() -> None:
     compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     pages = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("services/**/README.md"))
     texts = [compose, *(it.read_text(encoding="utf-8") for it in pages)]
@@ -101,7 +99,7 @@ def test_every_secret_that_is_published_is_a_sample() -> None:
     assert found - SAMPLES - {"file", "DIR"} == set()
 
 
-def test_compose_passes_the_address_that_it_publishes() -> None:
+def test_compose_passes_the_published_address() -> None:
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     gateway = compose["services"]["gateway"]
     assert gateway["environment"]["GATEWAY_ADDRESS"] == "${GATEWAY_ADDRESS:-127.0.0.1}"

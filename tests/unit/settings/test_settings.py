@@ -52,7 +52,7 @@ from tests.support.tables import each_row
         ("MCP_PROXY_ALLOWED_ORIGINS", "https://secret.example/"),
     ],
 )
-def test_a_bad_value_is_one_line_naming_the_variable(
+def test_an_invalid_value_is_reported_in_one_line_with_the_variable(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -77,7 +77,7 @@ def test_a_bad_value_is_one_line_naming_the_variable(
     ],
 )
 @pytest.mark.requirement("T-06")
-def test_keywords_are_a_list_with_commas_or_json(
+def test_keywords_are_comma_separated_or_json(
     monkeypatch: pytest.MonkeyPatch, value: str, keywords: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_BLOCKLIST_KEYWORDS", value)
@@ -85,7 +85,7 @@ def test_keywords_are_a_list_with_commas_or_json(
 
 
 @pytest.mark.requirement("T-06")
-def test_by_default_no_keyword_is_blocked() -> None:
+def test_by_default_keywords_are_not_blocked() -> None:
     assert Settings().blocklist_keywords == ()
 
 
@@ -111,13 +111,13 @@ def test_settings_are_read_from_a_dotenv_file(tmp_path: Path) -> None:
     assert (settings.port, settings.window_radius) == (9999, 5)
 
 
-def test_a_dotenv_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_dotenv_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"MCP_PROXY_APP_NAME=\xff")
     with pytest.raises(SettingsError, match=r"\.env"):
         load_settings()
 
 
-def test_the_environment_wins_over_the_dotenv_file(
+def test_the_environment_overrides_the_dotenv_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("MCP_PROXY_PORT=9999\n")
@@ -125,7 +125,7 @@ def test_the_environment_wins_over_the_dotenv_file(
     assert load_settings().port == 1234
 
 
-def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repr_does_not_contain_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "hush")
     monkeypatch.setenv("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:hush@h")
     monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "hush" * 4)
@@ -133,7 +133,7 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_row(("spelt", "level"), [("INFO", "info"), ("Warn", "warning"), ("warning", "warning")])
-def test_a_level_may_be_spelt_freely(
+def test_the_log_level_accepts_several_spellings(
     monkeypatch: pytest.MonkeyPatch, spelt: str, level: str
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_LOG_LEVEL", spelt)
@@ -149,7 +149,7 @@ def test_a_level_may_be_spelt_freely(
         ("MAX_CHUNK_WINDOW", "0", 1),
     ],
 )
-def test_a_value_of_the_system_before_is_read_as_the_nearest_one_with_a_warning(
+def test_a_value_of_the_previous_system_is_mapped_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, read: object
 ) -> None:
     monkeypatch.setenv(f"MCP_PROXY_{name}", value)
@@ -170,7 +170,7 @@ def test_a_value_of_the_system_before_is_read_as_the_nearest_one_with_a_warning(
     ],
 )
 @pytest.mark.parametrize("in_file", [False, True], ids=["environment", "file"])
-def test_a_variable_that_is_no_setting_is_warned_of(
+def test_an_unknown_variable_causes_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reason: str, in_file: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -188,7 +188,7 @@ def test_a_variable_that_is_no_setting_is_warned_of(
         *("REDIS_SERVICE_PORT", "REDIS_PORT_6379_TCP_PROTO"),
     ],
 )
-def test_what_kubernetes_sets_for_services_is_not_warned_of(
+def test_service_variables_of_kubernetes_do_not_cause_warnings(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(f"MCP_PROXY_{name}", "tcp://10.0.0.1:8082")
@@ -196,11 +196,11 @@ def test_what_kubernetes_sets_for_services_is_not_warned_of(
 
 
 @pytest.mark.requirement("T-02")
-def test_a_chunk_window_of_none_is_the_anchor_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_window_of_zero_is_only_the_anchor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_MAX_CHUNK_WINDOW", "0")
     assert load_settings().window_radius == 0
 
 
-def test_usual_settings_warn_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usual_settings_do_not_cause_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_MAX_CHUNK_WINDOW", "5")
     assert load_settings().warnings == ()

@@ -1,4 +1,4 @@
-"""Settings of identity that only make sense together."""
+"""Combinations of identity settings."""
 
 import json
 
@@ -34,7 +34,7 @@ JWT = {
         (JWT | {"JWT_JWKS_URL": "http://[secret"}, "JWT_JWKS_URL"),
     ],
 )
-def test_what_does_not_go_together_is_one_line_naming_a_variable(
+def test_conflicting_settings_are_reported_in_one_line_with_a_variable(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str
 ) -> None:
     message = problem(monkeypatch, settings)
@@ -57,7 +57,7 @@ def test_what_does_not_go_together_is_one_line_naming_a_variable(
     ],
     ids=range(6),
 )
-def test_what_goes_together_is_taken(
+def test_valid_combinations_are_accepted(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
     put(monkeypatch, settings)
@@ -78,19 +78,19 @@ def test_what_goes_together_is_taken(
         ":8082",
     ],
 )
-def test_what_no_host_header_can_be_is_refused(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+def test_an_invalid_host_is_refused(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": f"good.example,{hosts}"})
     with pytest.raises(SettingsError, match=r"^MCP_PROXY_ALLOWED_HOSTS: should name hosts"):
         load_settings()
 
 
 @each_row("host", ["*", "a.example", "A.example:8082", "10.0.0.1", "[::1]:8082"])
-def test_what_a_host_header_can_be_is_taken(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_a_valid_host_is_accepted(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": json.dumps([host])})
     assert load_settings().allowed_hosts == (host,)
 
 
-def test_what_begins_like_a_json_list_and_is_none_is_told_so(
+def test_a_malformed_json_list_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": "[a.example"})
@@ -98,13 +98,13 @@ def test_what_begins_like_a_json_list_and_is_none_is_told_so(
         load_settings()
 
 
-def test_an_ipv6_address_is_no_json_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ipv6_address_is_not_read_as_a_json_list(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": "[::1]:8082, a.example"})
     assert load_settings().allowed_hosts == ("[::1]:8082", "a.example")
 
 
 @each_row("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", "::g/64", "*"])
-def test_what_is_no_network_is_no_trusted_proxy(
+def test_an_invalid_network_is_refused_as_trusted_proxy(
     monkeypatch: pytest.MonkeyPatch, network: str
 ) -> None:
     put(monkeypatch, {"TRUSTED_PROXIES": f"10.0.0.0/8,{network}"})
@@ -117,7 +117,7 @@ def test_networks_and_single_addresses_can_be_trusted(monkeypatch: pytest.Monkey
     assert load_settings().trusted_proxies == ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
 
 
-def test_an_admin_token_that_can_be_guessed_stops_the_start(
+def test_a_weak_admin_token_is_refused_at_startup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put(monkeypatch, {"ADMIN_TOKEN": "x" * 15})
@@ -128,7 +128,7 @@ def test_an_admin_token_that_can_be_guessed_stops_the_start(
 
 
 @each_row("keys", ["k" * 31, f"{'k' * 32},short"])
-def test_session_keys_that_can_be_guessed_stop_the_start(
+def test_weak_session_keys_are_refused_at_startup(
     monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_SESSION_KEYS", keys)
@@ -138,14 +138,14 @@ def test_session_keys_that_can_be_guessed_stop_the_start(
     assert keys[-5:] not in str(refused.value)
 
 
-def test_session_keys_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_keys_are_read_as_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_SESSION_KEYS", f"{'a' * 32}, {'b' * 40}")
     keys = [key.get_secret_value() for key in load_settings().session_keys]
     assert keys == ["a" * 32, "b" * 40]
 
 
 @each_row("token", ["a b", "line\n", "ключ"])
-def test_a_retrieval_token_that_no_header_can_carry_stops_the_start(
+def test_a_retrieval_token_invalid_in_a_header_is_refused_at_startup(
     monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", token)
@@ -168,7 +168,7 @@ SIGN_IN = JWT | {"JWT_AUDIENCE": "https://gw.example/mcp", "PUBLIC_URL": "https:
         ({"PUBLIC_URL": "https://gw.example"}, None, []),
     ],
 )
-def test_mcp_clients_sign_in_where_tokens_are_for_the_address_that_they_use(
+def test_mcp_clients_can_sign_in_if_the_audience_is_the_public_url(
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, str],
     resource: str | None,
@@ -180,7 +180,7 @@ def test_mcp_clients_sign_in_where_tokens_are_for_the_address_that_they_use(
 
 
 @each_row("scopes", ["a b", 'a"b', "a\\b", "a,ü"])
-def test_what_is_no_scope_is_refused(monkeypatch: pytest.MonkeyPatch, scopes: str) -> None:
+def test_an_invalid_scope_is_refused(monkeypatch: pytest.MonkeyPatch, scopes: str) -> None:
     put(monkeypatch, {"JWT_SCOPES": scopes})
     with pytest.raises(SettingsError, match=r"^MCP_PROXY_JWT_SCOPES: should name scopes"):
         load_settings()
@@ -208,7 +208,7 @@ PAGES = {
         ({"signin_client_id": ""}, None),
     ],
 )
-def test_there_are_pages_to_sign_in_by_where_all_is_set(
+def test_sign_in_pages_exist_if_all_their_settings_are_set(
     changes: dict[str, object], url: str | None
 ) -> None:
     settings = Settings.model_validate({**PAGES, **changes})
@@ -217,6 +217,6 @@ def test_there_are_pages_to_sign_in_by_where_all_is_set(
     assert warned is (url is None and changes != {"signin_client_id": ""})
 
 
-def test_the_secret_of_the_pages_is_not_shown() -> None:
+def test_the_client_secret_of_the_pages_is_not_shown() -> None:
     settings = Settings.model_validate({**PAGES, "signin_client_secret": "s1gn-in"})
     assert "s1gn-in" not in repr(settings)

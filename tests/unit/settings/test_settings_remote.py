@@ -1,4 +1,4 @@
-"""Settings of the connector, and what they make of each other."""
+"""Settings of the connector and their combinations."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ ON = {"REMOTE_URL": "wss://secret.example/ws/{server_identifier}", "REMOTE_TOKEN
         (ON | {"REMOTE_RETRY_MAX_S": "inf"}, "REMOTE_RETRY_MAX_S"),
     ],
 )
-def test_what_is_of_no_use_is_one_line_naming_a_variable(
+def test_useless_settings_are_reported_in_one_line_with_a_variable(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str
 ) -> None:
     message = problem(monkeypatch, settings)
@@ -68,7 +68,7 @@ def test_what_is_of_no_use_is_one_line_naming_a_variable(
         "wss://secret.example/se\ncret",
     ],
 )
-def test_a_url_that_cannot_be_dialled_is_refused_without_telling_it(
+def test_an_invalid_url_is_refused_without_showing_it(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     message = problem(monkeypatch, ON | {"REMOTE_URL": url})
@@ -90,7 +90,7 @@ def test_a_url_that_cannot_be_dialled_is_refused_without_telling_it(
     ],
     ids=range(9),
 )
-def test_what_goes_together_is_taken(
+def test_valid_combinations_are_accepted(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
     put(monkeypatch, settings)
@@ -109,7 +109,7 @@ def test_what_goes_together_is_taken(
         ("REMOTE_CA_FILE", __file__),
     ],
 )
-def test_what_only_a_backend_would_use_is_refused_without_one(
+def test_settings_of_a_backend_are_refused_without_a_backend(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert problem(monkeypatch, {name: value}) == (
@@ -118,7 +118,7 @@ def test_what_only_a_backend_would_use_is_refused_without_one(
     )
 
 
-def test_a_backend_without_an_agent_where_one_is_required_names_both_settings(
+def test_the_error_for_a_backend_without_required_agent_names_both_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     message = problem(monkeypatch, ON | {"REQUIRE_AGENT": "true"})
@@ -128,34 +128,38 @@ def test_a_backend_without_an_agent_where_one_is_required_names_both_settings(
     )
 
 
-def test_nothing_is_dialled_by_default() -> None:
+def test_by_default_a_backend_is_not_dialled() -> None:
     assert Settings().remote_address is None
 
 
-def test_the_address_names_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_contains_the_identifier_of_the_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     put(monkeypatch, ON | {"REMOTE_SERVER_IDENTIFIER": "Gate.way-1"})
     assert load_settings().remote_address == "wss://secret.example/ws/Gate.way-1"
 
 
-def test_an_address_without_a_place_for_it_is_dialled_as_it_is(
+def test_an_address_without_a_placeholder_is_dialled_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put(monkeypatch, ON | {"REMOTE_URL": "wss://secret.example/a%20b?key=1"})
     assert load_settings().remote_address == "wss://secret.example/a%20b?key=1"
 
 
-def test_an_identifier_that_is_not_set_is_made_from_the_host_name() -> None:
+def test_the_default_identifier_is_derived_from_the_host_name() -> None:
     assert Settings().remote_identifier.startswith("mcp-tools-proxy-")
 
 
-def test_a_file_of_authorities_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_of_certificate_authorities_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     authorities = tmp_path / "ca.pem"
     authorities.touch()
     put(monkeypatch, ON | {"REMOTE_CA_FILE": str(authorities)})
     assert load_settings().remote_ca_file == authorities
 
 
-def test_the_token_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, ON | {"REMOTE_URL": "wss://backend.example"})
     assert "'secret'" not in repr(load_settings())
 
@@ -170,7 +174,7 @@ def test_the_token_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         (",", set()),
     ],
 )
-def test_documents_are_a_list_and_an_empty_json_list_is_none(
+def test_documents_are_a_list_that_can_be_empty(
     monkeypatch: pytest.MonkeyPatch, value: str, documents: set[str] | None
 ) -> None:
     put(monkeypatch, ON | {"REMOTE_DOCUMENTS": value})
@@ -178,7 +182,5 @@ def test_documents_are_a_list_and_an_empty_json_list_is_none(
 
 
 @each_row("value", ["a\tb", "x" * 257, ",".join(map(str, range(1001)))])
-def test_documents_that_no_ids_can_be_are_refused(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_invalid_document_ids_are_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     assert "MCP_PROXY_REMOTE_DOCUMENTS" in problem(monkeypatch, ON | {"REMOTE_DOCUMENTS": value})

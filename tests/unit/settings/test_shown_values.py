@@ -1,4 +1,4 @@
-"""Which values a message about a wrong setting shows: numbers and switches, never secrets."""
+"""Messages about invalid settings show numbers and switches, never secrets."""
 
 from collections.abc import Iterator
 
@@ -26,11 +26,11 @@ WRONG_SECRETS = (
     f"wss://user:{MARK}@host/#{MARK}",
 )
 SECRET_WORDS = ("KEY", "PASSWORD", "SECRET", "TOKEN", "URL", "ENDPOINT", "ENV")
-"""Parts of the names of settings that may hold a secret, or an address with one."""
+"""Parts of names of settings that may contain a secret or an address with one."""
 
 
 def secret_variables() -> Iterator[tuple[type[EnvironmentSettings], str]]:
-    """Yield each variable whose value may be a secret, with the class that reads it."""
+    """Yield each variable that may contain a secret, with the class that reads it."""
     for kind in (Settings, ClientSettings):
         for name, field in kind.model_fields.items():
             shown = str(field.validation_alias or variable(name))
@@ -39,7 +39,7 @@ def secret_variables() -> Iterator[tuple[type[EnvironmentSettings], str]]:
 
 
 def may_be_secret(field: FieldInfo, name: str) -> bool:
-    """Return whether a setting may hold a secret, by its type or by its name."""
+    """Return whether a setting may contain a secret, by its type or name."""
     if field.annotation in (bool, float, int):
         return False
     return "SecretStr" in str(field.annotation) or bool({*name.split("_")} & {*SECRET_WORDS})
@@ -57,7 +57,7 @@ def may_be_secret(field: FieldInfo, name: str) -> bool:
         ("MOCK_MODE", "perhaps", "should be true or false"),
     ],
 )
-def test_a_wrong_number_or_switch_is_shown(
+def test_an_invalid_number_or_switch_is_shown(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     shown = f'MCP_PROXY_{name}: {message}, not "{value}"'
@@ -76,7 +76,7 @@ def test_a_value_that_may_be_a_secret_is_never_shown(
             assert MARK not in str(error)  # noqa: PT017 - some of these values are valid
 
 
-def test_every_secret_is_among_the_variables_that_are_tried() -> None:
+def test_every_secret_setting_is_among_the_tested_variables() -> None:
     tried = {name for _, name in secret_variables()}
     assert {
         "MCP_PROXY_ADMIN_TOKEN",

@@ -1,4 +1,4 @@
-"""Settings of traces, which OpenTelemetry's own variables turn on."""
+"""Settings of traces; OpenTelemetry's own variables turn traces on."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ COLLECTOR = "http://collector:4318"
         ({"OTEL_TRACES_EXPORTER": "console", PROTOCOL: "grpc"}, None),
     ],
 )
-def test_an_endpoint_turns_traces_on_unless_another_variable_turns_them_off(
+def test_an_endpoint_turns_traces_on_unless_another_variable_disables_them(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], on_by: str | None
 ) -> None:
     for name, value in variables.items():
@@ -52,7 +52,7 @@ def test_an_endpoint_turns_traces_on_unless_another_variable_turns_them_off(
         ({ENDPOINT: COLLECTOR, "OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
     ],
 )
-def test_what_cannot_be_exported_stops_the_start_with_one_line(
+def test_an_unusable_exporter_stops_the_start_with_one_line(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], named: str
 ) -> None:
     for name, value in variables.items():
@@ -67,7 +67,7 @@ def test_what_cannot_be_exported_stops_the_start_with_one_line(
     )
 
 
-def test_the_sdk_gets_the_variables_of_the_file_unless_the_environment_has_them(
+def test_variables_of_the_dotenv_file_are_passed_to_the_sdk_unless_already_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = ("OTEL_SERVICE_NAME=file", "OTEL_BSP_SCHEDULE_DELAY=file", "OTEL_EMPTY=", "OTHER=file")
@@ -78,6 +78,6 @@ def test_the_sdk_gets_the_variables_of_the_file_unless_the_environment_has_them(
     monkeypatch.delenv("OTEL_SERVICE_NAME")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "environment")
     set_sdk_variables()
-    found = {name: os.environ.get(name) for name in ("OTEL_SERVICE_NAME", "OTEL_EMPTY", "OTHER")}  # noqa: TID251 - what was set
+    found = {name: os.environ.get(name) for name in ("OTEL_SERVICE_NAME", "OTEL_EMPTY", "OTHER")}  # noqa: TID251 - the value set
     assert found == {"OTEL_SERVICE_NAME": "file", "OTEL_EMPTY": None, "OTHER": None}
-    assert os.environ["OTEL_BSP_SCHEDULE_DELAY"] == "environment"  # noqa: TID251 - what was set
+    assert os.environ["OTEL_BSP_SCHEDULE_DELAY"] == "environment"  # noqa: TID251 - the value set

@@ -18,13 +18,13 @@ async def test_waiting_longer_than_allowed_times_out() -> None:
             await asyncio.Event().wait()
 
 
-async def test_no_time_left_times_out_at_the_first_wait() -> None:
+async def test_without_remaining_time_the_first_wait_times_out() -> None:
     with pytest.raises(TimeoutError):
         async with io_timeout(-1):
             await asyncio.Event().wait()
 
 
-async def test_work_on_the_same_thread_is_not_waiting() -> None:
+async def test_work_on_the_same_thread_does_not_count_as_waiting() -> None:
     async with io_timeout(0.05):
         work_for(0.1)
         await asyncio.sleep(0)  # the alarm goes off here

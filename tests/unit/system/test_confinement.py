@@ -1,4 +1,4 @@
-"""Confinement: what a process can no longer do, shown by a process that tries it."""
+"""Confinement, tested by processes that try forbidden actions."""
 
 import errno
 import json
@@ -42,7 +42,7 @@ DENIED = "PermissionError"
 
 
 def tried(script: str, **given: object) -> Any:
-    """Run a script that prints what it could do, as JSON."""
+    """Run a script that prints its results as JSON."""
     ended = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", f"{PRELUDE}\n{script}", json.dumps(given)],
         capture_output=True,
@@ -63,7 +63,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_what_is_listed_can_be_read(tree: Path) -> None:
+def test_only_listed_paths_can_be_read(tree: Path) -> None:
     found = tried(
         """
 confine_server(command="sh", read=[given["tree"] + "/in"])
@@ -92,13 +92,13 @@ print(json.dumps({
         "memory of the parent": DENIED,
         "command of the parent": DENIED,
         "own": True,
-        "written": "written",  # write is absent, and restricts nothing
+        "written": "written",  # without write, writing is unrestricted
         "run": "run\n",
         "run beside it": "",
     }
 
 
-def test_only_what_is_listed_can_be_written(tree: Path) -> None:
+def test_only_listed_paths_can_be_written(tree: Path) -> None:
     found = tried(
         """
 confine_server(command="sh", write=[given["tree"] + "/out"])
@@ -129,13 +129,14 @@ print(json.dumps({
             ("changed", "created", "truncated", "opened to truncate", "removed", "device"), DENIED
         ),
         "null": "written",
-        "read": "MCP_PROXY_ADMIN_TOKEN=secret",  # read is absent, and restricts nothing
+        "read": "MCP_PROXY_ADMIN_TOKEN=secret",  # without read, reading is unrestricted
     }
     assert (tree / ".env").read_text() == "MCP_PROXY_ADMIN_TOKEN=secret"
 
 
-def test_without_the_network_there_is_no_socket_at_all(tree: Path) -> None:
-    """Docker's and D-Bus's sockets, too: they start programs outside of the sandbox."""
+def test_without_network_access_sockets_cannot_be_created(tree: Path) -> None:
+    """This includes sockets of Docker and D-Bus, which can start programs outside of the
+    sandbox."""
     found = tried(
         """
 tree = given["tree"]
@@ -169,7 +170,7 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("given", [{"network": False}, {"read": ["/"]}, {"write": ["/"]}])
-def test_no_process_outside_can_be_reached(given: Mapping[str, object]) -> None:
+def test_processes_outside_cannot_be_reached(given: Mapping[str, object]) -> None:
     found = tried(
         """
 confine_server(command="sh", **given)
@@ -189,7 +190,7 @@ print(json.dumps({
     }
 
 
-def test_memory_and_cores_are_limited_for_good() -> None:
+def test_limits_of_memory_and_cores_cannot_be_raised_again() -> None:
     found = tried(
         """
 confine_server(command="sh", memory=256 * 2**20, cpu=1)
@@ -210,7 +211,7 @@ print(json.dumps({
     )
     assert found == {
         "taken": "MemoryError",
-        "reserved": 2**34,  # address space is not memory: Node and Go reserve much
+        "reserved": 2**34,  # address space is not memory: Node and Go reserve much of it
         "raised": "ValueError",
         "cores": 1,
         "more cores": DENIED,
@@ -219,7 +220,7 @@ print(json.dumps({
     }
 
 
-def test_more_cores_than_there_are_mean_all() -> None:
+def test_more_cores_than_available_means_all_cores() -> None:
     found = tried(
         """
 there = len(os.sched_getaffinity(0))
@@ -230,7 +231,7 @@ print(json.dumps({"same": len(os.sched_getaffinity(0)) == there}))
     assert found == {"same": True}
 
 
-def test_nothing_listed_restricts_nothing() -> None:
+def test_an_empty_confinement_does_not_restrict_anything() -> None:
     script = """
 status = lambda: [it for it in text("/proc/self/status").splitlines() if it[:3] in ("Cap", "NoN")]
 before = status()
@@ -252,7 +253,7 @@ print(json.dumps([
 
 @pytest.mark.parametrize("key", ["read", "write"])
 @pytest.mark.parametrize("place", ["out/cache", "out/cache/notes", "out/file-link"])
-def test_a_link_that_a_server_left_opens_nothing_at_its_next_start(
+def test_a_link_left_by_a_server_does_not_widen_its_next_sandbox(
     tree: Path, key: str, place: str
 ) -> None:
     (tree / "secret" / "notes").mkdir()
@@ -279,10 +280,8 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("target", ["secret", "secret/file", ".env"])
-def test_a_link_in_place_of_the_program_opens_no_folder_and_no_other_file(
-    tree: Path, target: str
-) -> None:
-    """A server that may write beside its program can have left one."""
+def test_a_link_in_place_of_the_program_does_not_open_other_files(tree: Path, target: str) -> None:
+    """A server that can write next to its program could have created the link."""
     (tree / "out" / "program").symlink_to(tree / target)
     found = tried(
         """
@@ -327,7 +326,7 @@ def left():
         'os.chdir(given["tree"] + "/out"); confine_parser(read=[], write=["."])',
     ],
 )
-def test_mode_owner_and_times_of_no_file_change_where_none_may_be_written(
+def test_without_write_access_mode_owner_and_times_cannot_be_changed(
     tree: Path, confine: str
 ) -> None:
     before = (tree / "secret" / "file").stat()
@@ -337,7 +336,7 @@ def test_mode_owner_and_times_of_no_file_change_where_none_may_be_written(
 
 
 @pytest.mark.parametrize("given", [{"network": False}, {"read": []}, {"write": []}])
-def test_the_priority_of_no_other_process_changes(given: Mapping[str, object]) -> None:
+def test_the_priority_of_other_processes_cannot_be_changed(given: Mapping[str, object]) -> None:
     found = tried(
         """
 confine_server(command="sh", **given)
@@ -359,7 +358,7 @@ print(json.dumps({
     }
 
 
-def test_root_keeps_no_capability_that_undoes_it() -> None:
+def test_root_loses_capabilities_that_could_undo_the_confinement() -> None:
     script = """
 confine_server(command="sh", read=["/"])
 child = subprocess.run(["cat", f"/proc/self/status"], capture_output=True, text=True).stdout
@@ -369,7 +368,7 @@ print(json.dumps([int(it.split()[1], 16) for it in child.splitlines() if it[:6] 
     assert not capabilities & (1 << 19 | 1 << 21 | 1 << 24)  # ptrace, admin, resource
 
 
-def test_a_parser_starts_nothing_and_has_its_folders_only(tree: Path) -> None:
+def test_a_parser_cannot_start_processes_or_leave_its_folders(tree: Path) -> None:
     found = tried(
         """
 tree = given["tree"]
@@ -409,7 +408,7 @@ landlock.abi = lambda: 0
 
 
 @each_row("kernel", ["", ON_AN_OLD_KERNEL], ids=["Landlock", "none"])
-def test_a_parser_sends_signals_to_itself_only(kernel: str) -> None:
+def test_a_parser_can_signal_only_itself(kernel: str) -> None:
     found = tried(
         kernel
         + """
@@ -433,7 +432,7 @@ print(json.dumps({
     assert set(found.values()) == {DENIED, os.strerror(errno.EPERM)}
 
 
-def test_no_process_of_the_same_user_reads_the_memory_of_a_parser() -> None:
+def test_processes_of_the_same_user_cannot_read_a_parsers_memory() -> None:
     found = tried(
         """
 if not os.getuid():
@@ -458,8 +457,8 @@ os.waitpid(parser, 0)
     assert found == dict.fromkeys(("environment", "memory", "descriptors"), DENIED)
 
 
-def test_a_call_by_other_numbers_ends_the_process() -> None:
-    """x32 has numbers of its own for the same calls, which a filter by number would miss."""
+def test_system_calls_of_another_abi_kill_the_process() -> None:
+    """x32 has other numbers for the same calls, which a filter by number would miss."""
     if os.uname().machine != "x86_64":
         pytest.skip("NOT TESTED: x32 is there on x86-64 only")
     script = f"""{PRELUDE}
@@ -470,5 +469,5 @@ syscall(0x40000000 + 41, 2, 1, 0)
     assert ended.returncode == -31  # SIGSYS
 
 
-def test_this_machine_says_what_it_lacks() -> None:
+def test_missing_features_of_the_machine_are_reported() -> None:
     assert missing_for(read=True, write=True, calls=True) is None

@@ -1,4 +1,4 @@
-"""The options of the sockets that clients open."""
+"""Options of client sockets."""
 
 import socket
 
@@ -34,7 +34,9 @@ def test_a_vanished_peer_is_noticed_within_a_minute(option: str, value: int) -> 
 
 
 @each_row(("seconds", "milliseconds"), [(40.0, 40_000), (1e9, LONGEST_MS)])
-def test_sent_data_may_stay_unconfirmed_for_a_time(seconds: float, milliseconds: int) -> None:
+def test_sent_data_can_stay_unacknowledged_for_a_limited_time(
+    seconds: float, milliseconds: int
+) -> None:
     number = getattr(socket, "TCP_USER_TIMEOUT", None)
     if number is None:
         pytest.skip("not on this platform")

@@ -1,4 +1,4 @@
-"""What becomes of a key, by how the work of its call ends."""
+"""The state of an idempotency key after each outcome of a call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ SPEC = replace(FakeTool().spec, idempotent=False)
 
 
 class CountingStore(MemoryRecordStore):
-    """A store in memory that counts how often it is asked."""
+    """A store in memory that counts claims."""
 
     def __init__(self) -> None:
         super().__init__(ttl_s=600, max_bytes=100_000)
@@ -50,7 +50,7 @@ class CountingStore(MemoryRecordStore):
 
 
 class Calls:
-    """Calls of one tool, and how often its work was done."""
+    """Calls of one tool; counts executions."""
 
     def __init__(self, spec: ToolSpec = SPEC) -> None:
         self.made = 0
@@ -67,7 +67,7 @@ class Calls:
 
 
 def ending(outcome: Ok | BaseException) -> Callable[[], Awaitable[Ok]]:
-    """Return work that ends so."""
+    """Return work that ends with this outcome."""
 
     async def work() -> Ok:
         if isinstance(outcome, Ok):
@@ -92,7 +92,7 @@ LONE_SURROGATE = ToolFailed("\ud800")
     [RateLimitExceeded("later"), RetrievalNotConfigured("no"), CLIENT_ERROR],
     ids=["retryable", "nothing ran", "for the client"],
 )
-async def test_a_key_is_free_after_what_is_no_outcome(error: ProxyError) -> None:
+async def test_a_key_is_free_after_a_call_that_was_not_executed(error: ProxyError) -> None:
     calls = Calls()
     with pytest.raises(type(error)):
         await calls.make(ending(error))
@@ -104,7 +104,7 @@ async def test_a_key_is_free_after_what_is_no_outcome(error: ProxyError) -> None
     [ShuttingDown("stopped"), ZeroDivisionError(), LONE_SURROGATE],
     ids=["cut off", "a defect", "an error that cannot be kept"],
 )
-async def test_a_call_that_may_have_been_carried_out_is_not_made_again(end: Exception) -> None:
+async def test_a_call_that_may_have_been_executed_is_not_repeated(end: Exception) -> None:
     calls = Calls()
     with pytest.raises((type(end), ValueError)):
         await calls.make(ending(end))
@@ -113,8 +113,8 @@ async def test_a_call_that_may_have_been_carried_out_is_not_made_again(end: Exce
     assert calls.made == 1
 
 
-async def test_an_error_of_the_client_itself_is_an_outcome() -> None:
-    """The server has begun the call: it had asked the client for something."""
+async def test_an_error_of_the_client_is_an_outcome() -> None:
+    """The server has started the call: it sent a request to the client."""
     calls = Calls()
     for _ in range(2):
         with suppress(ToolFailed):
@@ -123,14 +123,14 @@ async def test_an_error_of_the_client_itself_is_an_outcome() -> None:
     assert calls.made == 1
 
 
-async def test_a_read_that_was_cut_off_may_be_made_again() -> None:
+async def test_an_interrupted_read_can_be_repeated() -> None:
     calls = Calls(replace(SPEC, idempotent=True))
     with pytest.raises(ShuttingDown):
         await calls.make(ending(ShuttingDown("stopped")))
     assert await calls.make(ending(ok())) == ok()
 
 
-async def test_a_conflict_is_told_while_another_replica_makes_the_call() -> None:
+async def test_a_conflict_is_returned_while_another_replica_executes_the_call() -> None:
     calls, other = Calls(), replace(make_call(), arguments={"other": 1})
     calls.store.is_running_elsewhere = True
     first = asyncio.ensure_future(calls.make(ending(ok())))
@@ -140,8 +140,8 @@ async def test_a_conflict_is_told_while_another_replica_makes_the_call() -> None
     first.cancel()
 
 
-async def test_many_that_wait_for_one_call_ask_the_store_once() -> None:
-    """2,000 of them, each of which asked and woke all others, took 7 s."""
+async def test_many_waiters_for_one_call_query_the_store_once() -> None:
+    """With one query per waiter, each waking all others, 2,000 waiters took 7 s."""
     calls = Calls()
     begin = asyncio.Event()
 
@@ -157,7 +157,7 @@ async def test_many_that_wait_for_one_call_ask_the_store_once() -> None:
     assert (calls.made, calls.store.claims) == (1, 1)
 
 
-async def test_those_that_wait_for_a_call_that_was_refused_try_one_after_the_other() -> None:
+async def test_waiters_for_a_refused_call_retry_one_at_a_time() -> None:
     calls = Calls()
     refusals = iter([True, True, False])
 
@@ -172,7 +172,7 @@ async def test_those_that_wait_for_a_call_that_was_refused_try_one_after_the_oth
     assert calls.made == 3
 
 
-async def test_each_round_of_a_call_that_requires_input_is_made_once() -> None:
+async def test_each_round_of_a_call_that_requires_input_is_executed_once() -> None:
     calls = Calls()
     begun = [await calls.make(ending(ok(input_required=True))) for _ in range(2)]
     assert [(it.replayed, isinstance(it, Ok) and it.input_required) for it in begun] == [

@@ -1,4 +1,4 @@
-"""Logins in files: private, whole whenever the process is killed, and never lost for being odd."""
+"""Logins in files: private, atomic even if the process is killed, and never deleted as invalid."""
 
 import json
 import signal
@@ -62,7 +62,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-async def test_only_this_user_reads_the_files(folder: Path, logins: FileLogins) -> None:
+async def test_only_this_user_can_read_the_files(folder: Path, logins: FileLogins) -> None:
     stored = await logins.put(ANA, BINDING, b"one")
     await logins.replace(stored, b"two")
     async with logins.lease(ANA):
@@ -77,7 +77,7 @@ async def test_only_this_user_reads_the_files(folder: Path, logins: FileLogins) 
     assert len(bytes.fromhex(name)) == 32
 
 
-async def test_a_file_that_others_may_read_is_used_with_one_warning(
+async def test_a_file_readable_by_others_is_used_with_one_warning(
     folder: Path, logins: FileLogins
 ) -> None:
     stored = await logins.put(ANA, BINDING, b"one")
@@ -89,7 +89,7 @@ async def test_a_file_that_others_may_read_is_used_with_one_warning(
     ]
 
 
-async def test_a_login_that_was_removed_leaves_nothing_of_its_owner(
+async def test_removing_a_login_removes_all_files_of_its_owner(
     folder: Path, logins: FileLogins
 ) -> None:
     stored = await logins.put(ANA, BINDING, b"one")
@@ -111,7 +111,7 @@ async def test_a_login_that_was_removed_leaves_nothing_of_its_owner(
         (b'{"format": 2, "all": "new"}', "by another release"),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_an_error_and_stays(
+async def test_an_unreadable_file_is_an_error_and_is_kept(
     folder: Path, logins: FileLogins, content: bytes, reason: str
 ) -> None:
     stored = await logins.put(ANA, BINDING, b"one")
@@ -138,9 +138,7 @@ async def test_a_file_that_cannot_be_read_is_an_error_and_stays(
     assert await logins.find(ACME) == other
 
 
-async def test_a_file_in_the_place_of_another_owners_is_an_error(
-    folder: Path, logins: FileLogins
-) -> None:
+async def test_a_file_of_another_owner_is_an_error(folder: Path, logins: FileLogins) -> None:
     await logins.put(ACME, BINDING, b"of acme")
     content = the_file(folder).read_bytes()
     await logins.put(ANA, BINDING, b"of ana")
@@ -150,7 +148,7 @@ async def test_a_file_in_the_place_of_another_owners_is_an_error(
     assert "of another owner" in str(refused.value.reason)
 
 
-async def test_a_folder_that_cannot_be_used_is_an_error(no_folder: Path) -> None:
+async def test_an_unusable_folder_is_an_error(no_folder: Path) -> None:
     logins = FileLogins(no_folder)
     for attempt in (logins.find(ANA), logins.put(ANA, BINDING, b"one")):
         with pytest.raises(LoginsUnavailable, match="cannot be used now") as refused:
@@ -158,8 +156,8 @@ async def test_a_folder_that_cannot_be_used_is_an_error(no_folder: Path) -> None
         assert "the folder of logins" in str(refused.value.reason)
 
 
-async def test_a_change_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
-    """Killed at each of its steps by turns; no lock is left, and no file once all is done."""
+async def test_a_killed_change_is_atomic(tmp_path: Path) -> None:
+    """The process is killed at each step in turn; locks and temporary files do not remain."""
     afters = {"put": "put", "replace": "replace", "remove": "none"}
     printed = subprocess.run(  # noqa: S603 ASYNC221 - our own program
         [sys.executable, "-m", "tests.support.killed_login_writer", tmp_path, *afters],
@@ -173,7 +171,7 @@ async def test_a_change_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
     for change, after in afters.items():
         found = [it["found"] for it in attempts if it["change"] == change]
         assert len(found) > 6, change
-        assert found == sorted(found, key=["before", after].index)  # done at one of the steps
+        assert found == sorted(found, key=["before", after].index)  # completed at one of the steps
         assert (found[0], found[-1]) == ("before", after)
         assert [it["was_killed"] for it in attempts if it["change"] == change][-1] is False
 
@@ -184,7 +182,7 @@ async def test_a_change_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
         assert others == [".lock"]
 
 
-async def test_a_process_that_is_killed_frees_its_lease_at_once(
+async def test_a_killed_process_releases_its_lease_immediately(
     folder: Path, logins: FileLogins
 ) -> None:
     stored = await logins.put(ANA, BINDING, b"one")

@@ -1,4 +1,4 @@
-"""Sealed logins: they open with our keys only, and for their owner and their binding only."""
+"""Sealed logins can be opened only with our keys, owner and binding."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,9 @@ from tests.support.tables import each_row
 
 TEXTS = st.one_of(
     st.text(max_size=4),
-    st.text('\ud83d\ude00😀",\\[]\x00é', max_size=4),  # what might be taken for another text
+    st.text(
+        '\ud83d\ude00😀",\\[]\x00é', max_size=4
+    ),  # values that could be confused with other texts
 )
 NAMES = TEXTS.filter(bool)
 OWNERS = st.one_of(
@@ -48,16 +50,16 @@ BINDINGS = st.builds(
         make_login(access_token="a" * 16_384, refresh_token="r" * 16_384, account="Ана 😀\x00"),
     ],
 )
-def test_a_sealed_login_is_opened_whole(login: Any) -> None:
+def test_a_sealed_login_round_trips(login: Any) -> None:
     assert SEALER.open(SEALER.seal(login), login.owner, login.binding) == login
 
 
-def test_nothing_of_a_login_is_in_what_is_sealed() -> None:
+def test_a_sealed_login_does_not_contain_plain_text() -> None:
     sealed = SEALER.seal(make_login())
     assert [it for it in (b"access-1", b"refresh-1", b"secret-1", b"ana") if it in sealed] == []
 
 
-def test_a_login_is_sealed_otherwise_each_time() -> None:
+def test_sealing_a_login_twice_gives_different_results() -> None:
     assert len({SEALER.seal(make_login())[:12] for _ in range(100)}) == 100
 
 
@@ -91,19 +93,19 @@ def test_a_login_does_not_open_with_an_entry_that_has_changed(binding: LoginBind
 
 
 @given(OWNERS, BINDINGS, OWNERS, BINDINGS)
-def test_no_two_owners_and_bindings_are_sealed_with_the_same(
+def test_different_owners_and_bindings_have_different_associated_data(
     owner: LoginOwner, binding: LoginBinding, other: LoginOwner, other_binding: LoginBinding
 ) -> None:
     are_equal = (owner, binding) == (other, other_binding)
     assert (sealed_with(owner, binding) == sealed_with(other, other_binding)) is are_equal
 
 
-def test_halves_of_a_character_are_another_id_than_the_character() -> None:
+def test_surrogate_halves_are_a_different_id_than_the_character() -> None:
     halves, whole = (replace(ANA, user_id=it) for it in ("\ud83d\ude00", "\U0001f600"))
     assert SEALER.open(SEALER.seal(make_login(halves)), whole, BINDING) is None
 
 
-def test_older_keys_open_and_the_first_one_seals() -> None:
+def test_the_first_key_seals_and_all_keys_open() -> None:
     older, newer = b"an older key of the gateway, long enough", b"its newer key, which is as long"
     both = LoginSealer([newer, older])
     login = make_login()
@@ -113,11 +115,11 @@ def test_older_keys_open_and_the_first_one_seals() -> None:
 
 
 @each_row("sealed", [b"", b"short", b"x" * 100])
-def test_what_is_no_sealed_login_does_not_open(sealed: bytes) -> None:
+def test_malformed_data_cannot_be_opened(sealed: bytes) -> None:
     assert SEALER.open(sealed, ANA, BINDING) is None
 
 
-def test_a_byte_that_was_changed_is_noticed() -> None:
+def test_a_changed_byte_is_detected() -> None:
     sealed = bytearray(SEALER.seal(make_login()))
     sealed[-1] ^= 1
     assert SEALER.open(bytes(sealed), ANA, BINDING) is None
@@ -149,6 +151,6 @@ def test_text_that_cannot_be_encoded_is_an_error_without_the_text() -> None:
         replace(ACME, user_id="ana"),
     ],
 )
-def test_an_owner_that_would_be_kept_among_other_owners_is_refused(owner: LoginOwner) -> None:
+def test_an_owner_with_missing_or_surplus_ids_is_refused(owner: LoginOwner) -> None:
     with pytest.raises(ValueError, match="a login has a"):
         SEALER.seal(make_login(owner))
