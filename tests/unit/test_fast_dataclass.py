@@ -1,4 +1,4 @@
-"""The dataclass of values that every call builds: equal and hashed as frozen ones are."""
+"""Dataclass of values created by every call: equality and hash like a frozen dataclass."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ class Counter:
     value: int = 0
 
 
-def test_equal_values_have_one_hash() -> None:
+def test_equal_values_have_equal_hashes() -> None:
     assert {Point(1), Point(1, 0), replace(Point(2), x=1)} == {Point(1)}
 
 
-def test_a_class_that_is_not_frozen_has_no_hash() -> None:
+def test_a_mutable_dataclass_is_not_hashable() -> None:
     assert Counter.__hash__ is None

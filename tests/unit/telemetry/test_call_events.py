@@ -1,4 +1,4 @@
-"""The events of a call for a downstream server (contract §7, A.7)."""
+"""The log events of a call to a downstream server (contract §7, A.7)."""
 
 import io
 import json
@@ -34,7 +34,7 @@ TEMPLATE = FakeTemplate("u://", server_id="notes").spec
 
 
 class LoggedCalls:
-    """A telemetry, and what it logged."""
+    """A telemetry and its log lines."""
 
     def __init__(self, stream: io.StringIO) -> None:
         self._stream = stream
@@ -42,18 +42,16 @@ class LoggedCalls:
         self.telemetry = CallTelemetry(self.metrics, AuditTrail())
 
     def end(self, call: Call, spec: ComponentSpec | None, outcome: Outcome | None) -> None:
-        """Record the end of a call."""
         self.telemetry.log_end(CallRecord(call=call, spec=spec, outcome=outcome, duration_s=0.0015))
 
     @property
     def line(self) -> dict[str, Any]:
-        """The one line that was written."""
+        """Return the only line."""
         (line,) = self.lines
         return line
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The lines that were written."""
         return [json.loads(line) for line in self._stream.getvalue().splitlines()]
 
 
@@ -69,7 +67,7 @@ def logged() -> Iterator[LoggedCalls]:
 
 
 @pytest.mark.requirement("F-20")
-def test_a_call_that_enters_is_logged_with_the_names_of_its_arguments(logged: LoggedCalls) -> None:
+def test_a_started_call_is_logged_with_the_names_of_its_arguments(logged: LoggedCalls) -> None:
     logged.telemetry.log_start(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
     line = logged.line
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
@@ -90,7 +88,7 @@ def test_a_call_that_enters_is_logged_with_the_names_of_its_arguments(logged: Lo
 
 
 @pytest.mark.requirement("F-20", "F-23")
-def test_an_answered_call_ends_with_sizes_and_names(logged: LoggedCalls) -> None:
+def test_an_answered_call_is_logged_with_sizes_and_names(logged: LoggedCalls) -> None:
     logged.end(make_call("notes:find", {"query": "secret", "doc_id": "d"}), TOOL, OK)
     line = logged.line
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
@@ -129,7 +127,7 @@ def test_an_answered_call_ends_with_sizes_and_names(logged: LoggedCalls) -> None
     ],
     ids=["failed", "crashed", "cancelled"],
 )
-def test_a_call_that_fails_ends_with_its_code(
+def test_a_failed_call_is_logged_with_its_code(
     logged: LoggedCalls, outcome: Outcome | None, level: str, code: str
 ) -> None:
     logged.end(make_call("notes:find"), TOOL, outcome)
@@ -143,7 +141,7 @@ def test_a_call_that_fails_ends_with_its_code(
 
 
 @pytest.mark.requirement("F-09", "F-22")
-def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: LoggedCalls) -> None:
+def test_a_tool_refused_by_the_preset_is_logged_with_the_reason(logged: LoggedCalls) -> None:
     refusal = ToolNotAllowed("no", reason="not visible under the active preset")
     logged.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=refusal))
     line = logged.line
@@ -167,7 +165,7 @@ def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: Logged
     )
 
 
-def test_calls_of_documents_and_of_servers_have_the_same_fields(logged: LoggedCalls) -> None:
+def test_calls_to_documents_and_servers_have_the_same_fields(logged: LoggedCalls) -> None:
     for spec in (LOCAL_TOOL, TOOL):
         logged.end(make_call(spec.name, {"query": "x"}), spec, OK)
     local, remote = (set(line["payload"]) for line in logged.lines)
@@ -175,7 +173,7 @@ def test_calls_of_documents_and_of_servers_have_the_same_fields(logged: LoggedCa
     assert local - remote == set()
 
 
-def test_a_name_that_is_no_tools_stays_a_local_call(logged: LoggedCalls) -> None:
+def test_an_unknown_tool_name_is_logged_as_a_local_call(logged: LoggedCalls) -> None:
     logged.end(make_call("nope"), None, Failed(error=ToolNotFound("no")))
     assert (logged.line["event"], logged.line["payload"]["tool"]) == ("tool.call", "nope")
 
@@ -208,7 +206,7 @@ def test_a_name_that_is_no_tools_stays_a_local_call(logged: LoggedCalls) -> None
     ],
     ids=["prompt", "template"],
 )
-def test_prompts_and_resources_are_told_alike(
+def test_prompts_and_resources_are_logged_alike(
     logged: LoggedCalls, call: Call, spec: ComponentSpec, target: dict[str, object]
 ) -> None:
     logged.end(call, spec, OK)
@@ -216,12 +214,12 @@ def test_prompts_and_resources_are_told_alike(
     assert ({key: payload[key] for key in target}, "secret" in str(payload)) == (target, False)
 
 
-def test_the_agent_is_logged_where_there_is_one(logged: LoggedCalls) -> None:
+def test_the_agent_is_logged_if_present(logged: LoggedCalls) -> None:
     logged.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
     assert logged.line["payload"]["agent"] == "a" * 500
 
 
-def test_an_unknown_prompt_has_no_known_server(logged: LoggedCalls) -> None:
+def test_the_server_of_an_unknown_prompt_is_unknown(logged: LoggedCalls) -> None:
     logged.end(make_call("nope", kind=Kind.PROMPT), None, Failed(error=PromptNotFound("no")))
     payload = logged.line["payload"]
     assert (logged.line["event"], payload["promptName"], payload["targetServerId"]) == (
@@ -241,7 +239,7 @@ def test_an_unknown_prompt_has_no_known_server(logged: LoggedCalls) -> None:
         (Kind.RESOURCE, None, "unknown"),
     ],
 )
-def test_the_label_of_a_call_is_one_of_few(
+def test_the_number_of_call_labels_is_limited(
     logged: LoggedCalls, kind: Kind, spec: ComponentSpec | None, label: str
 ) -> None:
     logged.end(make_call("any thing", kind=kind), spec, OK)

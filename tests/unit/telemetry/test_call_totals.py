@@ -1,4 +1,4 @@
-"""What calls add up to: by tool, by tenant, by the check that refused."""
+"""Totals of calls: by tool, by tenant, and by refusing check."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -41,7 +41,7 @@ class CountedCalls:
         self.end(Failed(error=error), tenant_id=tenant_id)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the value of each series of a metric, by its labels' values in their order."""
+        """Return the values of a metric by label values."""
         families = text_string_to_metric_families(self.metrics.exposition().decode())
         samples = [it for family in families for it in family.samples if it.name == name]
         return {tuple(value for _, value in sorted(it.labels.items())): it.value for it in samples}
@@ -68,7 +68,7 @@ def test_tokens_and_bytes_of_results_are_counted_by_tool() -> None:
     )
 
 
-def test_only_named_tenants_have_series_of_their_own() -> None:
+def test_only_named_tenants_have_separate_series() -> None:
     calls = CountedCalls("acme", "globex")
     for tenant_id in ("acme", "initech", "umbrella", "", "ACME"):
         calls.end(OK, tenant_id=tenant_id)
@@ -90,13 +90,13 @@ def test_only_named_tenants_have_series_of_their_own() -> None:
     )
 
 
-def test_no_tenant_is_named_unless_the_operator_names_it() -> None:
+def test_tenants_are_named_only_if_configured_by_the_operator() -> None:
     calls = CountedCalls()
     calls.end(OK, tenant_id="acme")
     assert "acme" not in calls.metrics.exposition().decode()
 
 
-def test_refusals_have_the_check_that_decided() -> None:
+def test_refusals_are_labelled_with_the_deciding_check() -> None:
     calls = CountedCalls()
     calls.refuse(ToolNotFound("x"))
     calls.refuse(ToolNotFound("x"))
@@ -112,7 +112,7 @@ def test_refusals_have_the_check_that_decided() -> None:
     }
 
 
-def test_no_line_tells_when_a_series_was_made() -> None:
+def test_creation_times_of_series_are_not_exported() -> None:
     calls = CountedCalls()
     calls.end(OK)
     calls.metrics.requests_refused.labels("FORBIDDEN").inc()

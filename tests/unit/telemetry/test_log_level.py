@@ -1,4 +1,4 @@
-"""The level of the log that is changed for a time."""
+"""Temporary changes of the log level."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def anyio_backend() -> tuple[str, Mapping[str, object]]:
 
 @pytest.fixture
 def applied() -> list[LevelName]:
-    """What was put in force, in order."""
+    """The applied levels, in order."""
     return []
 
 
@@ -26,7 +26,7 @@ def log_level(applied: list[LevelName]) -> LogLevel:
     return LogLevel("info", apply=applied.append)
 
 
-async def test_it_goes_back_when_its_time_is_over(
+async def test_the_level_reverts_after_its_duration(
     log_level: LogLevel, applied: list[LevelName]
 ) -> None:
     log_level.change("debug", for_s=60)
@@ -38,14 +38,14 @@ async def test_it_goes_back_when_its_time_is_over(
     assert applied == ["debug", "info"]
 
 
-async def test_without_a_time_it_stays(log_level: LogLevel) -> None:
+async def test_without_a_duration_the_level_stays(log_level: LogLevel) -> None:
     log_level.change("error", for_s=None)
     await asyncio.sleep(1_000_000)
     assert (log_level.current, log_level.remaining_s) == ("error", None)
 
 
 @pytest.mark.parametrize("for_s", [None, 600])
-async def test_a_later_change_takes_the_place_of_an_earlier_one(
+async def test_a_later_change_replaces_an_earlier_one(
     log_level: LogLevel, for_s: float | None
 ) -> None:
     log_level.change("debug", for_s=60)
@@ -54,7 +54,7 @@ async def test_a_later_change_takes_the_place_of_an_earlier_one(
     assert log_level.current == "warning"
 
 
-async def test_the_default_for_a_time_ends_a_change(
+async def test_setting_the_default_level_ends_a_change(
     log_level: LogLevel, applied: list[LevelName]
 ) -> None:
     log_level.change("debug", for_s=60)

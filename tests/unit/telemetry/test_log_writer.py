@@ -1,4 +1,4 @@
-"""A log whose reader is slow, away or gone: what is written never waits (contract §7)."""
+"""Logging never blocks, even if the reader is slow or gone (contract §7)."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ PIPE_BYTES = 4096
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Build the smallest pipe there is."""
+    """Build a pipe of the smallest size."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     yield reading, writing
@@ -41,7 +41,7 @@ def fill(writer: LogWriter, lines: int = 2000) -> None:
 
 
 def read_until(reading: int, event: bytes) -> list[dict[str, Any]]:
-    """Read until a line of ``event`` has come; give all lines."""
+    """Read until a line of ``event`` has arrived; return all lines."""
     read = b""
     while event not in read or not read.endswith(b"\n"):
         assert select.select([reading], [], [], BOUND_S)[0], "nothing more comes"
@@ -49,7 +49,7 @@ def read_until(reading: int, event: bytes) -> list[dict[str, Any]]:
     return [json.loads(it) for it in read.splitlines()]
 
 
-def test_lines_come_whole_and_in_order(pipe: tuple[int, int]) -> None:
+def test_lines_arrive_complete_and_in_order(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing)
     fill(writer, 500)
@@ -59,7 +59,7 @@ def test_lines_come_whole_and_in_order(pipe: tuple[int, int]) -> None:
     assert writer.begin_flush().wait(BOUND_S)
 
 
-def test_a_thread_that_cannot_start_is_tried_again_with_the_next_line(
+def test_a_failed_thread_start_is_retried_with_the_next_line(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, writing = pipe
@@ -75,7 +75,7 @@ def test_a_thread_that_cannot_start_is_tried_again_with_the_next_line(
     assert [it["event"] for it in read_until(reading, b'"second"')] == ["first", "second"]
 
 
-def test_what_nobody_reads_is_dropped_and_told_once_at_either_end(pipe: tuple[int, int]) -> None:
+def test_unread_lines_are_dropped_and_reported_once_at_each_end(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing, max_bytes=MAX_BYTES)
     fill(writer)
@@ -91,14 +91,14 @@ def test_what_nobody_reads_is_dropped_and_told_once_at_either_end(pipe: tuple[in
     assert [it["event"] for it in read_until(reading, b'"after"')] == ["after"]
 
 
-def test_a_line_longer_than_the_pipe_comes_whole(pipe: tuple[int, int]) -> None:
+def test_a_line_longer_than_the_pipe_arrives_complete(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing)
     writer.write(b'{"event":"%b"}\n' % (b"x" * 100_000))
     assert read_until(reading, b'"}')[0]["event"] == "x" * 100_000
 
 
-def test_a_pipe_that_somebody_made_not_blocking_gets_every_line(pipe: tuple[int, int]) -> None:
+def test_every_line_arrives_in_a_pipe_set_to_non_blocking(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.set_blocking(writing, False)
     writer = LogWriter(writing)
@@ -138,12 +138,14 @@ def run(end: str, *, lines: int, stdout: int, stderr: int) -> subprocess.Popen[b
     [("", 0), ("raise RuntimeError('boom')", 1), ("sys.exit('bad')", 1)],
     ids=["end", "traceback", "message"],
 )
-def test_a_program_ends_though_nobody_reads_it(pipe: tuple[int, int], end: str, code: int) -> None:
+def test_a_program_ends_even_if_its_output_is_not_read(
+    pipe: tuple[int, int], end: str, code: int
+) -> None:
     _, writing = pipe
     assert run(end, lines=500, stdout=writing, stderr=writing).wait(BOUND_S) == code
 
 
-def test_all_that_a_program_writes_is_there_when_it_has_ended() -> None:
+def test_all_lines_are_written_before_a_program_ends() -> None:
     process = run("raise RuntimeError('boom')", lines=5000, stdout=-1, stderr=-1)
     out, err = process.communicate(timeout=BOUND_S)
     assert out, err

@@ -1,5 +1,3 @@
-"""Log lines as they leave the process (contract §7)."""
-
 import io
 import json
 import logging
@@ -22,7 +20,7 @@ from tests.support.fakes import FakeTool
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Configure logging into memory, and leave no trace of it."""
+    """Configure logging to memory; restore it afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     captured = io.StringIO()
@@ -50,7 +48,7 @@ OK = Ok(
 )
 
 
-def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
+def test_a_line_has_exactly_five_keys(stream: io.StringIO) -> None:
     structlog.get_logger().info("something", a=1, trace_id="t")
     (line,) = lines(stream)
     assert (set(line), line["payload"], line["trace_id"]) == (
@@ -61,12 +59,12 @@ def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp.client.session", "mcp.shared.dispatcher", "aiohttp.client"])
-def test_libraries_that_log_what_servers_send_log_nothing(stream: io.StringIO, name: str) -> None:
+def test_libraries_that_log_data_of_servers_are_silenced(stream: io.StringIO, name: str) -> None:
     logging.getLogger(name).error("the server sent %s", "secret text")
     assert lines(stream) == []
 
 
-def test_of_the_protocols_server_only_place_and_kind_of_an_error_are_told(
+def test_errors_of_the_mcp_library_are_logged_with_place_and_type_only(
     stream: io.StringIO,
 ) -> None:
     sdk = logging.getLogger("mcp.server.streamable_http_manager")
@@ -85,7 +83,7 @@ def test_of_the_protocols_server_only_place_and_kind_of_an_error_are_told(
     )
 
 
-def test_a_librarys_line_has_the_same_shape(stream: io.StringIO) -> None:
+def test_a_line_of_a_library_has_the_same_format(stream: io.StringIO) -> None:
     logging.getLogger("uvicorn.error").warning("told %s", "you")
     (line,) = lines(stream)
     assert (line["event"], line["level"], line["payload"]) == ("told you", "warn", {})
@@ -136,7 +134,7 @@ def test_the_level_follows_the_outcome(
     assert (line["level"], line["payload"]["code"]) == (level, code)
 
 
-def test_a_callers_string_is_escaped_and_cut(stream: io.StringIO) -> None:
+def test_a_callers_string_is_escaped_and_truncated(stream: io.StringIO) -> None:
     given = '"\u202e' + "x" * 200
     call = replace(make_call("fake"), client_name=given)
     failed = CallRecord(call=call, spec=None, outcome=Failed(error=InternalError()), duration_s=0)
@@ -146,12 +144,12 @@ def test_a_callers_string_is_escaped_and_cut(stream: io.StringIO) -> None:
     assert lines(stream)[0]["payload"]["client"] == given[:128]
 
 
-def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
+def test_lines_below_the_level_are_omitted(stream: io.StringIO) -> None:
     structlog.get_logger().debug("detail")
     assert stream.getvalue() == ""
 
 
-def test_another_level_holds_for_loggers_that_were_used_and_for_what_was_bound_of_them(
+def test_a_changed_level_applies_to_existing_and_bound_loggers(
     stream: io.StringIO,
 ) -> None:
     used, bound = structlog.get_logger(), structlog.get_logger().bind(room="a")
@@ -177,7 +175,7 @@ def test_another_level_holds_for_loggers_that_were_used_and_for_what_was_bound_o
         ("error", ["uvicorn error"]),
     ],
 )
-def test_another_level_holds_for_libraries_which_never_log_their_details(
+def test_a_changed_level_applies_to_libraries_but_never_enables_details(
     stream: io.StringIO, level: str, events: list[str]
 ) -> None:
     set_log_level(level)
@@ -198,7 +196,7 @@ def test_a_traceback_stays_inside_its_line(stream: io.StringIO) -> None:
     assert "boom" in line["payload"]["exception"]
 
 
-def test_a_reader_who_has_gone_stops_nothing() -> None:
+def test_a_closed_output_does_not_stop_the_service() -> None:
     class ClosedStream(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -214,7 +212,7 @@ def test_a_reader_who_has_gone_stops_nothing() -> None:
         root.handlers, root.level = handlers, level
 
 
-def test_a_line_for_people_has_each_text_escaped_and_a_traceback_below() -> None:
+def test_a_console_line_has_escaped_texts_and_a_traceback_below() -> None:
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     captured = io.StringIO()

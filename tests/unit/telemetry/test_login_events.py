@@ -1,5 +1,3 @@
-"""The records of logins that a replica notices."""
-
 from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.logins import LoginOwner
@@ -11,8 +9,6 @@ OWNER = LoginOwner(server_id="wiki", login_for=LoginFor.TENANT, tenant_id="acme"
 
 
 class Records:
-    """Keeps what is recorded."""
-
     def __init__(self) -> None:
         self.changes: list[object] = []
 
@@ -30,7 +26,7 @@ class Records:
         self.changes.append(payload["change"])
 
 
-def test_what_is_there_at_first_is_no_change_and_everything_after_it_is_one() -> None:
+def test_the_initial_state_is_not_a_change_and_every_later_difference_is() -> None:
     records = Records()
     changes = LoginChanges(records)
     for signed_in_at in (1.0, 1.0, None, None, 2.0, 3.0):
@@ -38,7 +34,7 @@ def test_what_is_there_at_first_is_no_change_and_everything_after_it_is_one() ->
     assert records.changes == ["ended", "signed_in", "signed_in"]
 
 
-def test_owners_are_remembered_up_to_a_bound() -> None:
+def test_the_number_of_remembered_owners_is_bounded() -> None:
     records = Records()
     changes = LoginChanges(records)
     for number in range(MAX_OWNERS + 1):

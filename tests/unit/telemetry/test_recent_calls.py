@@ -1,4 +1,4 @@
-"""What calls of the last hour add up to, and which budgets they left near their end."""
+"""Totals of the last hour's calls, and budgets that are almost used up."""
 
 import random
 import statistics
@@ -24,7 +24,7 @@ NOON = 1_800_000_000.0 // MINUTE_S * MINUTE_S
 
 
 class CountedHour:
-    """Recent calls with a clock that the test moves."""
+    """Recent calls with a manual clock."""
 
     def __init__(self) -> None:
         self.now = NOON
@@ -51,7 +51,7 @@ class CountedHour:
         )
 
     def tight(self, tenant_id: str | None = None) -> list[tuple[str, str, int, int]]:
-        """Return the budgets near their end: tenant, name, what is left, and for how long."""
+        """Return budgets that are almost used up: tenant, name, remainder, seconds to reset."""
         return [
             (it.tenant_id, it.status.name, it.status.remaining, it.status.reset_s)
             for it in self.recent.budgets.near_end(tenant_id)
@@ -85,7 +85,7 @@ def test_calls_are_counted_by_code_server_and_minute() -> None:
     ]
 
 
-def test_a_tenant_has_its_own_figures() -> None:
+def test_each_tenant_has_separate_totals() -> None:
     hour = CountedHour()
     for tenant_id, seconds in (("t1", 1.0), ("t2", 0.1), ("t2", 0.1)):
         hour.end(seconds, tenant_id=tenant_id, budget=left(1))
@@ -95,7 +95,7 @@ def test_a_tenant_has_its_own_figures() -> None:
     assert hour.tight("t1") == [("t1", "calls", 1, 60)]
 
 
-def test_what_is_older_than_an_hour_is_forgotten() -> None:
+def test_calls_older_than_an_hour_are_dropped() -> None:
     hour = CountedHour()
     hour.end()
     hour.now += 59 * MINUTE_S
@@ -120,7 +120,7 @@ def test_quantiles_are_within_a_tenth(scale_s: float) -> None:
     assert calls.quantile_s(0.99) == pytest.approx(exact[98], rel=0.1)
 
 
-def test_times_beyond_all_buckets_count_too() -> None:
+def test_durations_beyond_all_buckets_are_counted() -> None:
     hour = CountedHour()
     assert hour.recent.figures(None).whole.quantile_s(0.5) is None
     for seconds in (0.0, 1e-9, 1e9):
@@ -129,7 +129,7 @@ def test_times_beyond_all_buckets_count_too() -> None:
     assert (calls.total, calls.quantile_s(0.5)) == (3, 0.0001)
 
 
-def test_memory_is_bounded_whatever_tenants_and_servers_come() -> None:
+def test_memory_is_bounded_for_any_number_of_tenants_and_servers() -> None:
     hour = CountedHour()
     for number in range(1000):
         hour.end(tenant_id=f"t{number}", server_id=f"s{number}")
@@ -143,7 +143,7 @@ def test_memory_is_bounded_whatever_tenants_and_servers_come() -> None:
     assert (tenants[:2], sum(tenants)) == ([2, 2], MAX_ROWS)
 
 
-def test_a_budget_is_tight_with_a_fifth_left_until_its_window_ends() -> None:
+def test_a_budget_is_almost_used_up_below_a_fifth_until_its_window_ends() -> None:
     hour = CountedHour()
     hour.end(budget=left(3))
     hour.end(budget=left(2, name="two", reset_s=30))
@@ -156,7 +156,7 @@ def test_a_budget_is_tight_with_a_fifth_left_until_its_window_ends() -> None:
     assert hour.tight() == [("t", "none", 0, 30)]
 
 
-def test_of_a_rule_that_counts_apart_the_tightest_is_kept() -> None:
+def test_the_smallest_remainder_of_a_rule_with_separate_counters_is_kept() -> None:
     hour = CountedHour()
     for remaining in (1, 2, 0, 1):
         hour.end(budget=left(remaining))
@@ -166,13 +166,13 @@ def test_of_a_rule_that_counts_apart_the_tightest_is_kept() -> None:
     assert hour.tight() == [("t", "calls", 2, 60)]
 
 
-def test_what_a_replayed_outcome_says_of_its_budget_is_over() -> None:
+def test_the_budget_in_a_replayed_outcome_is_ignored() -> None:
     hour = CountedHour()
     hour.end(budget=left(0), replayed=True)
     assert hour.tight() == []
 
 
-def test_budgets_are_bounded_and_make_room_when_their_windows_end() -> None:
+def test_the_number_of_budgets_is_bounded_and_ended_windows_are_removed() -> None:
     hour = CountedHour()
     for number in range(MAX_BUDGETS + 5):
         hour.end(tenant_id=f"t{number}", budget=left(1))
@@ -182,7 +182,7 @@ def test_budgets_are_bounded_and_make_room_when_their_windows_end() -> None:
     assert hour.tight() == [("late", "calls", 1, 60)]
 
 
-def test_calls_that_were_never_sent_are_in_no_figure_of_their_server() -> None:
+def test_calls_that_were_not_sent_are_excluded_from_server_totals() -> None:
     hour = CountedHour()
     hour.end(0.5)
     hour.end(9.0, error=RateLimitExceeded("no"), was_sent=False)

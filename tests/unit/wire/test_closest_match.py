@@ -1,5 +1,3 @@
-"""What an unknown name was probably meant to be."""
-
 from mcp_tools_proxy.wire.problem_texts import COMPARED_CHARS, COMPARED_NAMES, closest_match
 from tests.support.tables import each_row
 
@@ -8,11 +6,11 @@ from tests.support.tables import each_row
     ("name", "meant"),
     [("note", "notes"), ("Notes", "notes"), ("tikets", "tickets"), ("weather", None), ("", None)],
 )
-def test_the_name_most_like_it_is_given(name: str, meant: str | None) -> None:
+def test_the_most_similar_name_is_returned(name: str, meant: str | None) -> None:
     assert closest_match(name, ["tickets", "notes"]) == meant
 
 
-def test_nothing_is_like_a_name_where_nothing_is_known() -> None:
+def test_without_known_names_the_result_is_empty() -> None:
     assert closest_match("notes", ()) is None
 
 
@@ -27,6 +25,6 @@ def test_only_the_first_names_are_compared() -> None:
     )
 
 
-def test_a_long_name_is_never_given() -> None:
+def test_a_long_name_is_never_returned() -> None:
     long = "n" * (COMPARED_CHARS + 1)
     assert (closest_match(long, [long]), closest_match(long, [long[1:]])) == (None, long[1:])

@@ -1,4 +1,4 @@
-"""Messages with a list that keeps its JSON are encoded as any others, but for the time it takes."""
+"""Messages with a pre-encoded list are encoded like any other message, but faster."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ TOOLS = ({"name": "søk"}, {"name": "b\u2028"})
 
 
 class Kept:
-    """What was built, and how often."""
+    """Records the built values."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, bytes] = {}
@@ -31,7 +31,7 @@ def listed(items: tuple[dict[str, str], ...], kept: Kept) -> EncodedList:
 @each_row("ensure_ascii", [True, False])
 @each_row("others", [{}, {"ttlMs": 0, "_meta": {"é": [1]}}])
 @each_row("items", [TOOLS, ()])
-def test_a_response_with_a_list_is_encoded_as_any_other(
+def test_a_response_with_a_list_is_encoded_like_any_other(
     items: tuple[dict[str, str], ...], others: dict[str, object], *, ensure_ascii: bool
 ) -> None:
     response = {"jsonrpc": "2.0", "id": "ü", "result": {"tools": listed(items, Kept()), **others}}
@@ -46,7 +46,7 @@ def test_a_message_without_such_a_list_is_plain_json(rest: dict[str, object]) ->
     assert encode_message(message) == to_json(message)
 
 
-def test_a_list_is_encoded_once_for_each_encoding() -> None:
+def test_a_list_is_encoded_once_per_encoding() -> None:
     kept = Kept()
     tools = listed(TOOLS, kept)
     for ensure_ascii in (True, False, True, False):

@@ -1,4 +1,4 @@
-"""What a remote backend may know a gateway by."""
+"""Identifiers of a gateway at a remote backend."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from tests.support.tables import each_row
 
 
 @each_row("text", ["a", "Gate.way_1-x", "...", "a" * 64])
-def test_letters_digits_dots_underscores_and_hyphens_identify(text: str) -> None:
+def test_letters_digits_dots_underscores_and_hyphens_are_valid(text: str) -> None:
     assert is_server_identifier(text)
 
 
@@ -16,7 +16,7 @@ def test_letters_digits_dots_underscores_and_hyphens_identify(text: str) -> None
     "text",
     ["", ".", "..", "a" * 65, "a/b", "a b", "a\n", "ä", "%41", "{a}"],
 )
-def test_what_would_change_the_path_of_a_url_does_not_identify(text: str) -> None:
+def test_characters_that_change_a_url_path_are_invalid(text: str) -> None:
     assert not is_server_identifier(text)
 
 
@@ -34,5 +34,5 @@ def test_a_host_name_becomes_an_identifier(hostname: str, identifier: str) -> No
 
 
 @given(st.text())
-def test_every_host_name_becomes_a_good_identifier(hostname: str) -> None:
+def test_every_host_name_becomes_a_valid_identifier(hostname: str) -> None:
     assert is_server_identifier(server_identifier_of(hostname))

@@ -1,4 +1,4 @@
-"""The size of JSON without its texts is that of its compact form, whatever its texts hold."""
+"""The size of JSON structure is that of its compact form with empty texts."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 
 def without_texts(value: Any) -> int:
-    """Return the bytes of compact JSON whose texts are empty."""
+    """Return the bytes of compact JSON with empty texts."""
     match value:
         case str():
             return 2
@@ -32,7 +32,7 @@ def without_texts(value: Any) -> int:
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 1_000])
 @given(value=VALUES)
-def test_the_limit_holds_for_the_bytes_outside_of_texts(chunk_bytes: int, value: Any) -> None:
+def test_the_limit_applies_to_the_bytes_outside_of_texts(chunk_bytes: int, value: Any) -> None:
     data, size = json.dumps(value).encode(), without_texts(value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strict_json, "_CHUNK_BYTES", chunk_bytes)
@@ -40,5 +40,5 @@ def test_the_limit_holds_for_the_bytes_outside_of_texts(chunk_bytes: int, value:
         assert has_structure_over(data, size - 1)
 
 
-def test_a_long_text_has_no_structure() -> None:
+def test_a_long_text_does_not_count_as_structure() -> None:
     assert not has_structure_over(json.dumps({"text": '{"a": [1, 2]}, ' * 100_000}).encode(), 20)

@@ -1,5 +1,3 @@
-"""Telling a sender what is wrong."""
-
 import pytest
 from pydantic import BaseModel, ValidationError
 
@@ -29,19 +27,19 @@ def first_error(value: object) -> tuple[str, str]:
         ({"name": "a", "numbers": [1, "secret"]}, "numbers.1", "should be an integer"),
     ],
 )  # fmt: skip
-def test_place_and_problem_are_named_without_the_value(
+def test_path_and_problem_are_named_without_the_value(
     value: object, place: str, problem: str
 ) -> None:
     assert first_error(value) == (place, problem)
 
 
 @each_row("text", ["a", "~" * 128, '!"#'])
-def test_printable_ascii_is_a_trace_id(text: str) -> None:
+def test_printable_ascii_is_a_valid_trace_id(text: str) -> None:
     assert is_trace_id(text)
 
 
 @each_row("text", ["", "a b", "a\n", "é", "~" * 129, "\x7f"])
-def test_anything_else_is_no_trace_id(text: str) -> None:
+def test_other_values_are_invalid_trace_ids(text: str) -> None:
     assert not is_trace_id(text)
 
 
@@ -49,17 +47,17 @@ def test_anything_else_is_no_trace_id(text: str) -> None:
     ("count", "listed"),
     [(0, ""), (1, "0"), (5, "0; 1; 2; 3; 4"), (7, "0; 1; 2; 3; 4; and 2 more")],
 )
-def test_of_many_problems_the_first_five_are_joined_and_the_others_counted(
-    count: int, listed: str
-) -> None:
+def test_the_first_five_problems_are_joined_and_the_others_counted(count: int, listed: str) -> None:
     assert join_first(range(count)) == listed
 
 
-def test_a_list_says_in_its_own_words_how_many_more_there_are() -> None:
+def test_the_text_for_omitted_items_can_be_customized() -> None:
     words = join_first("abcd", str.upper, limit=1, separator=", ", more=" (and {} more)")
     assert words == "A (and 3 more)"
 
 
 @each_row(("count", "listed"), [(0, ()), (2, ("0", "1")), (3, ("0", "1", "1 left out"))])
-def test_one_entry_stands_for_all_beyond_the_limit(count: int, listed: tuple[str, ...]) -> None:
+def test_one_entry_replaces_all_entries_beyond_the_limit(
+    count: int, listed: tuple[str, ...]
+) -> None:
     assert first_of(range(count), 2, str, lambda left_out: f"{left_out} left out") == listed

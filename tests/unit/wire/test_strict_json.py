@@ -1,4 +1,4 @@
-"""Strict JSON: keys twice, how many values, how deep; whatever is in strings does not count."""
+"""Strict JSON: duplicate keys, number of values, depth; the content of strings is ignored."""
 
 import json
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from tests.support.tables import each_row
 
 
 class Written(NamedTuple):
-    """JSON, how many values are in it, and whether an object of it names a key twice."""
+    """JSON, its number of values, and whether it has a duplicate key."""
 
     text: str
     items: int
@@ -60,7 +60,7 @@ def written(draw: st.DrawFn, depth: int = 3) -> Written:
 
 
 @given(written())
-def test_a_key_is_repeated_or_it_is_not_whatever_strings_hold(given: Written) -> None:
+def test_duplicate_keys_are_detected_regardless_of_strings(given: Written) -> None:
     try:
         assert parse_strict(given.text.encode()) == json.loads(given.text)
         found = False
@@ -70,7 +70,7 @@ def test_a_key_is_repeated_or_it_is_not_whatever_strings_hold(given: Written) ->
 
 
 @given(written())
-def test_values_are_counted_exactly_whatever_strings_hold(given: Written) -> None:
+def test_values_are_counted_exactly_regardless_of_strings(given: Written) -> None:
     data = given.text.encode()
     with pytest.raises(TooManyItems):
         parse_strict(data, max_items=given.items - 1)
@@ -81,7 +81,7 @@ def test_values_are_counted_exactly_whatever_strings_hold(given: Written) -> Non
 
 
 @given(written())
-def test_the_values_of_a_file_are_counted_as_exactly(given: Written) -> None:
+def test_values_of_a_file_are_counted_exactly(given: Written) -> None:
     assume(given.items > 1)
     data = given.text.encode()
     check_count(data, given.items)
@@ -90,7 +90,7 @@ def test_the_values_of_a_file_are_counted_as_exactly(given: Written) -> None:
 
 
 @given(written())
-def test_the_keys_of_a_large_file_are_checked_without_encoding_it_anew(given: Written) -> None:
+def test_keys_of_a_large_file_are_checked_without_encoding_it_again(given: Written) -> None:
     data = given.text.encode() + b" " * LARGE_BYTES
     try:
         check_keys(data, json.loads(given.text))
@@ -100,7 +100,7 @@ def test_the_keys_of_a_large_file_are_checked_without_encoding_it_anew(given: Wr
     assert found is given.repeats
 
 
-def test_quotes_without_end_are_searched_once() -> None:
+def test_unterminated_quotes_are_searched_once() -> None:
     data = b'{"a": "' + b'\\"' * 3_000_000 + b"\\"
     with pytest.raises(TooManyItems):
         check_count(b"," * 10 + data, 5)
@@ -117,7 +117,7 @@ def test_quotes_without_end_are_searched_once() -> None:
         ('{"a": [[]], "b": {}, "c": 1, "b": 2, "a": 3}', ("b",)),
     ],
 )
-def test_a_repeated_key_is_reported_with_its_place(text: str, place: tuple[str | int, ...]) -> None:
+def test_a_duplicate_key_is_reported_with_its_path(text: str, place: tuple[str | int, ...]) -> None:
     with pytest.raises(RepeatedKey) as caught:
         parse_strict(text.encode())
     assert caught.value.place == place
@@ -128,7 +128,7 @@ BEYOND = ["1" * 309 + "0", "-" + "9" * 4000, "1e309", '{"a": [-1E+999]}', "1" * 
 
 
 @each_row("text", BEYOND)
-def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
+def test_a_number_beyond_the_float_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="beyond 1e308"):
         parse_strict(text.encode())
 
@@ -145,11 +145,11 @@ def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
         "1" * 209 + "e99",
     ],
 )
-def test_any_other_number_is_taken(text: str) -> None:
+def test_other_numbers_are_accepted(text: str) -> None:
     assert parse_strict(text.encode()) == json.loads(text)
 
 
-def test_a_key_repeated_among_very_many_is_found_and_its_place_is_not_looked_for() -> None:
+def test_a_duplicate_key_among_very_many_is_found_without_its_path() -> None:
     many = ",".join(f'"{number}": {{"a": 1}}' for number in range(10_000))
     text = f'{{{many}, "b": {{"c": 1, "c": 2}}}}'.encode()
     with pytest.raises(RepeatedKey) as of_a_request:
@@ -159,14 +159,14 @@ def test_a_key_repeated_among_very_many_is_found_and_its_place_is_not_looked_for
     assert (of_a_request.value.place, of_a_file.value.place) == ((), ("b", "c"))
 
 
-def test_what_was_parsed_elsewhere_can_be_checked() -> None:
+def test_values_from_another_parser_can_be_checked() -> None:
     check_keys(b'{"a": 1, "b": {"a": 1}}', {"a": 1, "b": {"a": 1}})
     with pytest.raises(RepeatedKey):
         check_keys(b'{"a": 1, "a": 1}', {"a": 1})
 
 
 @each_row("opened", [b"[", b'{"a":'])
-def test_depth_is_measured_to_the_level(opened: bytes) -> None:
+def test_depth_is_measured_exactly(opened: bytes) -> None:
     closed = b"]" if opened == b"[" else b"}"
     inner = b"1" if closed == b"}" else b""
     parse_strict(opened * MAX_DEPTH + inner + closed * MAX_DEPTH)
@@ -175,12 +175,12 @@ def test_depth_is_measured_to_the_level(opened: bytes) -> None:
 
 
 @each_row("text", ['"', '{"a": "', '["' + '\\"' * 5000, "[" * 5000, '"\\', ""])
-def test_what_is_no_json_is_refused_however_it_ends(text: str) -> None:
+def test_invalid_json_with_any_ending_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not valid JSON|JSON values|nested"):
         parse_strict(text.encode(), max_items=10)
 
 
 @each_row("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "[1e400]"])
-def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
+def test_nan_and_infinity_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not valid JSON|holds a number beyond 1e308"):
         parse_strict(text.encode())

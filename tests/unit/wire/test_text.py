@@ -1,5 +1,3 @@
-"""Cutting text to bytes, quoting strings."""
-
 import os
 
 from hypothesis import given
@@ -28,7 +26,7 @@ def test_a_cut_is_within_the_limit(text: str, limit: int) -> None:
 
 
 @given(texts, limits)
-def test_a_cut_is_the_longest_beginning_that_fits(text: str, limit: int) -> None:
+def test_a_cut_is_the_longest_prefix_that_fits(text: str, limit: int) -> None:
     cut = cut_utf8(text, limit)
     longer = text[: len(cut) + 1]
     assert text.startswith(cut)
@@ -41,7 +39,7 @@ def test_cutting_again_changes_nothing(text: str, limit: int) -> None:
 
 
 @given(texts, limits)
-def test_a_tail_is_the_longest_end_that_fits(text: str, limit: int) -> None:
+def test_a_tail_is_the_longest_suffix_that_fits(text: str, limit: int) -> None:
     tail = cut_utf8_tail(text, limit)
     longer = text[len(text) - len(tail) - 1 :] if len(tail) < len(text) else ""
     assert text.endswith(tail)
@@ -50,7 +48,7 @@ def test_a_tail_is_the_longest_end_that_fits(text: str, limit: int) -> None:
 
 
 @given(st.lists(texts, max_size=8), limits)
-def test_reading_on_gives_the_whole_text_back(parts: list[str], limit: int) -> None:
+def test_consecutive_reads_return_the_whole_text(parts: list[str], limit: int) -> None:
     read, start = "", 0
     while True:
         cut = cut_text(parts, start_char=start, max_bytes=limit)
@@ -70,7 +68,7 @@ def test_parts_are_read_as_if_joined(parts: list[str], start: int, limit: int) -
     )
 
 
-def test_only_the_parts_that_are_needed_are_read() -> None:
+def test_only_required_parts_are_read() -> None:
     def parts() -> list[str]:
         raise AssertionError("read too far")
 
@@ -87,7 +85,7 @@ def test_utf8_len_counts_bytes(text: str) -> None:
 
 
 @each_row(("characters", "tokens"), [(0, 0), (3, 0), (4, 1), (2003, 500)])
-def test_tokens_are_a_quarter(characters: int, tokens: int) -> None:
+def test_the_token_count_is_a_quarter_of_the_characters(characters: int, tokens: int) -> None:
     assert estimate_tokens(characters) == tokens
 
 
@@ -102,10 +100,10 @@ def test_quotes_and_newlines_are_escaped() -> None:
     assert quote('a"b\n\u2028') == '"a\\"b\\n\\u2028"'
 
 
-def test_ascii_text_is_cut_and_escaped_without_quotes_around_it() -> None:
+def test_ascii_text_is_truncated_and_escaped_without_quotes() -> None:
     assert ascii_text("дa\n'b", 4) == "\\u0434a\\n'"
 
 
-def test_bytes_of_a_file_name_that_are_not_utf_8_are_escapes() -> None:
+def test_bytes_of_a_file_name_that_are_not_utf_8_are_escaped() -> None:
     assert file_name_text(os.fsdecode("ä.json".encode("latin-1"))) == "\\xe4.json"
     assert file_name_text("ä.json") == "ä.json"

@@ -1,5 +1,3 @@
-"""Normalization piece by piece."""
-
 import unicodedata
 
 import pytest
@@ -17,19 +15,19 @@ FORMS = ["NFC", "NFKC"]
         lambda t: t * 20 + "x"
     )
 )
-def test_pieces_give_what_the_whole_gives(form: str, text: str) -> None:
+def test_normalizing_in_pieces_gives_the_same_result(form: str, text: str) -> None:
     spaced = " ".join(text[i : i + 50] for i in range(0, len(text), 50))
     assert normalize(form, spaced) == unicodedata.normalize(form, spaced)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-def test_a_long_run_of_marks_takes_no_longer_than_its_length(form: str) -> None:
-    """By the square of its length this would take minutes: the test's time limit would end it."""
+def test_a_long_run_of_marks_takes_linear_time(form: str) -> None:
+    """Quadratic time would be minutes, beyond the test's timeout."""
     text = "a" + "\u0315\u0300\u05ae" * 300_000
     assert len(normalize(form, text)) == pytest.approx(len(text), rel=0.01)  # type: ignore[arg-type]
 
 
-def test_ascii_is_left_alone() -> None:
+def test_ascii_is_unchanged() -> None:
     text = "plain " * PIECE_CHARS
     assert normalize("NFKC", text) is text

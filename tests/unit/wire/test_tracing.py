@@ -1,4 +1,4 @@
-"""Which keys of a caller's ``_meta`` go on to a server."""
+"""Keys of a caller's ``_meta`` that are passed on to a server."""
 
 import pytest
 
@@ -25,5 +25,5 @@ def test_a_callers_own_key_is_passed_on(key: str) -> None:
         TRACE_ID_KEY,
     ],
 )
-def test_what_mcp_reserves_and_what_is_ours_is_not_passed_on(key: str) -> None:
+def test_keys_reserved_by_mcp_or_the_gateway_are_not_passed_on(key: str) -> None:
     assert forwardable_meta({key: "theirs"}) == {}

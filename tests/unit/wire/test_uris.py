@@ -16,7 +16,7 @@ from tests.support.tables import each_row
         "notes://public/100%2525",
     ],
 )
-def test_a_plain_uri_is_straight(uri: str) -> None:
+def test_a_plain_uri_is_normalized(uri: str) -> None:
     assert is_normalized_path(uri)
 
 
@@ -41,5 +41,5 @@ def test_a_plain_uri_is_straight(uri: str) -> None:
         "notes://public/%00",
     ],
 )
-def test_a_uri_that_leads_elsewhere_is_not(uri: str) -> None:
+def test_a_uri_with_path_traversal_is_not_normalized(uri: str) -> None:
     assert not is_normalized_path(uri)

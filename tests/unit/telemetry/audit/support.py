@@ -1,4 +1,4 @@
-"""An audit file with records, for the tests of this folder."""
+"""Audit files with records, for the tests of this folder."""
 
 import time
 from pathlib import Path
@@ -18,12 +18,11 @@ def audit_file(
     keep_files: int = 10,
     required: bool = False,
 ) -> AuditFile:
-    """Build an audit file; it is not open."""
+    """Build an unopened audit file."""
     return AuditFile(path, key=key, max_bytes=max_bytes, keep_files=keep_files, required=required)
 
 
 def record(tool: str = "read_doc_pages", **payload: object) -> dict[str, object]:
-    """Build a record of a call."""
     fields = {"code": "OK", "tool": tool, "tenant_id": "acme", **payload}
     return line_of(timestamp(), "info", "tool.call", fields, "t-1")
 
@@ -36,7 +35,7 @@ def write(
     max_bytes: int = 10**9,
     keep_files: int = 10,
 ) -> None:
-    """Write records, each numbered by ``n``, as one start of the gateway does."""
+    """Write records numbered by ``n``, as in one run of the gateway."""
     file = audit_file(path, key=key, max_bytes=max_bytes, keep_files=keep_files)
     file.open()
     for n in range(count):
@@ -45,7 +44,7 @@ def write(
 
 
 def wait_until_written(file: AuditFile) -> None:
-    """Wait until nothing is queued."""
+    """Wait until the queue is empty."""
     deadline = time.monotonic() + BOUND_S
     while file.queued:
         assert time.monotonic() < deadline

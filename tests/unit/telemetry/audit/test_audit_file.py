@@ -1,4 +1,4 @@
-"""The audit file: what it holds after starts, rotations, crashes, and when nobody can write it."""
+"""The audit file after restarts, rotations, crashes and write errors."""
 
 import json
 import os
@@ -16,7 +16,6 @@ from tests.unit.telemetry.audit.support import KEY, audit_file, record, wait_unt
 
 
 def lines_of(path: Path) -> list[dict[str, object]]:
-    """Return the records of a file."""
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
@@ -35,7 +34,7 @@ def test_records_are_lines_of_json_with_numbers_and_signatures(tmp_path: Path) -
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_restart_goes_on_with_numbers_and_chain(tmp_path: Path) -> None:
+def test_a_restart_continues_numbers_and_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(3):
         write(path, 2)
@@ -43,7 +42,7 @@ def test_a_restart_goes_on_with_numbers_and_chain(tmp_path: Path) -> None:
     assert (found.good, found.records, found.signed, found.head.seq) == (True, 9, 9, 9)
 
 
-def test_without_a_key_records_have_numbers_only(tmp_path: Path) -> None:
+def test_without_a_key_records_have_only_numbers(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2, key=None)
     assert [line.get("mac") for line in lines_of(path)] == [None] * 3
@@ -54,7 +53,7 @@ def test_a_key_can_be_added_later(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2, key=None)
     write(path, 2)
-    assert not verify(path, KEY).good  # whoever removes signatures must not pass
+    assert not verify(path, KEY).good  # removed signatures must not pass verification
     found = verify(path, KEY, unsigned_until=3)
     assert (found.problems, found.records, found.signed) == ([], 6, 3)
 
@@ -71,7 +70,7 @@ def test_a_full_file_is_renamed_and_the_oldest_removed(tmp_path: Path) -> None:
     assert note.startswith(f"the records before {found.first_seq} are no longer kept: ")
 
 
-def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_until_the_first_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     first, second = audit_file(path), audit_file(path)
     first.open()
@@ -83,14 +82,14 @@ def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> N
     assert verify(path, KEY).records == 2
 
 
-def test_a_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) -> None:
+def test_an_unwritable_file_prevents_the_start(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(AuditFileUnusable, match="pipe is not a regular file"):
         audit_file(path).open()
 
 
-def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_not_modified(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not an audit\n")
     with pytest.raises(AuditFileUnusable, match="does not end with an audit record"):
@@ -98,7 +97,7 @@ def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "not an audit\n"
 
 
-def test_a_line_torn_by_a_crash_is_ended_and_the_chain_goes_on(tmp_path: Path) -> None:
+def test_a_line_torn_by_a_crash_is_terminated_and_the_chain_continues(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2)
     with path.open("ab") as file:
@@ -112,10 +111,10 @@ def test_a_line_torn_by_a_crash_is_ended_and_the_chain_goes_on(tmp_path: Path) -
     assert found.records == 6
 
 
-def test_records_beyond_the_queue_are_lost_counted_and_told(tmp_path: Path) -> None:
+def test_records_beyond_the_queue_are_lost_counted_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     file = audit_file(path)
-    for n in range(MAX_QUEUED + 5):  # nothing writes before it is open
+    for n in range(MAX_QUEUED + 5):  # records are not written before it is open
         file.put(record(n=n))
     assert (file.queued, file.lost) == (MAX_QUEUED, 5)
     with capture_logs() as logged:
@@ -133,7 +132,7 @@ def lines_with(path: Path, event: str) -> list[dict[str, object]]:
     return [{"event": event, **dict(line["payload"])} for line in found]  # type: ignore[call-overload]  # JSON
 
 
-def test_a_reserved_place_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_reserved_slot_cannot_be_used_by_other_records(tmp_path: Path) -> None:
     file = audit_file(tmp_path / "audit.jsonl", required=True)
     assert file.reserve()
     for n in range(MAX_QUEUED):
@@ -144,7 +143,7 @@ def test_a_reserved_place_is_nobody_elses(tmp_path: Path) -> None:
     assert (file.queued, file.lost) == (MAX_QUEUED, 1)
 
 
-def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_moved_away_is_recreated(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     file = audit_file(path)
     file.open()
@@ -160,7 +159,7 @@ def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     ]
 
 
-def test_the_head_is_in_the_log_at_the_end(tmp_path: Path) -> None:
+def test_the_head_is_logged_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with capture_logs() as logged:
         write(path, 2)
@@ -171,7 +170,7 @@ def test_the_head_is_in_the_log_at_the_end(tmp_path: Path) -> None:
     assert found.head != NO_HEAD
 
 
-def test_a_full_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_full_file_that_was_moved_away_is_recreated(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     file = audit_file(path, max_bytes=10)
     file.open()
@@ -182,7 +181,7 @@ def test_a_full_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     assert (file.failure, len(verify(path, KEY).problems)) == (None, 1)
 
 
-def test_a_file_that_was_cut_off_in_place_goes_on_at_its_end(tmp_path: Path) -> None:
+def test_a_truncated_file_is_continued_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     file = audit_file(path)
     file.open()
@@ -197,7 +196,7 @@ def test_a_file_that_was_cut_off_in_place_goes_on_at_its_end(tmp_path: Path) -> 
     assert [line["event"] for line in lines_of(path)] == ["audit.opened", "tool.call"]
 
 
-def test_a_record_that_is_no_json_is_counted_and_the_others_are_written(tmp_path: Path) -> None:
+def test_an_unserializable_record_is_counted_and_the_others_are_written(tmp_path: Path) -> None:
     class Odd:
         def __str__(self) -> str:
             raise RuntimeError("odd")

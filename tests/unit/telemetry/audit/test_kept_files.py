@@ -1,4 +1,4 @@
-"""A signed record names each file that rotation removed; others must not be missing."""
+"""A signed record names each file that rotation removed; other missing files are reported."""
 
 import json
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ FILE = "audit.jsonl"
 
 
 def rotate(path: Path, starts: int, *, key: bytes | None = KEY) -> None:
-    """Start and stop so often; each start fills a file."""
+    """Start and stop ``starts`` times; each start fills a file."""
     for _ in range(starts):
         write(path, 3, key=key, max_bytes=400, keep_files=2)
 
 
 def removals(path: Path) -> list[dict[str, object]]:
-    """Return the payloads of all records of removals, the oldest first."""
+    """Return the payloads of all removal records, oldest first."""
     lines = [json.loads(line) for it in audit_files(path) for line in it.read_bytes().splitlines()]
     return [line["payload"] for line in lines if line["event"] == "audit.file_removed"]
 
@@ -43,7 +43,7 @@ def test_a_removed_file_is_named_with_its_last_record(tmp_path: Path, key: bytes
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_file_that_was_taken_away_is_a_problem(tmp_path: Path, which: int) -> None:
+def test_a_missing_file_is_a_problem(tmp_path: Path, which: int) -> None:
     path = tmp_path / FILE
     rotate(path, 6)
     for old in rotated_files(path)[: which + 1]:
@@ -54,9 +54,7 @@ def test_a_file_that_was_taken_away_is_a_problem(tmp_path: Path, which: int) -> 
 
 
 @pytest.mark.parametrize("starts", [1, 2, 5])
-def test_a_restart_does_not_cover_up_a_file_that_was_taken_away(
-    tmp_path: Path, starts: int
-) -> None:
+def test_a_restart_does_not_hide_a_missing_file(tmp_path: Path, starts: int) -> None:
     path = tmp_path / FILE
     write(path, 3, max_bytes=400, keep_files=9)
     for _ in range(4):
@@ -67,7 +65,7 @@ def test_a_restart_does_not_cover_up_a_file_that_was_taken_away(
     assert not verify(path, KEY).good
 
 
-def test_taking_all_older_files_away_is_a_problem(tmp_path: Path) -> None:
+def test_removing_all_older_files_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / FILE
     rotate(path, 6)
     for old in rotated_files(path):
@@ -106,7 +104,7 @@ def test_a_removal_that_names_another_last_record_is_a_problem(tmp_path: Path) -
     assert any("names a different last record" in it for it in verify(path, KEY).problems)
 
 
-def test_a_crash_between_record_and_removal_is_no_problem(tmp_path: Path) -> None:
+def test_a_crash_between_record_and_removal_is_not_a_problem(tmp_path: Path) -> None:
     path = tmp_path / FILE
     rotate(path, 3)
     oldest = rotated_files(path)[0]
@@ -121,7 +119,7 @@ def test_a_crash_between_record_and_removal_is_no_problem(tmp_path: Path) -> Non
 
 
 def _as_older_version(path: Path) -> None:
-    """Write the files again as a gateway did that recorded no removals."""
+    """Rewrite the files as a version without removal records would."""
     files = audit_files(path)
     first = json.loads(files[0].read_bytes().splitlines()[0])
     head = Head(first["seq"] - 1, first["payload"].get("previous", ""))
@@ -158,7 +156,7 @@ def test_files_of_an_older_version_stay_valid_after_an_upgrade(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rotations", [1, 2, 5])
-def test_rotations_while_files_are_opened_are_no_problem(
+def test_rotations_while_files_are_opened_are_not_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotations: int
 ) -> None:
     path = tmp_path / FILE

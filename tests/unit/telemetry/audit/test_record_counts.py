@@ -1,4 +1,4 @@
-"""The first records of a sender in a minute are written one by one, the rest in summaries."""
+"""The first records of a sender per minute are written individually, the others as summaries."""
 
 from mcp_tools_proxy.telemetry.audit.audit_trail import (
     MAX_SENDERS,
@@ -15,14 +15,14 @@ MOST = 20
 
 
 class Counting:
-    """Counts records of senders, who are named by their addresses unless fields are given."""
+    """Counts records of senders, identified by address unless fields are given."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.counts = RecordCounts(MOST, self.clock)
 
     def add(self, sender: str, times: int = 1, *, code: str = CODE, **fields: object) -> list[bool]:
-        """Return which of the records are written one by one."""
+        """Return which of the records are written individually."""
         waits = [
             self.counts.add(sender, fields or {"peer": sender}, code, f"t{n:03}")
             for n in range(times)
@@ -34,7 +34,7 @@ def address(number: int) -> str:
     return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
 
 
-def test_the_first_ones_are_recorded_and_the_rest_is_summed_up() -> None:
+def test_the_first_records_are_written_and_the_others_summarized() -> None:
     it = Counting()
     assert it.add("203.0.113.7", 100) == [True] * MOST + [False] * (100 - MOST)
     (summary,) = it.counts.take_summaries()
@@ -43,7 +43,7 @@ def test_the_first_ones_are_recorded_and_the_rest_is_summed_up() -> None:
     assert it.counts.take_summaries() == []
 
 
-def test_summaries_add_up_to_all_that_has_no_record() -> None:
+def test_summaries_count_all_records_that_were_not_written() -> None:
     it = Counting()
     found: list[RecordSummary] = []
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_summaries_add_up_to_all_that_has_no_record() -> None:
     assert sum(summary.requests for summary in found) == 5 * 30 - MOST
 
 
-def test_the_wait_ends_with_the_window() -> None:
+def test_the_wait_for_a_summary_ends_with_the_window() -> None:
     it = Counting()
     it.add("a", MOST)
     it.clock.now += 15
@@ -60,7 +60,7 @@ def test_the_wait_ends_with_the_window() -> None:
     assert it.counts.add("b", {}, CODE, "t") is None
 
 
-def test_a_new_window_counts_from_zero_and_keeps_what_was_not_taken() -> None:
+def test_a_new_window_starts_at_zero_and_keeps_pending_summaries() -> None:
     it = Counting()
     it.add("a", MOST + 3)
     it.clock.now += WINDOW_S
@@ -73,7 +73,7 @@ def test_a_new_window_counts_from_zero_and_keeps_what_was_not_taken() -> None:
     assert len(it.counts) == 1
 
 
-def test_however_many_senders_there_are_memory_and_summaries_are_bounded() -> None:
+def test_memory_and_summaries_are_bounded_for_any_number_of_senders() -> None:
     it = Counting()
     for number in range(MAX_SENDERS + 500):
         it.add(address(number), MOST + 1)
@@ -84,7 +84,7 @@ def test_however_many_senders_there_are_memory_and_summaries_are_bounded() -> No
     assert sum(it.requests for it in [*single, others]) == MAX_SENDERS + 500 * (MOST + 1)
 
 
-def test_all_senders_of_a_tenant_have_the_records_of_a_few() -> None:
+def test_the_written_records_of_all_senders_of_a_tenant_are_limited() -> None:
     it = Counting()
     recorded = [
         sum(it.add(f"token {n}", MOST, tenant_id=tenant, token_id=f"token {n}"))
@@ -95,7 +95,7 @@ def test_all_senders_of_a_tenant_have_the_records_of_a_few() -> None:
     assert first.fields.keys() == {"tenant_id", "token_id"}
 
 
-def test_a_summary_has_the_fields_in_which_its_records_agree() -> None:
+def test_a_summary_has_the_fields_that_are_equal_in_all_its_records() -> None:
     it = Counting()
     for user in ("ann", "bob"):
         it.add("token", MOST, tenant_id="acme", user_id=user, token_id="t1")

@@ -1,4 +1,4 @@
-"""The records that wait for a reader, and those that it loses."""
+"""Records waiting for a reader, and lost records."""
 
 from mcp_tools_proxy.telemetry.audit.audit_trail import (
     MAX_WAITING,
@@ -13,13 +13,13 @@ def record(trail: AuditTrail, tenant_id: str, number: int) -> None:
     trail.record("info", "tool.call", f"{tenant_id}-{number}", {"tenant_id": tenant_id})
 
 
-async def test_the_loss_stands_between_what_was_kept_and_what_comes_later() -> None:
+async def test_a_loss_is_reported_between_kept_and_later_records() -> None:
     trail, feed = AuditTrail(), RecordFeed(RecordFilter())
     with trail.following(feed):
         for number in range(MAX_WAITING + 3):
             record(trail, "t", number)
         first = await feed.next()
-        record(trail, "t", 1000)  # there is a place again, but not behind the lost ones
+        record(trail, "t", 1000)  # there is free capacity again, but only after the lost records
         found = [first, *[await feed.next() for _ in range(MAX_WAITING)]]
         record(trail, "t", 2000)
         last = await feed.next()
@@ -30,7 +30,7 @@ async def test_the_loss_stands_between_what_was_kept_and_what_comes_later() -> N
     assert '"t-2000"' in str(last)
 
 
-async def test_records_of_others_take_no_place() -> None:
+async def test_records_of_other_tenants_do_not_use_capacity() -> None:
     trail, feed = AuditTrail(), RecordFeed(RecordFilter(tenant_id="t"))
     with trail.following(feed):
         for number in range(MAX_WAITING + 3):

@@ -1,4 +1,4 @@
-"""Records are found the newest first, by page, in files and in memory alike."""
+"""Search returns the newest records first, in pages, from files and from memory."""
 
 import os
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from tests.unit.telemetry.audit.support import audit_file, record
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Write 60 calls of three tenants, in several files."""
+    """60 calls of three tenants, in several files."""
     path = tmp_path / "audit.jsonl"
     for start in range(0, 60, 20):
         file = audit_file(path, max_bytes=2000)
@@ -52,7 +52,7 @@ def all_pages(path: Path, wanted: RecordFilter, limit: int) -> list[object]:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_pages_have_each_record_once_the_newest_first(path: Path, limit: int) -> None:
+def test_pages_contain_each_record_once_newest_first(path: Path, limit: int) -> None:
     assert all_pages(path, RecordFilter(), limit) == list(reversed(range(60)))
 
 
@@ -62,7 +62,7 @@ def test_a_filter_applies_on_every_page(path: Path, limit: int) -> None:
     assert all_pages(path, wanted, limit) == [45, 30, 15, 0]
 
 
-def test_since_and_until_bound_the_time(path: Path) -> None:
+def test_since_and_until_limit_the_time(path: Path) -> None:
     calls = search_files(path, RecordFilter(event="tool.call"), cursor=None, limit=99).records
     times = [str(it["timestamp"]) for it in calls]
     wanted = RecordFilter(event="tool.call", since=times[20], until=times[10])
@@ -70,7 +70,7 @@ def test_since_and_until_bound_the_time(path: Path) -> None:
     assert [it["timestamp"] for it in page.records] == times[10:21]
 
 
-def test_records_written_meanwhile_do_not_move_the_pages(path: Path) -> None:
+def test_records_written_during_a_search_do_not_shift_the_pages(path: Path) -> None:
     first = search_files(path, RecordFilter(), cursor=None, limit=10)
     file = audit_file(path, max_bytes=2000)
     file.open()
@@ -94,7 +94,7 @@ def test_without_a_file_the_newest_records_are_in_memory() -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_any_text_finds_its_record_and_no_other(one: str, other: str) -> None:
+def test_any_text_finds_exactly_its_record(one: str, other: str) -> None:
     trail = AuditTrail()
     for text in (one, other):
         trail.record("debug", "tool.call", "t", {"tool": text})
@@ -102,7 +102,7 @@ def test_any_text_finds_its_record_and_no_other(one: str, other: str) -> None:
     assert len(found) == 1 + (one == other)
 
 
-def test_a_file_that_is_cut_off_meanwhile_ends_the_search_and_not_the_process(path: Path) -> None:
+def test_a_file_truncated_during_a_search_ends_only_the_search(path: Path) -> None:
     lines = _lines_backwards(path, None)
     next(lines)
     os.truncate(path, 100)
@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_off_meanwhile_ends_the_search_and_not_the_process(pa
 
 
 @each_row("key", ["targetServerId", "server_id"])
-def test_a_server_is_found_by_what_calls_and_logins_call_it(key: str) -> None:
+def test_a_server_is_found_in_records_of_calls_and_logins(key: str) -> None:
     trail = AuditTrail()
     for server_id in ("wiki", "tickets"):
         trail.record("info", "any.event", None, {key: server_id, "n": server_id})

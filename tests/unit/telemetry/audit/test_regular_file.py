@@ -1,4 +1,4 @@
-"""An audit is kept in regular files: links, FIFOs and devices are not followed."""
+"""Audits are kept in regular files: links, FIFOs and devices are not followed."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ Trap = Callable[[Path, Path], None]
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file of the gateway to which nothing may be appended; it ends like an audit file."""
+    """A file of the gateway that must not be modified; it ends like an audit file."""
     path = tmp_path / "tokens.jsonl"
     write(path, 1)
     return path
@@ -50,7 +50,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", ["", ".lock"])
 @pytest.mark.parametrize("trap", TRAPS)
-def test_a_start_refuses_what_is_no_file_of_its_own(
+def test_the_start_refuses_links_fifos_and_folders(
     tmp_path: Path, victim: Path, trap: Trap, suffix: str
 ) -> None:
     before = victim.read_bytes()
@@ -62,7 +62,7 @@ def test_a_start_refuses_what_is_no_file_of_its_own(
 
 
 @pytest.mark.parametrize("trap", [symlink, dangling, fifo, folder])
-def test_a_rotated_file_that_is_a_trap_is_not_read(
+def test_a_rotated_file_that_is_not_regular_is_not_read(
     tmp_path: Path, victim: Path, trap: Trap
 ) -> None:
     path = tmp_path / FILE
@@ -80,7 +80,7 @@ def test_a_rotated_file_that_is_a_trap_is_not_read(
 
 
 @pytest.mark.parametrize("trap", [symlink, dangling, hard_link, fifo])
-def test_a_running_gateway_does_not_write_through_a_trap(
+def test_a_running_gateway_does_not_write_to_an_irregular_file(
     tmp_path: Path, victim: Path, trap: Trap
 ) -> None:
     path = tmp_path / FILE
@@ -111,7 +111,7 @@ def test_a_link_to_the_moved_file_itself_is_not_followed(tmp_path: Path) -> None
     assert (tmp_path / "moved").read_bytes() == before
 
 
-def test_a_folder_that_is_a_link_is_used(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "linked").symlink_to(tmp_path / "real")
     write(tmp_path / "linked" / FILE, 2)

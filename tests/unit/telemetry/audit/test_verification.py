@@ -1,4 +1,4 @@
-"""Every way to change an audit file is noticed."""
+"""Every modification of an audit file is detected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,9 @@ def unsigned(lines: list[bytes]) -> list[bytes]:
     ],
     ids=lambda it: it.__name__ if callable(it) else "",
 )
-def test_a_changed_file_is_told_with_the_place(tmp_path: Path, edit: Edit, problem: str) -> None:
+def test_a_modified_file_is_reported_with_the_position(
+    tmp_path: Path, edit: Edit, problem: str
+) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 6)
     path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
@@ -67,7 +69,7 @@ def test_a_changed_file_is_told_with_the_place(tmp_path: Path, edit: Edit, probl
     assert not found.good
 
 
-def test_a_record_changed_with_its_own_signature_breaks_the_next(tmp_path: Path) -> None:
+def test_a_record_modified_with_its_signature_invalidates_the_next(tmp_path: Path) -> None:
     path, other = tmp_path / "audit.jsonl", tmp_path / "other.jsonl"
     write(path, 6)
     write(other, 6, key=b"x" * 32)
@@ -77,18 +79,18 @@ def test_a_record_changed_with_its_own_signature_breaks_the_next(tmp_path: Path)
     assert [problem.split(":")[1] for problem in verify(path, KEY).problems] == ["4", "5"]
 
 
-def test_a_tail_that_was_cut_off_is_told_by_the_head_of_the_log(tmp_path: Path) -> None:
+def test_a_truncated_tail_is_detected_with_the_head_from_the_log(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 6)
     head = verify(path, KEY).head
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
-    assert verify(path, KEY).good  # nothing in the file shows it
+    assert verify(path, KEY).good  # the file alone does not show it
     assert verify(path, KEY, [head]).problems == [
         f"the tail is cut off: the log names record {head.seq}, and the files end with record 5"
     ]
 
 
-def test_a_chain_begun_anew_over_a_removed_one_is_told_by_the_head(tmp_path: Path) -> None:
+def test_a_replaced_chain_is_detected_with_the_head_from_the_log(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 6)
     head = verify(path, KEY).head
@@ -99,7 +101,7 @@ def test_a_chain_begun_anew_over_a_removed_one_is_told_by_the_head(tmp_path: Pat
     ]
 
 
-def test_a_wrong_key_is_told_as_such(tmp_path: Path) -> None:
+def test_a_wrong_key_is_reported_as_wrong_key(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2)
     assert verify(path, b"y" * 32).problems[0] == (
@@ -107,14 +109,14 @@ def test_a_wrong_key_is_told_as_such(tmp_path: Path) -> None:
     )
 
 
-def test_a_head_older_than_the_files_is_no_problem(tmp_path: Path) -> None:
+def test_a_head_older_than_the_files_is_not_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(4):
         write(path, 3, max_bytes=10, keep_files=1)
     assert verify(path, KEY, [Head(1, "0" * 64)]).problems == []
 
 
-def test_a_lost_file_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_in_the_middle_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(3):
         write(path, 3, max_bytes=10)
@@ -123,12 +125,12 @@ def test_a_lost_file_in_the_middle_is_told(tmp_path: Path) -> None:
     assert any("lost: record" in problem for problem in verify(path, KEY).problems)
 
 
-def test_there_has_to_be_a_file(tmp_path: Path) -> None:
+def test_verification_requires_at_least_one_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "audit.jsonl", KEY)
 
 
-def test_signatures_that_were_all_removed_are_missed(tmp_path: Path) -> None:
+def test_removal_of_all_signatures_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 3)
     stripped = [
@@ -139,7 +141,7 @@ def test_signatures_that_were_all_removed_are_missed(tmp_path: Path) -> None:
     assert verify(path, KEY).problems[0] == "audit.jsonl:1: record 1 has no signature"
 
 
-def test_what_stood_before_a_restart_cannot_be_cut_off(tmp_path: Path) -> None:
+def test_records_before_a_restart_cannot_be_truncated_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 3)
     write(path, 3)
@@ -149,7 +151,7 @@ def test_what_stood_before_a_restart_cannot_be_cut_off(tmp_path: Path) -> None:
     assert missing.startswith("records 1 to 4 are missing")
 
 
-def test_the_oldest_files_cannot_be_removed_unseen(tmp_path: Path) -> None:
+def test_the_oldest_files_cannot_be_removed_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(4):
         write(path, 3, max_bytes=10)
@@ -164,7 +166,7 @@ def test_the_oldest_files_cannot_be_removed_unseen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "garbage", [[b"x\n"], [b'{"timestamp":"2\n'] * 2], ids=["no-record", "two-lines"]
 )
-def test_lines_before_a_restart_are_no_crash_if_no_crash_leaves_them(
+def test_invalid_lines_before_a_restart_are_not_attributed_to_a_crash(
     tmp_path: Path, garbage: list[bytes]
 ) -> None:
     path = tmp_path / "audit.jsonl"

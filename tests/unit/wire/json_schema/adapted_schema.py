@@ -1,4 +1,4 @@
-"""Showing one schema to one model API, for the tests of the rules."""
+"""Adapting one schema for one model API."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
 
 def shown(schema: Schema, rules: SchemaRules = ANTHROPIC) -> Schema:
-    """Show a schema of which nothing needs to be loosened."""
+    """Adapt a schema that must not need relaxation."""
     result = adapt_schema(schema, rules)
     assert result.warnings == ()
     return dict(result.schema)
 
 
 def relaxed(schema: Schema, rules: SchemaRules = ANTHROPIC) -> tuple[Schema, str]:
-    """Show a schema of which one thing is loosened; give what the warning says."""
+    """Adapt a schema that needs one relaxation; return it and the warning."""
     result = adapt_schema(schema, rules)
     (warning,) = result.warnings
     return dict(result.schema), warning

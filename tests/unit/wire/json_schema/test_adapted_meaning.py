@@ -1,4 +1,4 @@
-"""Whatever schema a server sends: model APIs accept it as shown, and it never accepts less."""
+"""Adapted schemas are accepted by model APIs, and never accept fewer arguments."""
 
 import copy
 import re
@@ -34,7 +34,7 @@ ARGUMENT_NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,64}$")
 
 
 def nodes_of(node: Any) -> Iterator[Any]:
-    """Yield each schema in a schema of 2020-12."""
+    """Yield each subschema of a 2020-12 schema."""
     yield node
     for key, value in node.items() if isinstance(node, Mapping) else ():
         inner: Iterable[Any] = ()
@@ -49,14 +49,14 @@ def nodes_of(node: Any) -> Iterator[Any]:
 
 
 def refusals_of(schema: Schema, rules: SchemaRules) -> list[str]:
-    """Return what an API would refuse, as its messages state its rules; apart from the product."""
+    """Return the reasons for which an API would refuse a schema, independently of the product."""
     found = []
     nodes = list(nodes_of(schema))
     if schema.get("type") != "object":
         found.append("type must be object")
     found += [f"{key} at the top" for key in ("anyOf", "oneOf", "allOf", "$ref") if key in schema]
     meta.validate({**schema, "$schema": DRAFTS[-1]})
-    validator_for(schema)  # every reference leads somewhere
+    validator_for(schema)  # every reference can be resolved
     found += ["a boolean" for node in nodes if isinstance(node, bool)]
     found += [
         name
@@ -79,7 +79,7 @@ def refusals_of(schema: Schema, rules: SchemaRules) -> list[str]:
     return found
 
 
-# Generated schemas: a few names and values, so that schemas and instances often meet.
+# Generated schemas use few names and values, so that instances often match.
 
 NAMES = st.sampled_from(["a", "b", "c", "a b"])
 VALUES = st.recursive(
@@ -92,7 +92,7 @@ PATTERNS = st.sampled_from(["a", "^b", "^(?!a)", "^.$"])
 TYPES = st.sampled_from(["object", "string", "integer", "array", "null"])
 REFERENCES = st.sampled_from(["#", "#/$defs/x", "#/$defs/y", "#/properties/a", "#/allOf/0"])
 
-# A reference stands a value deeper than its schema, so that no validator loops.
+# A reference is one value deeper than its schema, so that validators do not loop.
 DEEPER = REFERENCES.flatmap(
     lambda reference: st.sampled_from(
         [{"properties": {"a": {"$ref": reference}}}, {"items": {"$ref": reference}}]
@@ -119,10 +119,8 @@ NESTING = (
 
 @cache
 def schemas(depth: int, most: int) -> st.SearchStrategy[Schema]:
-    """Draw up to ``most`` keywords of any draft; some mean nothing in the draft that is drawn.
-
-    Few keywords are drawn, rather than whether each is there: that takes a third of the time.
-    """
+    """Draw up to ``most`` keywords of any draft; some are unknown in the drawn draft. Drawing few
+    keywords instead of a flag for each takes a third of the time."""
     known = [*SIMPLE, *NESTING, *NESTING] if depth else [*SIMPLE]
 
     @st.composite
@@ -135,7 +133,7 @@ def schemas(depth: int, most: int) -> st.SearchStrategy[Schema]:
 
 @cache
 def values_of(keyword: str, depth: int) -> st.SearchStrategy[Any]:
-    """Return values of a keyword of a schema that nests up to ``depth`` levels."""
+    """Return values for a keyword of a schema that nests up to ``depth`` levels."""
     if keyword in SIMPLE:
         return SIMPLE[keyword]
     inner = schemas(depth - 1, 3) | st.booleans() | DEEPER
@@ -149,7 +147,7 @@ def values_of(keyword: str, depth: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def tool_schemas(draw: st.DrawFn) -> Schema:
-    """Draw a schema of any draft that a server could send, with references into itself."""
+    """Draw a schema of any draft that a server could send, with internal references."""
     inner = schemas(2, 3)
     whole = {**draw(schemas(3, 6)), "$defs": {"x": draw(inner), "y": draw(inner)}}
     whole |= draw(st.sampled_from([{}, {"type": "object"}]))
@@ -159,7 +157,7 @@ def tool_schemas(draw: st.DrawFn) -> Schema:
 
 
 def compiled(schema: Mapping[str, Any]) -> Validator:
-    """Compile a schema as the gateway does at discovery; give up one that it would refuse."""
+    """Compile a schema as discovery does; reject the example if it would be refused."""
     try:
         return validator_for(dict(schema), offline=True)
     except (ValidationError, ValueError):
@@ -168,7 +166,7 @@ def compiled(schema: Mapping[str, Any]) -> Validator:
 
 
 def with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Return a value whose objects have other names of properties."""
+    """Return a value with renamed properties."""
     if isinstance(value, list):
         return [with_names(it, names) for it in value]
     if not isinstance(value, Mapping):
@@ -177,11 +175,9 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def accepts_no_less(result: AdaptedSchema, original: Validator, arguments: list[Schema]) -> bool:
-    """Return whether what is shown accepts the arguments that the original does.
-
-    Without a warning it has to accept no others. Arguments have the names that are shown; values of
-    an enum keep the original ones, so schemas with both are left out.
-    """
+    """Return whether the adapted schema accepts the arguments that the original accepts. Without a
+    warning it must not accept others. Arguments use the renamed properties; enum values keep
+    original names, so schemas with both are skipped."""
     shown = validator_for(dict(result.schema))
     if result.renamed and "enum" in repr(result.schema):
         return True
@@ -215,10 +211,10 @@ def test_a_shown_schema_is_acceptable_and_accepts_no_less(
     draft=st.sampled_from(DRAFTS),
     arguments=st.lists(ARGUMENTS, min_size=1, max_size=6),
 )
-def test_what_would_be_acceptable_keeps_the_meaning_of_its_draft(
+def test_an_already_acceptable_schema_keeps_the_meaning_of_its_draft(
     rules: SchemaRules, schema: Schema, draft: str, arguments: list[Schema]
 ) -> None:
-    """Hardly any schema that is drawn needs nothing; one that was shown does, but for its draft."""
+    """Random schemas almost always need changes; adapted ones need none except for the draft."""
     compiled(schema)
     acceptable = {**adapt_schema(schema, rules).schema, "$schema": draft}
     original = compiled(acceptable)

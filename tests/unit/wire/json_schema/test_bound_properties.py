@@ -1,4 +1,4 @@
-"""Taking a property out of a schema, or refusing where a trace of it would stay."""
+"""Removing a property from a schema, or refusing if a trace of it would remain."""
 
 import json
 from typing import Any
@@ -52,9 +52,7 @@ NESTED = {"properties": {"filter": TWO, "page": TEXT}}
         ),
     ],
 )
-def test_a_property_is_taken_out(
-    schema: Json, path: tuple[str, ...], expected: Json | None
-) -> None:
+def test_a_property_is_removed(schema: Json, path: tuple[str, ...], expected: Json | None) -> None:
     before = json.dumps(schema)
     assert without_property(schema, path) == expected
     assert json.dumps(schema) == before
@@ -80,12 +78,12 @@ def test_a_property_is_taken_out(
         {"$recursiveRef": "#", "$recursiveAnchor": True},
     ],
 )
-def test_a_schema_that_names_it_elsewhere_is_refused(more: Json) -> None:
+def test_a_schema_that_mentions_the_property_elsewhere_is_refused(more: Json) -> None:
     with pytest.raises(NamedElsewhere):
         without_property({**TWO, **more}, ("tenant",))
 
 
-def test_references_in_a_circle_are_refused() -> None:
+def test_circular_references_are_refused() -> None:
     circle = {
         "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
         "$ref": "#/$defs/A",
@@ -95,11 +93,11 @@ def test_references_in_a_circle_are_refused() -> None:
 
 
 @given(st.lists(st.text(min_size=1).filter(lambda name: "\0" not in name), min_size=1, max_size=4))
-def test_a_path_is_read_as_it_was_written(names: list[str]) -> None:
+def test_a_path_round_trips(names: list[str]) -> None:
     assert read_path(Binding(path=tuple(names), value=1).text) == tuple(names)
 
 
 @each_row("text", ["", ".", "a.", ".a", "a..b", "a\\b", "a\\", "a\0"])
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_an_invalid_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a path"):
         read_path(text)

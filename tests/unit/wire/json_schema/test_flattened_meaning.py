@@ -1,4 +1,4 @@
-"""A top level of many parts, flattened, accepts every object that the original accepts."""
+"""A flattened top level accepts every object that the original accepts."""
 
 from functools import cache
 from itertools import product
@@ -20,7 +20,7 @@ OBJECTS = [
     {name: value for name, value in zip(NAMES, values, strict=True) if value is not None}
     for values in product((None, 1, "x"), repeat=len(NAMES))
 ]
-"""Every object that the schemas below can tell apart, or nearly so."""
+"""Almost all objects that the schemas below can distinguish."""
 
 NAME_LISTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
 VALUES = st.sampled_from([{}, {"type": "integer"}, {"type": "string"}, {"const": 1}, False])
@@ -41,7 +41,7 @@ MOST_DRAWN = ("properties", "required", "additionalProperties", "unevaluatedProp
 
 @cache
 def parts(depth: int) -> st.SearchStrategy[Schema]:
-    """Draw a part of a top level: a few conditions, and parts of its own."""
+    """Draw a part of a top level: some conditions and nested parts."""
     joins = ("allOf", "anyOf", "oneOf", "$ref") if depth else ()
     keywords = st.sampled_from([*CONDITIONS, *MOST_DRAWN, *joins, *joins])
 
@@ -66,7 +66,7 @@ def parts(depth: int) -> st.SearchStrategy[Schema]:
     whole=parts(2),
     definitions=st.fixed_dictionaries({str(depth): parts(depth) for depth in (0, 1)}),
 )
-def test_a_flat_top_level_accepts_no_less_and_without_a_warning_no_more(
+def test_a_flat_top_level_never_accepts_less_and_without_a_warning_not_more(
     whole: Schema, definitions: Schema
 ) -> None:
     schema = {**whole, "$defs": definitions}

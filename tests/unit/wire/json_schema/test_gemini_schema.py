@@ -1,4 +1,4 @@
-"""Schemas as the Gemini API takes them."""
+"""Schemas for the Gemini API."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ ADAPTER = TypeAdapter(ObjectSchema)
 
 
 def shown(part: Any, **keywords: Any) -> Any:
-    """Return how a property is shown; None where it is not."""
+    """Return the adapted property, or None if it is omitted."""
     schema = {"type": "object", "properties": {"a": part, "other": {"type": "string"}}}
     whole = gemini_schema({**schema, **keywords})
     ADAPTER.validate_python(whole)
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 
 @each_row("name", CASES)
-def test_a_property_has_one_type_and_the_keywords_of_it(name: str) -> None:
+def test_a_property_has_one_type_and_the_keywords_of_that_type(name: str) -> None:
     part, expected = CASES[name]
     found = shown(part)
     if isinstance(expected, str):
@@ -88,7 +88,7 @@ def test_a_property_has_one_type_and_the_keywords_of_it(name: str) -> None:
         assert found == expected
 
 
-def test_a_property_that_accepts_nothing_is_left_out_and_not_required() -> None:
+def test_a_property_that_accepts_nothing_is_omitted_and_not_required() -> None:
     schema = {"type": "object", "properties": {"a": False, "b": {"type": "string"}}}
     whole = gemini_schema({**schema, "required": ["b"], "additionalProperties": False})
     assert whole == {
@@ -98,7 +98,7 @@ def test_a_property_that_accepts_nothing_is_left_out_and_not_required() -> None:
     }
 
 
-def test_a_recursive_schema_ends() -> None:
+def test_a_recursive_schema_is_cut() -> None:
     tree = {"type": "object", "properties": {"children": {"items": {"$ref": "#/$defs/Tree"}}}}
     found = shown({"$ref": "#/$defs/Tree"}, **{"$defs": {"Tree": tree}})
     children = found["properties"]["children"]
@@ -106,11 +106,11 @@ def test_a_recursive_schema_ends() -> None:
 
 
 @each_row("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
-def test_a_function_without_parameters_has_none(schema: Schema) -> None:
+def test_a_function_without_parameters_omits_them(schema: Schema) -> None:
     assert gemini_schema(schema) is None
 
 
-def test_alternatives_within_alternatives_are_one_list() -> None:
+def test_nested_alternatives_become_one_list() -> None:
     inner = {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}
     found = shown({"anyOf": [{"type": "string"}, inner, {"type": "null"}]})
     assert [it["type"] for it in found["anyOf"]] == ["STRING", "INTEGER", "BOOLEAN"]
@@ -118,8 +118,9 @@ def test_alternatives_within_alternatives_are_one_list() -> None:
 
 
 @each_row("keyword", ["allOf", "anyOf", "oneOf"])
-def test_references_to_many_references_take_no_time(keyword: str) -> None:
-    """A server could keep the gateway busy for years: 30 references of 30 each, ten levels deep."""
+def test_nested_references_are_adapted_quickly(keyword: str) -> None:
+    """Otherwise a server could block the gateway for years: 30 references of 30 each, ten levels
+    deep."""
     definitions: Schema = {
         f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * WIDE} for n in range(10)
     }

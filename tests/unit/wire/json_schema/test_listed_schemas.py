@@ -47,7 +47,7 @@ def test_a_schema_that_clients_cannot_compile_has_a_problem(name: str) -> None:
 
 
 @each_row("name", ACCEPTED)
-def test_other_schemas_have_none(name: str) -> None:
+def test_other_schemas_are_accepted(name: str) -> None:
     assert output_schema_problem(ACCEPTED[name]) is None
 
 
@@ -82,12 +82,12 @@ def test_the_written_schema_accepts_the_same_values() -> None:
     )
 
 
-def test_a_schema_without_boolean_properties_is_returned_itself() -> None:
+def test_a_schema_without_boolean_properties_is_returned_unchanged() -> None:
     schema = of({"additionalProperties": True})
     assert with_object_properties(schema) is schema
 
 
-def test_null_keywords_are_left_out_at_any_depth() -> None:
+def test_null_keywords_are_removed_at_any_depth() -> None:
     inner = {"type": "string", "description": None, "enum": None, "pattern": None}
     schema = {
         "type": "object",
@@ -106,7 +106,7 @@ def test_null_keywords_are_left_out_at_any_depth() -> None:
     }
 
 
-def test_a_value_may_be_null() -> None:
+def test_null_values_are_kept() -> None:
     schema = {
         "properties": {"a": {"const": None, "default": None, "enum": [None], "x-own": None}},
         "examples": [{"items": None}],

@@ -1,4 +1,4 @@
-"""Older drafts said in 2020-12, and where references lead."""
+"""Conversion of older drafts to 2020-12, and resolution of references."""
 
 import pytest
 
@@ -22,11 +22,11 @@ class TestOlderDrafts:
         expected = {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
         assert argument(whole) == expected
 
-    def test_an_empty_tuple_says_what_follows_it(self) -> None:
+    def test_additional_items_after_an_empty_tuple_become_items(self) -> None:
         whole = with_argument({"items": [], "additionalItems": {"type": "null"}})
         assert argument(shown({"$schema": DRAFT_7, **whole})) == {"items": {"type": "null"}}
 
-    def test_additional_items_beside_no_tuple_say_nothing(self) -> None:
+    def test_additional_items_without_a_tuple_are_ignored(self) -> None:
         whole = {"$schema": DRAFT_7, **with_argument({"items": {}, "additionalItems": False})}
         assert argument(shown(whole)) == {"items": {}}
 
@@ -49,15 +49,15 @@ class TestOlderDrafts:
     def test_a_boolean_bound_becomes_a_number(self, bounds: Schema, expected: Schema) -> None:
         assert argument(shown({"$schema": DRAFT_4, **with_argument(bounds)})) == expected
 
-    def test_what_cannot_be_of_2020_is_read_as_older(self) -> None:
+    def test_a_schema_invalid_in_2020_12_is_read_as_an_older_draft(self) -> None:
         whole = with_argument({"items": [{"exclusiveMinimum": True, "minimum": 0}]})
         assert argument(shown(whole)) == {"prefixItems": [{"exclusiveMinimum": 0}]}
 
-    def test_the_id_of_draft_4_is_left_out(self) -> None:
+    def test_the_id_of_draft_4_is_removed(self) -> None:
         whole = with_argument({"type": "string"})
         assert shown({"$schema": DRAFT_4, "id": "urn:x", **whole}) == whole
 
-    def test_only_annotations_count_beside_a_reference(self) -> None:
+    def test_only_annotations_are_kept_next_to_a_reference(self) -> None:
         reference = {"$ref": "#/definitions/x", "type": "string", "title": "T"}
         whole = with_argument(reference, definitions={"x": {"minLength": 1}})
         old, new = shown({"$schema": DRAFT_7, **whole}), shown(whole)
@@ -73,24 +73,22 @@ class TestOlderDrafts:
             (DRAFT_2019, {"prefixItems": [{"type": "string"}]}),
         ],
     )
-    def test_a_keyword_that_the_draft_does_not_know_says_nothing(
-        self, draft: str, unknown: Schema
-    ) -> None:
+    def test_a_keyword_unknown_in_the_draft_is_ignored(self, draft: str, unknown: Schema) -> None:
         assert argument(shown({"$schema": draft, **with_argument(unknown)})) == {}
 
 
 class TestReferences:
-    def test_a_reference_at_the_top_is_replaced_by_what_it_leads_to(self) -> None:
+    def test_a_reference_at_the_top_is_replaced_by_its_target(self) -> None:
         inner = {"type": "object", "properties": {"b": {"$ref": "#/definitions/In"}}}
         schema = {"$schema": DRAFT_7, "$ref": "#/definitions/In", "definitions": {"In": inner}}
         inner_shown = {"type": "object", "properties": {"b": {"$ref": "#/$defs/In"}}}
         assert shown(schema) == {**inner_shown, "$defs": {"In": inner_shown}}
 
-    def test_definitions_that_nothing_leads_to_are_left_out(self) -> None:
+    def test_unused_definitions_are_removed(self) -> None:
         whole = with_argument({"$ref": "#/definitions/x"}, definitions={"x": {}, "y": {}})
         assert shown(whole)["$defs"] == {"x": {}}
 
-    def test_a_reference_to_the_whole_still_means_the_original(self) -> None:
+    def test_a_reference_to_the_root_still_refers_to_the_original(self) -> None:
         whole = with_argument({"$ref": "#"}, required=["a b"]) | {"additionalProperties": False}
         whole["properties"]["a b"] = {"type": "string"}
         schema = shown(whole)
@@ -100,7 +98,7 @@ class TestReferences:
     @pytest.mark.parametrize(
         "reference", ["#/properties/b", "#b", "https://x.example/s#/properties/b"]
     )
-    def test_a_reference_to_any_place_leads_to_a_definition(self, reference: str) -> None:
+    def test_a_reference_to_any_path_becomes_a_definition(self, reference: str) -> None:
         whole = {
             "$id": "https://x.example/s",
             "type": "object",
@@ -112,7 +110,7 @@ class TestReferences:
             {"b": {"type": "string"}},
         )
 
-    def test_two_places_of_one_name_keep_apart(self) -> None:
+    def test_two_paths_with_the_same_name_get_separate_definitions(self) -> None:
         places = {"x/y": {"type": "string"}, "x y": {"type": "integer"}, "x_y": {"type": "null"}}
         references = [{"$ref": f"#/$defs/{name}"} for name in ("x~1y", "x%20y", "x_y")]
         whole = shown(with_argument({"prefixItems": references}, **{"$defs": places}))
@@ -125,7 +123,7 @@ class TestReferences:
         assert (argument(schema), schema["$defs"]) == ({"$ref": "#/$defs/x"}, {"x": {}})
 
     @pytest.mark.parametrize("key", ["$dynamicRef", "$recursiveRef"])
-    def test_a_dynamic_reference_leads_where_it_does_in_one_document(self, key: str) -> None:
+    def test_a_dynamic_reference_is_resolved_as_in_a_single_document(self, key: str) -> None:
         draft = DRAFT_2020 if key == "$dynamicRef" else DRAFT_2019
         whole = with_argument({key: "#", "$ref": "#/$defs/x"}, **{"$defs": {"x": {}}})
         schema = shown({"$schema": draft, **whole})
@@ -134,16 +132,16 @@ class TestReferences:
     @pytest.mark.parametrize(
         "reference", ["https://x.example/other.json", "#/$defs/none", "#nameless", "other#/x"]
     )
-    def test_a_reference_to_nowhere_is_loosened(self, reference: str) -> None:
+    def test_an_unresolvable_reference_is_relaxed(self, reference: str) -> None:
         schema, warning = relaxed(with_argument({"$ref": reference, "type": "string"}))
         assert argument(schema) == {"type": "string"}
         assert f'"#/properties/a" refers to "{reference}"' in warning
 
-    def test_no_reference_is_followed_to_a_name_of_several_parts(self) -> None:
+    def test_references_to_an_ambiguous_name_are_not_followed(self) -> None:
         parts = {name: {"$anchor": "x", "type": name} for name in ("string", "integer")}
         given = with_argument({"$ref": "#x"}, **{"$defs": parts})
         assert "which is not in the schema" in relaxed(given)[1]
 
-    def test_no_reference_is_followed_where_parts_have_a_base_of_their_own(self) -> None:
+    def test_references_are_not_followed_if_parts_have_a_separate_base_uri(self) -> None:
         whole = with_argument({"$id": "urn:a", "$ref": "#/$defs/x"}, **{"$defs": {"x": {}}})
         assert "which is not in the schema" in relaxed(whole)[1]

@@ -1,4 +1,4 @@
-"""Input schemas in the form that model APIs take, rule by rule."""
+"""Input schemas adapted for model APIs, rule by rule."""
 
 import json
 
@@ -43,18 +43,18 @@ TYPICAL: Schema = {
 
 
 @BOTH
-def test_a_schema_that_needs_nothing_is_the_very_same_object(rules: SchemaRules) -> None:
+def test_a_schema_without_changes_is_the_same_object(rules: SchemaRules) -> None:
     assert adapt_schema(TYPICAL, rules).schema is TYPICAL
 
 
 @BOTH
 @pytest.mark.parametrize("draft", [DRAFT_4, DRAFT_7, DRAFT_2019, DRAFT_2020])
-def test_the_name_of_the_draft_is_left_out(rules: SchemaRules, draft: str) -> None:
+def test_the_name_of_the_draft_is_removed(rules: SchemaRules, draft: str) -> None:
     schema = with_argument({"type": "string"})
     assert shown({"$schema": draft, **schema}, rules) == schema
 
 
-def test_the_order_of_keys_stays() -> None:
+def test_the_order_of_keys_is_kept() -> None:
     schema = {
         "title": "T",
         "properties": {"b": True, "a": {"type": "string"}},
@@ -65,29 +65,29 @@ def test_the_order_of_keys_stays() -> None:
     assert list(shown(schema)["properties"]) == ["b", "a"]
 
 
-def test_no_type_at_the_top_is_type_object() -> None:
+def test_a_missing_type_at_the_top_becomes_object() -> None:
     assert shown({"properties": {}}) == {"type": "object", "properties": {}}
 
 
-def test_openai_is_shown_properties_even_if_there_are_none() -> None:
+def test_for_openai_empty_properties_are_added() -> None:
     assert shown({"type": "object"}, OPENAI) == {"type": "object", "properties": {}}
 
 
 @each_row(
     "schema", [{"type": "array"}, {"type": ["string", "array"]}, {"type": "array", "minItems": 1}]
 )
-def test_openai_is_shown_items_of_every_array(schema: Schema) -> None:
+def test_for_openai_items_are_added_to_every_array(schema: Schema) -> None:
     whole = with_argument({"anyOf": [schema, {"type": "null"}]})
     assert argument(shown(whole, OPENAI))["anyOf"][0] == {**schema, "items": {}}
 
 
-def test_booleans_in_place_of_objects_become_objects() -> None:
+def test_boolean_schemas_become_objects() -> None:
     whole = {"type": "object", "properties": {"a": True, "b": False, "c": {"items": False}}}
     expected = {"a": {}, "b": {"not": {}}, "c": {"items": {"not": {}}}}
     assert shown(whole)["properties"] == expected
 
 
-def test_what_is_data_is_not_read_as_a_schema() -> None:
+def test_data_is_not_treated_as_a_schema() -> None:
     data = {"type": "array", "$ref": "nowhere", "items": [1], "dependencies": True}
     argument_schema = {"enum": [data], "default": data, "examples": [data], "const": data}
     whole = with_argument(argument_schema)
@@ -96,7 +96,7 @@ def test_what_is_data_is_not_read_as_a_schema() -> None:
 
 class TestVendors:
     @pytest.mark.parametrize("name", ["a b", "filter[x]", "ключ", "", "a" * 65, "$top"])
-    def test_an_argument_of_a_refused_name_is_shown_under_another(self, name: str) -> None:
+    def test_an_argument_with_a_refused_name_is_renamed(self, name: str) -> None:
         whole = {"type": "object", "properties": {"a": {}, name: {}}, "additionalProperties": False}
         schema = shown({**whole, "required": ["a", name]})
         first, alias = schema["properties"]
@@ -104,31 +104,31 @@ class TestVendors:
         assert ANTHROPIC.accepts_argument_name(alias)
         assert schema == {**whole, "properties": {"a": {}, alias: {}}, "required": ["a", alias]}
 
-    def test_names_inside_an_argument_are_changed_as_well(self) -> None:
+    def test_names_inside_an_argument_are_changed_too(self) -> None:
         inner = {"type": "object", "properties": {"a b": {}}, "required": ["a b"]}
         whole = with_argument({"type": "array", "items": {"$ref": "#/$defs/$x"}})
         schema = shown({**whole, "$defs": {"$x": inner}})
         (definition,) = schema["$defs"].values()
         assert (definition["properties"], definition["required"]) == ({"a_b": {}}, ["a_b"])
 
-    def test_conditions_on_a_renamed_argument_name_it_so(self) -> None:
+    def test_conditions_use_the_new_name_of_an_argument(self) -> None:
         whole = {"type": "object", "properties": {"a b": {}, "c": {}}}
         schema = shown({**whole, "dependentRequired": {"a b": ["c"], "c": ["a b"]}})
         assert schema["dependentRequired"] == {"a_b": ["c"], "c": ["a_b"]}
 
     @pytest.mark.parametrize("pattern", [r"^\p{L}$", r"(?<name>a)", "^(?!undefined$)", "(?<=a)b"])
-    def test_openai_is_not_shown_a_pattern_it_cannot_read(self, pattern: str) -> None:
+    def test_for_openai_unsupported_patterns_are_removed(self, pattern: str) -> None:
         schema, warning = relaxed(with_argument({"pattern": pattern}), OPENAI)
         assert argument(schema) == {}
         assert '"#/properties/a/pattern"' in warning
 
-    def test_names_by_an_unreadable_pattern_are_free(self) -> None:
+    def test_unsupported_pattern_properties_are_removed(self) -> None:
         inner = {"patternProperties": {"(?!a)": {}, "b": {}}, "additionalProperties": False}
         assert argument(relaxed(with_argument(inner), OPENAI)[0]) == {
             "patternProperties": {"b": {}}
         }
 
-    def test_a_pattern_that_may_mean_something_else_one_day_raises_no_warning(self) -> None:
+    def test_a_pattern_with_future_syntax_does_not_cause_python_warnings(self) -> None:
         assert adapt_schema(with_argument({"pattern": "[[a]"}), OPENAI).warnings == ()
 
     @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class TestVendors:
             ({"not": {"$ref": "#/$defs/x"}}, {}),
         ],
     )
-    def test_loosening_a_part_never_tightens_the_whole(
+    def test_relaxing_a_part_never_tightens_the_whole(
         self, around: Schema, expected: Schema
     ) -> None:
         definitions = {"x": {"pattern": "(?=a)"}}
@@ -157,7 +157,7 @@ class TestVendors:
         assert len(result.warnings) > 1
 
 
-def test_what_is_nested_too_deeply_is_shown_as_anything() -> None:
+def test_a_part_nested_too_deeply_accepts_anything() -> None:
     deep: Schema = {"items": True}
     for _ in range(10 * MAX_DEPTH):
         deep = {"items": deep}
@@ -166,7 +166,7 @@ def test_what_is_nested_too_deeply_is_shown_as_anything() -> None:
     assert json.dumps(result.schema).count("items") == MAX_DEPTH
 
 
-def test_what_changes_make_too_deep_is_shown_as_any_object() -> None:
+def test_a_schema_made_too_deep_by_changes_accepts_any_object() -> None:
     deep: Schema = {"pattern": "(?=a)"}
     for _ in range(MAX_DEPTH - 2):
         deep = {"oneOf": [deep, {"type": "string"}], "anyOf": [{"minLength": 1}]}
@@ -175,14 +175,14 @@ def test_what_changes_make_too_deep_is_shown_as_any_object() -> None:
     assert "nested too deeply" in warning
 
 
-def test_of_many_changes_the_first_are_named_and_the_others_counted() -> None:
+def test_the_first_changes_are_named_and_the_others_counted() -> None:
     properties = {f"a{i}": {"pattern": "(?=a)"} for i in range(MAX_WARNINGS + 3)}
     warnings = adapt_schema({"type": "object", "properties": properties}, OPENAI).warnings
     assert len(warnings) == MAX_WARNINGS + 1
     assert "3 more" in warnings[-1]
 
 
-def test_a_place_in_a_warning_is_quoted() -> None:
+def test_a_path_in_a_warning_is_quoted() -> None:
     schema = {"type": "object", "properties": {'"\n' + "x" * 300: {"pattern": "(?=a)"}}}
     (warning,) = adapt_schema(schema, OPENAI).warnings
     assert "\\n" in warning

@@ -1,4 +1,4 @@
-"""The shapes in which tools are listed."""
+"""Formats of tool lists."""
 
 import pytest
 
@@ -30,14 +30,14 @@ def make_spec(description: str = "Looks things up", schema: JsonObject = NO_ARGU
     )
 
 
-def test_mcp_shows_a_tool_as_its_lists_do() -> None:
+def test_the_mcp_format_equals_that_of_mcp_lists() -> None:
     spec = make_spec(schema=SCHEMA)
     definition = definition_of(spec, ToolFormat.MCP)
     assert (definition.definition, definition.warnings) == (spec.as_mcp, ())
 
 
 @pytest.mark.requirement("A-12")
-def test_openai_shows_a_function_by_its_alias() -> None:
+def test_the_openai_format_is_a_function_with_the_alias() -> None:
     assert definition_of(make_spec(), ToolFormat.OPENAI).definition == {
         "type": "function",
         "function": {
@@ -49,7 +49,7 @@ def test_openai_shows_a_function_by_its_alias() -> None:
 
 
 @pytest.mark.requirement("A-12")
-def test_anthropic_shows_a_tool_by_its_alias() -> None:
+def test_the_anthropic_format_is_a_tool_with_the_alias() -> None:
     assert definition_of(make_spec(), ToolFormat.ANTHROPIC).definition == {
         "name": "notes_look_up_12345678",
         "description": "Looks things up",
@@ -58,14 +58,14 @@ def test_anthropic_shows_a_tool_by_its_alias() -> None:
 
 
 @pytest.mark.requirement("A-12")
-def test_gemini_shows_a_function_by_its_alias_and_no_parameters_where_there_are_none() -> None:
+def test_the_gemini_format_is_a_function_that_omits_empty_parameters() -> None:
     assert definition_of(make_spec(), ToolFormat.GEMINI).definition == {
         "name": "notes_look_up_12345678",
         "description": "Looks things up",
     }
 
 
-def test_each_api_is_shown_a_schema_by_its_own_rules() -> None:
+def test_each_format_has_a_schema_adapted_to_its_api() -> None:
     spec = make_spec(schema={**EITHER, "not": {"required": ["x"]}})
     openai = definition_of(spec, ToolFormat.OPENAI)
     anthropic = definition_of(spec, ToolFormat.ANTHROPIC)
@@ -73,12 +73,12 @@ def test_each_api_is_shown_a_schema_by_its_own_rules() -> None:
     assert ['"#/not"' in it for it in anthropic.warnings] == [False]
 
 
-def test_a_schema_that_needs_nothing_is_not_copied() -> None:
+def test_a_schema_without_changes_is_not_copied() -> None:
     spec = make_spec()
     assert definition_of(spec, ToolFormat.ANTHROPIC).definition["input_schema"] is spec.input_schema
 
 
-def test_a_description_too_long_for_openai_is_cut_with_a_warning() -> None:
+def test_a_description_too_long_for_openai_is_truncated_with_a_warning() -> None:
     definition = definition_of(
         make_spec("я" * (OPENAI_MAX_DESCRIPTION_CHARS + 1)), ToolFormat.OPENAI
     )
@@ -90,19 +90,19 @@ def test_a_description_too_long_for_openai_is_cut_with_a_warning() -> None:
 
 
 @each_row("length", [1_025, OPENAI_MAX_DESCRIPTION_CHARS])
-def test_a_description_that_fits_stays(length: int) -> None:
+def test_a_description_within_the_limit_is_unchanged(length: int) -> None:
     definition = definition_of(make_spec("d" * length), ToolFormat.OPENAI)
     assert definition.warnings == ()
 
 
-def test_openai_takes_so_many_tools_in_a_request() -> None:
+def test_the_openai_format_warns_of_too_many_tools() -> None:
     assert list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS) == ()
     (warning,) = list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS + 1)
     assert warning.startswith("129 tools are listed, but OpenAI accepts at most 128")
 
 
 @each_row("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])
-def test_the_other_formats_take_any_number_of_tools(tool_format: ToolFormat) -> None:
+def test_the_other_formats_do_not_limit_the_number_of_tools(tool_format: ToolFormat) -> None:
     assert list_warnings(tool_format, 10_000) == ()
 
 
@@ -118,7 +118,7 @@ def description_of(schema: JsonObject, description: str = "Look up.") -> object:
     return shown["description"]
 
 
-def test_a_condition_that_an_api_refuses_is_in_the_description() -> None:
+def test_a_condition_refused_by_an_api_is_added_to_the_description() -> None:
     condition = (
         'The arguments also have to match: {"anyOf":[{"required":["id"]},{"required":["name"]}]}'
     )
@@ -135,14 +135,14 @@ def test_a_condition_that_an_api_refuses_is_in_the_description() -> None:
         [{"$ref": "#/$defs/a"}, {"required": ["id"]}],
     ],
 )
-def test_a_condition_that_is_long_or_refers_elsewhere_is_not_in_the_description(
+def test_long_or_referring_conditions_are_not_added_to_the_description(
     choice: object,
 ) -> None:
     definitions = {"a": {"required": ["name"]}}
     assert description_of({**EITHER, "anyOf": choice, "$defs": definitions}) == "Look up."
 
 
-def test_a_condition_on_a_renamed_argument_names_it_as_the_schema_does() -> None:
+def test_a_condition_in_the_description_uses_renamed_arguments() -> None:
     schema = {
         "type": "object",
         "properties": {"$id": {}, "name": {}},
@@ -151,6 +151,6 @@ def test_a_condition_on_a_renamed_argument_names_it_as_the_schema_does() -> None
     assert '{"required":["id"]}' in str(description_of(schema))
 
 
-def test_a_condition_that_could_be_joined_is_not_in_the_description() -> None:
+def test_a_merged_condition_is_not_added_to_the_description() -> None:
     schema = {"type": "object", "allOf": [{"required": ["id"]}, {"properties": {"id": {}}}]}
     assert description_of(schema) == "Look up."

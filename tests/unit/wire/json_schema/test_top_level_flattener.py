@@ -1,4 +1,4 @@
-"""The top level as one plain object."""
+"""Flattening the top level to one plain object."""
 
 from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, OPENAI
 from mcp_tools_proxy.wire.json_schema.schema_adapter import MAX_SIZE
@@ -13,22 +13,22 @@ from tests.unit.wire.json_schema.adapted_schema import (
 
 
 def closed(*names: str, **more: object) -> Schema:
-    """Return a part that allows only properties of these names."""
+    """Build a part that allows only these properties."""
     return {"properties": {name: {} for name in names}, "additionalProperties": False, **more}
 
 
-def test_one_alternative_is_no_alternative() -> None:
+def test_a_single_alternative_is_inlined() -> None:
     whole = {"anyOf": [with_argument({"type": "string"}), {"type": "null"}]}
     assert shown(whole) == with_argument({"type": "string"})
 
 
-def test_a_reference_to_the_whole_is_replaced_by_its_target_without_loss() -> None:
+def test_a_top_level_reference_is_replaced_by_its_target_without_loss() -> None:
     target = with_argument({"type": "string"}, minProperties=1, unevaluatedProperties=False)
     whole = {"title": "T", "type": "object", "$ref": "#/$defs/all", "$defs": {"all": target}}
     assert shown(whole) == {"title": "T", **target}
 
 
-def test_parts_with_properties_of_their_own_are_joined_without_loss() -> None:
+def test_parts_with_distinct_properties_are_merged_without_loss() -> None:
     parts = [
         {"properties": {"a": {"type": "string"}}, "required": ["a"]},
         {"properties": {"b": {}}, "required": ["b", "a"], "description": "second"},
@@ -41,17 +41,17 @@ def test_parts_with_properties_of_their_own_are_joined_without_loss() -> None:
     }
 
 
-def test_of_a_property_in_two_parts_the_first_schema_is_shown() -> None:
+def test_the_first_schema_of_a_property_in_two_parts_is_used() -> None:
     whole = with_argument({"type": "string"}, allOf=[with_argument({"minLength": 2})])
     assert relaxed(whole)[0] == with_argument({"type": "string"})
 
 
-def test_a_closed_part_removes_what_only_its_neighbour_names() -> None:
+def test_a_closed_part_removes_properties_that_only_others_name() -> None:
     schema, _ = relaxed({"allOf": [closed("a"), {"properties": {"a": {}, "b": {}}}]})
     assert schema == {"type": "object", **closed("a")}
 
 
-def test_properties_by_pattern_keep_a_part_open() -> None:
+def test_pattern_properties_keep_a_part_open() -> None:
     part = closed("a", patternProperties={"^x": {}})
     schema, _ = relaxed({"type": "object", "allOf": [part, {"properties": {"b": {}}}]})
     assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
@@ -70,7 +70,7 @@ def test_properties_by_pattern_keep_a_part_open() -> None:
         {"anyOf": [{"type": "string"}, {"type": "null"}]},
     ],
 )
-def test_a_condition_stays_at_the_top_and_is_left_out_of_other_parts(condition: Schema) -> None:
+def test_a_condition_is_kept_at_the_top_and_removed_from_other_parts(condition: Schema) -> None:
     whole = with_argument({})
     assert relaxed({**whole, "allOf": [condition]})[0] == whole
     if condition.keys().isdisjoint({"type", "anyOf"}):
@@ -80,12 +80,12 @@ def test_a_condition_stays_at_the_top_and_is_left_out_of_other_parts(condition: 
         }
 
 
-def test_what_other_parts_evaluate_is_allowed() -> None:
+def test_properties_evaluated_by_other_parts_are_allowed() -> None:
     whole = with_argument({}, unevaluatedProperties=False, allOf=[{"minProperties": 1}])
     assert relaxed(whole)[0] == with_argument({})
 
 
-def test_one_warning_says_that_parts_were_joined() -> None:
+def test_one_warning_reports_merged_parts() -> None:
     choices = [with_argument({}), {"required": ["b"]}]
     _, warning = relaxed({"type": "object", "anyOf": choices, "oneOf": choices})
     assert warning == (
@@ -118,25 +118,25 @@ def test_alternatives_become_one_object_with_all_properties(key: str) -> None:
     }
 
 
-def test_a_property_that_is_alike_in_alternatives_has_one_schema() -> None:
+def test_a_property_with_equal_schemas_in_alternatives_has_one_schema() -> None:
     branches = [with_argument({"const": 1}, required=[name]) for name in "bc"]
     assert argument(relaxed({"type": "object", "oneOf": branches})[0]) == {"const": 1}
 
 
-def test_alternatives_that_only_require_are_left_out() -> None:
+def test_alternatives_that_only_require_properties_are_removed() -> None:
     whole = with_argument({"type": "string"}, additionalProperties=False)
     schema, _ = relaxed({**whole, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
     assert schema == whole
 
 
-def test_what_one_alternative_leaves_free_is_shown_and_stays_free() -> None:
+def test_a_property_unrestricted_in_one_alternative_stays_unrestricted() -> None:
     branches = [with_argument({"type": "string"}), {"required": ["b"]}]
     schema, _ = relaxed({"type": "object", "anyOf": branches})
     assert argument(schema) == {"anyOf": [{"type": "string"}, {}]}
 
 
 @each_row("key", ["not", "enum", "const"])
-def test_openai_takes_no_bare_condition_at_the_top(key: str) -> None:
+def test_for_openai_conditions_at_the_top_are_removed(key: str) -> None:
     condition = {"not": {"required": ["b"]}, "enum": [{"a": 1}], "const": {"a": 1}}[key]
     whole = with_argument({}, **{key: condition})
     schema, warning = relaxed(whole, OPENAI)
@@ -144,7 +144,7 @@ def test_openai_takes_no_bare_condition_at_the_top(key: str) -> None:
     assert f'"#/{key}"' in warning
 
 
-def test_alternatives_of_alternatives_end() -> None:
+def test_nesting_of_alternatives_is_limited() -> None:
     definitions = {
         f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}, {"$ref": f"#/$defs/d{i + 1}"}]}
         for i in range(1_000)
@@ -154,14 +154,14 @@ def test_alternatives_of_alternatives_end() -> None:
 
 
 @each_row("key", ["anyOf", "allOf"])
-def test_a_part_that_is_the_whole_ends(key: str) -> None:
+def test_a_part_that_refers_to_the_root_is_cut(key: str) -> None:
     whole = with_argument({}, **{key: [{"$ref": "#"}, {"required": ["b"]}]})
     assert argument(relaxed(whole)[0]) == {}
 
 
 @each_row("key", ["anyOf", "allOf"])
-def test_parts_beyond_the_limit_are_left_out(key: str) -> None:
-    """Each part refers to all properties, which would be 800,000."""
+def test_parts_beyond_the_limit_are_dropped(key: str) -> None:
+    """Each part refers to all properties, 800,000 in total."""
     names = {f"p{number}": {"const": number} for number in range(MAX_SIZE // 4)}
     parts = [{"$ref": "#/$defs/all", "required": [str(number)]} for number in range(1_600)]
     whole = {"type": "object", key: parts, "$defs": {"all": {"properties": names}}}
@@ -172,7 +172,7 @@ def test_parts_beyond_the_limit_are_left_out(key: str) -> None:
 
 
 def test_a_property_of_nested_alternatives_has_each_schema_once() -> None:
-    """Each level refers twice to the one below it: 256 paths lead to the last."""
+    """Each level refers twice to the level below: 256 paths reach the last one."""
     definitions: Schema = {
         f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2 + [with_argument({"const": i})]}
         for i in range(8)
