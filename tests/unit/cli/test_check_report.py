@@ -1,4 +1,4 @@
-"""How ``check`` prints what it found."""
+"""Output of ``check``."""
 
 from dataclasses import replace
 from io import StringIO
@@ -25,19 +25,18 @@ NOTHING = CheckReport(
 
 
 def shown(report: CheckReport, *, width: int = 200) -> str:
-    """Print report."""
     out = StringIO()
     print_report(report, Console(file=out, width=width), offers=True)
     return out.getvalue()
 
 
 def of_agent(name: str, **limits: tuple[str, ...]) -> AgentReport:
-    """Build what is found of an agent that sees nothing."""
+    """Build the report of an agent that sees nothing."""
     profile = AgentProfile(name=name, server_ids=limits.get("server_ids"))
     return AgentReport(profile=profile, tools=(), prompts=(), resources=(), templates=(), tokens=0)
 
 
-def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
+def test_a_narrow_terminal_does_not_break_words_of_a_server_or_its_failure() -> None:
     servers = (
         ServerStatus(
             server_id="notes",
@@ -66,7 +65,7 @@ def test_each_of_very_many_agents_has_one_line() -> None:
     assert len([line for line in lines if "and 95 more" in line]) == len(agents)
 
 
-def test_what_a_terminal_would_act_on_is_escaped() -> None:
+def test_control_sequences_are_escaped() -> None:
     evil = "\x1b[31mred\u202e"
     report = replace(
         NOTHING,
@@ -79,7 +78,7 @@ def test_what_a_terminal_would_act_on_is_escaped() -> None:
     assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (4, False)
 
 
-def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> None:
+def test_unusable_and_ignored_items_are_shown_with_the_reason() -> None:
     dropped = (("s1", InvalidItem(kind=Kind.TOOL, name="bad", reason="it has no name")),)
     ignored = (("s1", Ignored(kind=Kind.PROMPT, name="p", fields=("title", "icons[0]"))),)
     report = replace(NOTHING, dropped=dropped, ignored=ignored)
@@ -90,7 +89,7 @@ def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> 
     assert "Failed: 1 unusable item." in printed
 
 
-def test_odd_fields_and_tools_that_need_a_task_are_no_fault() -> None:
+def test_ignored_fields_and_tools_that_require_a_task_are_not_errors() -> None:
     needs_task = InvalidItem(kind=Kind.TOOL, name="t", reason="as a task", needs_task=True)
     ignored = Ignored(kind=Kind.TOOL, name="a", fields=("title",))
     report = replace(NOTHING, dropped=(("s1", needs_task),), ignored=(("s1", ignored),))

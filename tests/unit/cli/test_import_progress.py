@@ -1,11 +1,9 @@
-"""How far an import is, on stderr."""
-
 import pytest
 
 from mcp_tools_proxy.cli.documents.document_import import LINE_S, page_progress, progress_lines
 
 
-def test_where_stderr_is_no_terminal_a_long_import_prints_a_line_now_and_then(
+def test_without_a_terminal_a_long_import_prints_occasional_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 0.0

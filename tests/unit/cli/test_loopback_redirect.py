@@ -1,4 +1,4 @@
-"""The address on this machine where a sign-in ends: what others of this machine may send to it."""
+"""The loopback redirect of a sign-in: requests that other local users may send."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ async def _connect(redirect: LoopbackRedirect) -> tuple[asyncio.StreamReader, as
 
 
 async def _send(redirect: LoopbackRedirect, head: str) -> str:
-    """Send a request; return the status of the answer, empty for none."""
+    """Send a request; return the status, or "" without an answer."""
     reader, writer = await _connect(redirect)
     writer.write(head.encode("latin-1"))
     answer = await _received(reader)
@@ -31,7 +31,7 @@ async def _send(redirect: LoopbackRedirect, head: str) -> str:
 
 
 async def _received(reader: asyncio.StreamReader) -> bytes:
-    """Return what is received until the end; nothing of a connection that is reset."""
+    """Return the data received until the end; nothing if the connection is reset."""
     with suppress(ConnectionError):
         async with asyncio.timeout(BOUND_S):
             return await reader.read()
@@ -64,7 +64,7 @@ async def _finish(redirect: LoopbackRedirect) -> Mapping[str, str]:
         ("x" * (2 * MAX_HEAD_BYTES), ""),
     ],
 )
-async def test_what_is_not_the_answer_is_refused_and_waited_on(
+async def test_other_requests_are_refused_and_waiting_continues(
     head: str, status: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening(None) as redirect:
@@ -74,10 +74,10 @@ async def test_what_is_not_the_answer_is_refused_and_waited_on(
     assert caplog.messages == []
 
 
-async def test_a_connection_that_is_never_used_delays_no_end(
+async def test_an_unused_connection_does_not_delay_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Browsers open one in advance; the command waited for it, or ended with a traceback."""
+    """Browsers preconnect; the command waited for that connection, or ended with a traceback."""
     before = asyncio.all_tasks()
     async with listening(None) as redirect:
         redirect.expect(STATE)
@@ -89,7 +89,7 @@ async def test_a_connection_that_is_never_used_delays_no_end(
     assert caplog.messages == []
 
 
-async def test_no_answer_is_kept_before_one_is_expected_nor_a_second_one() -> None:
+async def test_early_and_second_answers_are_refused() -> None:
     async with listening(None) as redirect:
         early = "GET /oauth/callback?code=early&state= HTTP/1.1\r\n\r\n"
         assert await _send(redirect, early) == "400 Bad Request"

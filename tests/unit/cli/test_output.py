@@ -1,5 +1,3 @@
-"""JSON that commands print, whatever texts are in it."""
-
 import json
 
 from hypothesis import given
@@ -12,14 +10,14 @@ from tests.support.tables import each_row
 
 
 def printed(value: object) -> str:
-    """Return what a command prints of an object."""
+    """Return the printed text of an object."""
     app = Typer()
     app.command()(lambda: print_json({"text": value}))
     return CliRunner().invoke(app, []).stdout
 
 
 @each_row("text", ["\x1b[31m", "\x9b31m", "a\u202eb", "\u2028", "\ud800", "\U000e0041"])
-def test_what_a_terminal_would_interpret_is_escaped(text: str) -> None:
+def test_control_characters_are_escaped(text: str) -> None:
     out = printed(text)
     assert (json.loads(out), out.rstrip("\n").isprintable()) == ({"text": text}, True)
 
@@ -29,5 +27,5 @@ def test_letters_of_any_script_are_readable() -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_each_text_is_read_back_as_it_was(text: str) -> None:
+def test_printed_texts_round_trip(text: str) -> None:
     assert json.loads(printed(text)) == {"text": text}

@@ -1,5 +1,3 @@
-"""Which notes on an upgrade are shown, and that their versions exist."""
-
 import re
 from pathlib import Path
 
@@ -9,7 +7,7 @@ from mcp_tools_proxy.settings.settings import Settings
 ROOT = Path(__file__).parents[3]
 
 
-def test_notes_that_concern_the_configuration_are_shown() -> None:
+def test_notes_relevant_to_the_configuration_are_shown() -> None:
     beyond_loopback = UpgradeNote(
         version="0.2.0", text="hosts", concerns=lambda settings, _: settings.host == "::"
     )

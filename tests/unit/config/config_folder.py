@@ -1,4 +1,4 @@
-"""A configuration folder with agents, loaded again after each edit."""
+"""A configuration folder with agents that is reloaded after each edit."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ TOOLS = ("alpha/search", "alpha/drop", "beta/translate")
 
 
 class LoadedFolder:
-    """Looks at a folder again and again; its active preset is the one in ``active``."""
+    """Reloads a folder repeatedly; the active preset is ``active``."""
 
     def __init__(self, folder: Path, *agents: Json, active: str | None = None) -> None:
         self.folder = folder
@@ -35,28 +35,28 @@ class LoadedFolder:
         self.load()
 
     def load(self) -> ActiveConfig:
-        """Load the files again."""
+        """Reload the files."""
         self.now = self.files.load_active(self.now)
         return self.now
 
     def write_agents(self, *agents: Json) -> None:
-        """Write agents.json and load."""
+        """Write agents.json and reload."""
         write_json(self.folder / "agents.json", {"agents": list(agents)})
         self.load()
 
     def write_preset(self, preset: Json) -> None:
-        """Write a preset's file and load."""
+        """Write a preset's file and reload."""
         write_json(self.folder / f"preset_{preset['id']}.json", preset)
         self.load()
 
     def spoil(self, file: str, *, deleted: bool = False) -> None:
-        """Break a file, or delete it, and load."""
+        """Break or delete a file, and reload."""
         path = self.folder / file
         path.unlink() if deleted else path.write_text(BROKEN, encoding="utf-8")
         self.load()
 
     def may_use(self, agent: str) -> list[str]:
-        """Name those of TOOLS that the agent may use."""
+        """Return the names of TOOLS that the agent can use."""
         visibility = self.now.visibilities[agent]
         return [it for it in TOOLS if visibility.denial(Kind.TOOL, *it.split("/")) is None]
 

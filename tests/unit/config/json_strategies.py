@@ -1,4 +1,4 @@
-"""Strategies for the property tests of this room: any JSON, and files that are nearly right."""
+"""Hypothesis strategies: any JSON, and almost valid files."""
 
 from hypothesis import strategies as st
 
@@ -9,14 +9,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )
-"""Any JSON value, and the numbers that only look like JSON."""
+"""Any JSON value, including numbers that are not valid JSON."""
 
 STRICT_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )
-"""Any JSON value that is one, and that reads back as it was."""
+"""Any valid JSON value that round-trips."""
 
 _ENTRY_KEYS = st.sampled_from([field.alias for field in ServerEntry.model_fields.values()])
 _TEXTS = st.sampled_from(["stdio", "ws", "HTTP", "http://h", "ws://h", "${A}", "${", "{A}", " "])

@@ -1,4 +1,4 @@
-"""Writes configuration files and loads them, for the tests of this room."""
+"""Writing and loading configuration files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ NO_VARIABLES: Mapping[str, str] = {}
 
 
 def write_json(folder: Path, name: str, content: object) -> Path:
-    """Write a file: bytes and text as they are, anything else as JSON."""
+    """Write a file: bytes and text unchanged, other values as JSON."""
     path = folder / name
     match content:
         case bytes():
@@ -40,7 +40,7 @@ def write_json(folder: Path, name: str, content: object) -> Path:
 def load(
     folder: Path, content: object, environment: Mapping[str, str] = NO_VARIABLES
 ) -> Configuration:
-    """Load ``content`` as mcp.json; the limits that the caller gives are 60 s and 1,000 bytes."""
+    """Load ``content`` as mcp.json, with default limits of 60 s and 1,000 bytes."""
     write_json(folder, "mcp.json", content)
     return load_configuration(folder, environment, call_timeout_s=60, max_result_bytes=1000)
 
@@ -52,25 +52,22 @@ def load_server(
     *,
     root: Mapping[str, object] | None = None,
 ) -> ServerConfig:
-    """Load a file whose only server is ``notes``; ``root`` is what else the file holds."""
+    """Load a file whose only server is ``notes``; ``root`` has other keys of the file."""
     content = {"mcpServers": {"notes": entry}, **(root or {})}
     return load(folder, content, environment).servers["notes"]
 
 
 def load_as_preset(folder: Path, content: object, preset_id: str = "work") -> Preset:
-    """Load ``content`` as the file of a preset."""
     write_json(folder, f"preset_{preset_id}.json", content)
     return load_preset(folder, preset_id).preset
 
 
 def load_as_agents(folder: Path, content: object) -> Agents:
-    """Load ``content`` as agents.json."""
     write_json(folder, "agents.json", content)
     return load_agents(folder)
 
 
 def load_as_limits(folder: Path, content: object) -> LimitRules:
-    """Load ``content`` as limits.json."""
     write_json(folder, "limits.json", content)
     return load_limits(folder)
 
@@ -78,8 +75,8 @@ def load_as_limits(folder: Path, content: object) -> LimitRules:
 def refused(
     folder: Path, content: object, environment: Mapping[str, str] = NO_VARIABLES
 ) -> dict[str, str]:
-    """Load ``content`` as mcp.json, which is wrong as a whole or in one of its servers' entries;
-    give the problems, JSON path → message."""
+    """Load ``content`` as mcp.json, which is invalid as a whole or in an entry; return problems by
+    JSON path."""
     try:
         loaded = load(folder, content, environment)
     except InvalidConfig as error:
@@ -89,18 +86,18 @@ def refused(
 
 
 def loads_whole(folder: Path, content: object, environment: Mapping[str, str]) -> bool:
-    """Return whether ``content`` is a mcp.json all of whose entries can be used."""
+    """Return whether ``content`` is a mcp.json whose entries are all valid."""
     loaded = tried(lambda: load(folder, content, environment))
     return not isinstance(loaded, InvalidConfig) and not loaded.invalid
 
 
 def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:
-    """Return problems as JSON path → message."""
+    """Return messages by JSON path."""
     return {problem.path: problem.message for problem in problems}
 
 
 def tried(loading: Callable[[], T]) -> T | InvalidConfig:
-    """Return what loading gives, or its refusal."""
+    """Return the result of loading, or the refusal."""
     try:
         return loading()
     except InvalidConfig as error:

@@ -1,4 +1,4 @@
-"""What holds for agents, as agents.json and the presets that its profiles name have it."""
+"""The effective profiles of agents, from agents.json and the presets they name."""
 
 from pathlib import Path
 
@@ -14,19 +14,19 @@ from tests.unit.config.config_folder import BROKEN, SERVERS, TOOLS, WORK, Loaded
 from tests.unit.gateway.reloader_fixture import Reloading
 
 
-def test_no_file_is_no_profiles_and_no_problem(tmp_path: Path) -> None:
+def test_a_missing_file_means_zero_profiles_without_a_problem(tmp_path: Path) -> None:
     now = LoadedFolder(tmp_path).now
     assert (now.has_profiles, now.visibilities, now.problems, now.warnings) == (False, {}, (), ())
 
 
-def test_a_file_without_agents_is_no_profiles(tmp_path: Path) -> None:
+def test_a_file_without_agents_gives_zero_profiles(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path)
     it.write_agents()
     assert it.now.has_profiles is False
 
 
 @pytest.mark.requirement("A-03", "A-05", "A-14")
-def test_a_profile_narrows_by_all_that_it_says(tmp_path: Path) -> None:
+def test_a_profile_narrows_by_each_of_its_fields(tmp_path: Path) -> None:
     it = LoadedFolder(
         tmp_path,
         make_agent("all"),
@@ -45,13 +45,13 @@ def test_a_profile_narrows_by_all_that_it_says(tmp_path: Path) -> None:
     assert (it.now.has_profiles, it.now.problems) == (True, ())
 
 
-def test_an_edit_of_the_file_is_in_force(tmp_path: Path) -> None:
+def test_an_edit_of_the_file_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"), make_agent("b"))
     it.write_agents(make_agent("a", client_ids=[]), make_agent("c"))
     assert (list(it.now.visibilities), it.may_use("a")) == (["a", "c"], [])
 
 
-def test_a_file_that_comes_later_is_in_force(tmp_path: Path) -> None:
+def test_a_file_created_later_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path)
     it.write_agents(make_agent("a"))
     assert (it.now.has_profiles, list(it.now.visibilities)) == (True, ["a"])
@@ -63,7 +63,9 @@ def test_a_file_that_comes_later_is_in_force(tmp_path: Path) -> None:
     ["", '{"agents": [{"name": "a"', '{"agents": [{"name": "a", "exclude_components": 5}]}'],
     ids=["empty", "half-written", "wrong type"],
 )
-def test_a_bad_file_keeps_the_last_good_and_is_a_problem(tmp_path: Path, content: str) -> None:
+def test_an_invalid_file_keeps_the_last_valid_version_and_is_a_problem(
+    tmp_path: Path, content: str
+) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", client_ids=["alpha"]))
     (tmp_path / "agents.json").write_text(content, encoding="utf-8")
     it.load()
@@ -71,21 +73,21 @@ def test_a_bad_file_keeps_the_last_good_and_is_a_problem(tmp_path: Path, content
     assert [problem.file for problem in it.now.problems] == ["agents.json"]
 
 
-def test_a_deleted_file_keeps_the_last_good_and_is_a_problem(tmp_path: Path) -> None:
+def test_a_deleted_file_keeps_the_last_valid_version_and_is_a_problem(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"))
     it.spoil("agents.json", deleted=True)
     it.load()
     assert (list(it.now.visibilities), places(it.now.problems)) == (["a"], [("agents.json", "$")])
 
 
-def test_a_problem_is_over_once_the_file_is_good(tmp_path: Path) -> None:
+def test_a_problem_ends_when_the_file_is_valid(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"))
     it.spoil("agents.json")
     it.write_agents(make_agent("b"))
     assert (list(it.now.visibilities), it.now.problems) == (["b"], ())
 
 
-def test_a_file_that_never_could_be_read_counts_as_having_profiles(tmp_path: Path) -> None:
+def test_a_file_that_was_never_readable_counts_as_having_profiles(tmp_path: Path) -> None:
     (tmp_path / "agents.json").write_text(BROKEN, encoding="utf-8")
     it = LoadedFolder(tmp_path)
     it.load()
@@ -94,14 +96,16 @@ def test_a_file_that_never_could_be_read_counts_as_having_profiles(tmp_path: Pat
     assert "agents are unknown" in it.now.problems[1].message
 
 
-def test_a_bad_file_that_goes_before_it_was_ever_good_is_no_profiles(tmp_path: Path) -> None:
+def test_an_invalid_file_deleted_before_it_was_ever_valid_means_zero_profiles(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "agents.json").write_text(BROKEN, encoding="utf-8")
     it = LoadedFolder(tmp_path)
     it.spoil("agents.json", deleted=True)
     assert (it.now.has_profiles, it.now.problems) == (False, ())
 
 
-def test_a_bad_configuration_does_not_hold_the_agents_up(tmp_path: Path) -> None:
+def test_an_invalid_configuration_does_not_block_changes_of_agents(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path)
     it.spoil("mcp.json")
     it.write_agents(make_agent("a", client_ids=["alpha"]))
@@ -111,14 +115,14 @@ def test_a_bad_configuration_does_not_hold_the_agents_up(tmp_path: Path) -> None
     )
 
 
-def test_an_edit_of_an_agents_preset_is_in_force(tmp_path: Path) -> None:
+def test_an_edit_of_an_agents_preset_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     it.write_preset(make_preset("work", tools=[("alpha", "drop")]))
     assert it.may_use("a") == ["alpha/drop"]
 
 
 @each_row("deleted", [True, False], ids=["deleted", "broken"])
-def test_a_bad_preset_keeps_its_last_good_version_and_is_a_problem(
+def test_an_invalid_preset_keeps_its_last_valid_version_and_is_a_problem(
     tmp_path: Path, *, deleted: bool
 ) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="play")
@@ -129,9 +133,7 @@ def test_a_bad_preset_keeps_its_last_good_version_and_is_a_problem(
 
 
 @each_row("deleted", [True, False], ids=["missing", "broken"])
-def test_a_preset_that_never_could_be_loaded_lets_nothing_through(
-    tmp_path: Path, *, deleted: bool
-) -> None:
+def test_a_preset_that_was_never_loaded_allows_nothing(tmp_path: Path, *, deleted: bool) -> None:
     it = LoadedFolder(tmp_path)
     it.spoil("preset_work.json", deleted=deleted)
     it.write_agents(make_agent("a"), make_agent("b", preset="work"), make_agent("c", preset="work"))
@@ -144,7 +146,7 @@ def test_a_preset_that_never_could_be_loaded_lets_nothing_through(
     ]
 
 
-def test_a_preset_that_comes_later_is_in_force(tmp_path: Path) -> None:
+def test_a_preset_created_later_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="late"))
     before = it.now
     it.write_preset(make_preset("late", tools=[("beta", "translate")]))
@@ -152,12 +154,12 @@ def test_a_preset_that_comes_later_is_in_force(tmp_path: Path) -> None:
     assert it.now != before
 
 
-def test_the_empty_preset_can_be_an_agents(tmp_path: Path) -> None:
+def test_an_agent_can_use_the_empty_preset(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="__empty__"))
     assert (it.may_use("a"), it.now.problems) == ([], ())
 
 
-def test_a_problem_of_a_preset_that_is_active_and_an_agents_is_reported_once(
+def test_a_problem_of_a_preset_used_twice_is_reported_once(
     tmp_path: Path,
 ) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="work")
@@ -172,7 +174,7 @@ def test_a_problem_of_a_preset_that_is_active_and_an_agents_is_reported_once(
 
 
 @pytest.mark.requirement("A-15")
-def test_a_server_that_is_unknown_is_warned_of_with_the_one_that_was_meant(tmp_path: Path) -> None:
+def test_an_unknown_server_causes_a_warning_with_a_suggestion(tmp_path: Path) -> None:
     it = LoadedFolder(
         tmp_path, make_agent("a"), make_agent("b", client_ids=["alpha", "betta", "x"])
     )
@@ -182,21 +184,21 @@ def test_a_server_that_is_unknown_is_warned_of_with_the_one_that_was_meant(tmp_p
     }
 
 
-def test_a_warning_of_an_unknown_server_is_over_once_mcp_json_has_it(tmp_path: Path) -> None:
+def test_the_warning_about_an_unknown_server_ends_when_mcp_json_has_it(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", client_ids=["gamma"]))
     warned = len(it.now.warnings)
     write_json(tmp_path / "mcp.json", {"mcpServers": {**SERVERS, "gamma": {"command": "x"}}})
     assert (warned, it.load().warnings) == (1, ())
 
 
-def test_no_server_is_unknown_while_mcp_json_never_could_be_read(tmp_path: Path) -> None:
+def test_servers_are_not_reported_as_unknown_before_mcp_json_was_read(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", client_ids=["gamma"]))
     it.spoil("mcp.json")
     it.now = ActiveConfig()
     assert it.load().warnings == ()
 
 
-def test_of_very_many_unknown_servers_the_first_are_reported(tmp_path: Path) -> None:
+def test_the_number_of_reported_unknown_servers_is_limited(tmp_path: Path) -> None:
     ids = [f"beta{index}" for index in range(MAX_PROBLEMS + 5)]
     now = LoadedFolder(tmp_path, make_agent("a", client_ids=ids)).now
     assert (len(now.warnings), now.warnings[-1].message) == (
@@ -207,7 +209,7 @@ def test_of_very_many_unknown_servers_the_first_are_reported(tmp_path: Path) -> 
 
 @pytest.mark.requirement("A-07")
 @pytest.mark.parametrize("edited", ["agents.json", "preset_own.json"])
-async def test_an_edit_is_in_force_by_itself(tmp_path: Path, edited: str) -> None:
+async def test_an_edit_is_applied_automatically(tmp_path: Path, edited: str) -> None:
     own = make_preset("own", tools=[("alpha", "search")])
     Config(servers=SERVERS, presets=[WORK, own], agents=[make_agent("a", preset="own")]).write(
         tmp_path

@@ -1,4 +1,4 @@
-"""Which preset is in force, and what else the files decide (contract §6)."""
+"""Selection of the active preset, and other effects of the files (contract §6)."""
 
 from pathlib import Path
 
@@ -28,24 +28,24 @@ def brake(path: Path) -> None:
     path.write_text(BROKEN, encoding="utf-8")
 
 
-async def test_the_pinned_preset_is_chosen_before_all_others(folder: Path) -> None:
+async def test_the_pinned_preset_has_precedence(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="work")
     assert (await started(folder, pinned="play")).active == "play"
 
 
-async def test_the_default_preset_is_chosen_where_none_is_pinned(folder: Path) -> None:
+async def test_without_a_pinned_preset_the_default_is_selected(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="work")
     it = await started(folder)
     assert (it.active, it.tools) == ("work", ["alpha:search"])
 
 
-async def test_the_only_preset_is_chosen_where_none_is_named(folder: Path) -> None:
+async def test_without_a_named_preset_the_only_one_is_selected(folder: Path) -> None:
     (folder / "preset_play.json").unlink()
     assert (await started(folder)).active == "work"
 
 
 @pytest.mark.requirement("P-19")
-async def test_nothing_is_chosen_of_several_presets(folder: Path) -> None:
+async def test_without_a_named_preset_none_of_several_is_selected(folder: Path) -> None:
     it = await started(folder)
     assert (it.active, it.tools, it.code("alpha:search"), it.code("local")) == (
         "__empty__",
@@ -55,19 +55,19 @@ async def test_nothing_is_chosen_of_several_presets(folder: Path) -> None:
     )
 
 
-async def test_a_broken_preset_beside_a_good_one_makes_several(folder: Path) -> None:
+async def test_an_invalid_preset_counts_as_one_of_several(folder: Path) -> None:
     brake(folder / "preset_play.json")
     assert (await started(folder)).active == "__empty__"
 
 
-async def test_an_empty_folder_is_no_problem(tmp_path: Path) -> None:
+async def test_an_empty_folder_is_not_a_problem(tmp_path: Path) -> None:
     it = await started(tmp_path / "nowhere")
     assert (it.active, it.tools, it.publisher.config.problems) == ("__empty__", [], ())
 
 
 @pytest.mark.requirement("P-19")
 @pytest.mark.parametrize("named", ["nope", "../work", "broken"])
-async def test_a_named_preset_that_cannot_be_loaded_is_the_empty_one_at_start(
+async def test_at_startup_an_unloadable_preset_is_replaced_by_the_empty_one(
     folder: Path, named: str
 ) -> None:
     brake(folder / "preset_broken.json")
@@ -77,7 +77,7 @@ async def test_a_named_preset_that_cannot_be_loaded_is_the_empty_one_at_start(
 
 
 @pytest.mark.parametrize("pinned", [None, "late"], ids=["default", "pinned"])
-async def test_a_named_preset_comes_into_force_when_its_file_comes(
+async def test_a_named_preset_is_applied_when_its_file_is_created(
     folder: Path, pinned: str | None
 ) -> None:
     write_servers(folder, "alpha", "beta", default="late")
@@ -87,7 +87,7 @@ async def test_a_named_preset_comes_into_force_when_its_file_comes(
     assert (it.active, it.publisher.config.problems) == ("late", ())
 
 
-async def test_the_only_preset_comes_into_force_when_it_is_mended(folder: Path) -> None:
+async def test_the_only_preset_is_applied_when_it_is_fixed(folder: Path) -> None:
     (folder / "preset_play.json").unlink()
     brake(folder / "preset_work.json")
     it = await started(folder)
@@ -97,7 +97,9 @@ async def test_the_only_preset_comes_into_force_when_it_is_mended(folder: Path) 
     assert it.active == "work"
 
 
-async def test_a_bad_configuration_at_start_is_no_servers_and_a_problem(folder: Path) -> None:
+async def test_an_invalid_configuration_at_startup_means_zero_servers_and_a_problem(
+    folder: Path,
+) -> None:
     brake(folder / "mcp.json")
     it = await started(folder, pinned="work")
     assert (
@@ -111,7 +113,7 @@ async def test_a_bad_configuration_at_start_is_no_servers_and_a_problem(folder: 
     )
 
 
-async def test_the_choice_of_the_start_is_made_once_the_configuration_is_mended(
+async def test_the_initial_selection_happens_when_the_configuration_is_fixed(
     folder: Path,
 ) -> None:
     brake(folder / "mcp.json")
@@ -121,7 +123,7 @@ async def test_the_choice_of_the_start_is_made_once_the_configuration_is_mended(
     assert (it.active, it.tools, it.publisher.config.problems) == ("play", ["beta:translate"], ())
 
 
-async def test_a_changed_default_is_chosen(folder: Path) -> None:
+async def test_a_changed_default_is_selected(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="work")
     it = await started(folder)
     write_servers(folder, "alpha", "beta", default="play")
@@ -129,14 +131,14 @@ async def test_a_changed_default_is_chosen(folder: Path) -> None:
     assert (it.active, it.tools) == ("play", ["beta:translate"])
 
 
-async def test_a_changed_default_does_not_move_a_pinned_preset(folder: Path) -> None:
+async def test_a_changed_default_does_not_affect_a_pinned_preset(folder: Path) -> None:
     it = await started(folder, pinned="work")
     write_servers(folder, "alpha", "beta", default="play")
     await it.reloader.load()
     assert it.active == "work"
 
 
-async def test_a_default_that_goes_away_chooses_nothing(folder: Path) -> None:
+async def test_a_removed_default_selects_nothing(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="work")
     it = await started(folder)
     write_servers(folder, "alpha", "beta")
@@ -144,7 +146,7 @@ async def test_a_default_that_goes_away_chooses_nothing(folder: Path) -> None:
     assert it.active == "work"
 
 
-async def test_a_default_that_cannot_be_loaded_leaves_the_last_good_preset(folder: Path) -> None:
+async def test_an_unloadable_default_keeps_the_last_valid_preset(folder: Path) -> None:
     write_servers(folder, "alpha", "beta", default="work")
     it = await started(folder)
     write_servers(folder, "alpha", "beta", default="nope")
@@ -156,7 +158,7 @@ async def test_a_default_that_cannot_be_loaded_leaves_the_last_good_preset(folde
     )
 
 
-async def test_the_preset_in_force_follows_its_file_while_the_chosen_one_cannot_be_loaded(
+async def test_the_active_preset_follows_its_file_while_the_selected_one_is_unloadable(
     folder: Path,
 ) -> None:
     write_servers(folder, "alpha", "beta", default="work")
@@ -168,7 +170,7 @@ async def test_the_preset_in_force_follows_its_file_while_the_chosen_one_cannot_
 
 
 @pytest.mark.requirement("P-21")
-async def test_an_edit_of_the_active_preset_is_in_force(folder: Path) -> None:
+async def test_an_edit_of_the_active_preset_is_applied(folder: Path) -> None:
     it = await started(folder, pinned="work")
     write_preset(folder, "work", "alpha/drop")
     await it.reloader.load()
@@ -177,9 +179,7 @@ async def test_an_edit_of_the_active_preset_is_in_force(folder: Path) -> None:
 
 @pytest.mark.requirement("P-21")
 @pytest.mark.parametrize("other", ["play", "new"])
-async def test_another_presets_file_is_never_in_force_for_being_saved(
-    folder: Path, other: str
-) -> None:
+async def test_saving_another_presets_file_never_activates_it(folder: Path, other: str) -> None:
     it = await started(folder, pinned="work")
     write_preset(folder, other, "alpha/drop")
     await it.reloader.load()
@@ -187,7 +187,7 @@ async def test_another_presets_file_is_never_in_force_for_being_saved(
 
 
 @pytest.mark.requirement("P-19", "P-21")
-async def test_a_first_preset_that_comes_later_is_not_chosen(tmp_path: Path) -> None:
+async def test_a_first_preset_created_later_is_not_selected(tmp_path: Path) -> None:
     write_servers(tmp_path, "alpha")
     it = await started(tmp_path)
     write_preset(tmp_path, "work", "alpha/search")
@@ -197,7 +197,7 @@ async def test_a_first_preset_that_comes_later_is_not_chosen(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("file", ["mcp.json", "preset_work.json"])
 @pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "broken"])
-async def test_a_bad_or_deleted_file_keeps_the_last_good_and_is_a_problem(
+async def test_an_invalid_or_deleted_file_keeps_the_last_valid_version_and_is_a_problem(
     folder: Path, file: str, *, deleted: bool
 ) -> None:
     it = await started(folder, pinned="work")
@@ -212,7 +212,7 @@ async def test_a_bad_or_deleted_file_keeps_the_last_good_and_is_a_problem(
 
 
 @pytest.mark.parametrize("file", ["mcp.json", "preset_work.json"])
-async def test_a_problem_is_over_once_the_file_is_good(folder: Path, file: str) -> None:
+async def test_a_problem_ends_when_the_file_is_valid(folder: Path, file: str) -> None:
     good = (folder / file).read_bytes()
     it = await started(folder, pinned="work")
     brake(folder / file)

@@ -15,7 +15,6 @@ from tests.unit.config.load_files import by_path, load, load_as_agents, refused,
 
 
 def only_profile(folder: Path, **entry: object) -> AgentProfile:
-    """Load a file with one agent."""
     (profile,) = load_as_agents(folder, {"agents": [{"name": "reader", **entry}]}).profiles.values()
     return profile
 
@@ -27,23 +26,23 @@ def problems_of(folder: Path, content: object) -> dict[str, str]:
     return by_path(caught.value.problems)
 
 
-def test_no_file_is_no_agents(tmp_path: Path) -> None:
+def test_a_missing_file_means_zero_agents(tmp_path: Path) -> None:
     assert load_agents(tmp_path / "nowhere") is NO_AGENTS
 
 
-def test_a_link_to_nothing_is_not_no_agents(tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_treated_as_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "agents.json").symlink_to("..data/agents.json")
     with pytest.raises(InvalidConfig, match="is a broken symbolic link"):
         load_agents(tmp_path)
 
 
-def test_the_agents_are_kept_by_name_in_the_files_order(tmp_path: Path) -> None:
+def test_agents_are_kept_by_name_in_file_order(tmp_path: Path) -> None:
     loaded = load_as_agents(tmp_path, {"agents": [{"name": "b"}, {"name": "a"}, {"name": "c"}]})
     assert [(name, it.name) for name, it in loaded.profiles.items()] == [(n, n) for n in "bac"]
 
 
 @pytest.mark.requirement("A-07")
-def test_a_whole_profile_is_taken_over(tmp_path: Path) -> None:
+def test_a_complete_profile_is_loaded(tmp_path: Path) -> None:
     profile = only_profile(
         tmp_path,
         client_ids=["notes", "tickets"],
@@ -63,7 +62,7 @@ def test_a_whole_profile_is_taken_over(tmp_path: Path) -> None:
     ("entry", "client_ids"),
     [({}, None), ({"client_ids": None}, None), ({"client_ids": []}, ())],
 )
-def test_no_list_of_servers_is_all_of_them_and_an_empty_one_is_none(
+def test_a_missing_list_of_servers_means_all_and_an_empty_list_means_zero(
     tmp_path: Path, entry: Json, client_ids: tuple[str, ...] | None
 ) -> None:
     assert only_profile(tmp_path, **entry).server_ids == client_ids
@@ -100,19 +99,19 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-07")
-def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_agents_with_the_same_name_are_refused(tmp_path: Path) -> None:
     names = ["a", "b", "a", "A", "a"]
     problems = problems_of(tmp_path, {"agents": [{"name": name} for name in names]})
     message = "is also the name of $.agents[0]; give each agent its own"
     assert problems == {"$.agents[2].name": message, "$.agents[4].name": message}
 
 
-def test_of_very_many_problems_the_first_are_reported(tmp_path: Path) -> None:
+def test_the_number_of_reported_problems_is_limited(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a"}] * (MAX_PROBLEMS + 3)})
     assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 2 more problems")
 
 
-def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
+def test_unknown_keys_are_reported_and_ignored(tmp_path: Path) -> None:
     content = {
         "$schema": "./agents.schema.json",
         "clients": [],
@@ -137,7 +136,7 @@ def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
         ("allowed_documents", "documents"),
     ],
 )
-def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
+def test_a_misspelt_key_is_refused_to_avoid_widening_access(
     tmp_path: Path, key: str, meant: str
 ) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a", key: []}]})
@@ -145,15 +144,13 @@ def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
 
 
 @each_row("key", ["guards", "sandbox", "guard", "guardrails", "Guards"])
-def test_what_belongs_to_servers_and_presets_is_refused_in_a_profile(
-    tmp_path: Path, key: str
-) -> None:
+def test_keys_of_servers_and_presets_are_refused_in_a_profile(tmp_path: Path, key: str) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a", key: {"secrets": "redact"}}]})
     assert "which a profile does not have" in problems["$.agents[0]"]
 
 
 @given(content=AGENTS)
-def test_any_json_is_agents_or_refused(
+def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
@@ -161,7 +158,7 @@ def test_any_json_is_agents_or_refused(
 
 
 @pytest.mark.requirement("A-01")
-def test_what_a_server_excludes_is_kept_by_the_servers_id(tmp_path: Path) -> None:
+def test_exclusions_of_a_server_are_kept_by_server_id(tmp_path: Path) -> None:
     servers = {
         "a": {"command": "x", "exclude": ["search", "prompt:p"]},
         "b": {"command": "x", "exclude": []},
@@ -172,13 +169,13 @@ def test_what_a_server_excludes_is_kept_by_the_servers_id(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("A-01")
-def test_what_a_server_excludes_does_not_change_its_session(tmp_path: Path) -> None:
+def test_exclusions_of_a_server_do_not_change_its_session(tmp_path: Path) -> None:
     plain = load(tmp_path, {"mcpServers": {"a": {"command": "x"}}})
     excluding = load(tmp_path, {"mcpServers": {"a": {"command": "x", "exclude": ["search"]}}})
     assert (excluding.servers == plain.servers, excluding == plain) == (True, False)
 
 
 @pytest.mark.requirement("A-07")
-def test_an_exclude_of_a_wrong_type_is_refused(tmp_path: Path) -> None:
+def test_an_exclude_of_the_wrong_type_is_refused(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcpServers": {"a": {"command": "x", "exclude": ["", 5]}}})
     assert list(problems) == ["$.mcpServers.a.exclude[0]", "$.mcpServers.a.exclude[1]"]

@@ -1,4 +1,4 @@
-"""``auth`` of a server's entry: which keys go together, and with what around them."""
+"""``auth`` of a server's entry: valid combinations of keys, entry and settings."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def places(configuration: Configuration) -> set[str]:
         ({"clientIdMetadataUrl": "https://us.example/client.json"}, "shared"),
     ],
 )
-def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str) -> None:
+def test_valid_combinations_are_accepted(tmp_path: Path, auth: Json, isolation: str) -> None:
     configuration = loaded(tmp_path, auth, isolation=isolation)
     assert places(configuration) == set()
     assert configuration.servers["s"].auth is not None
@@ -103,7 +103,7 @@ def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str)
         ({**DISCOVERY, "for": "user"}, "user", "auth.authorizationServer"),
     ],
 )
-def test_what_does_not_go_together_is_named(
+def test_invalid_combinations_are_reported(
     tmp_path: Path, auth: Json, isolation: str, place: str
 ) -> None:
     assert place in places(loaded(tmp_path, auth, isolation=isolation))
@@ -121,14 +121,14 @@ def test_what_does_not_go_together_is_named(
         ({"idp": {"clientId": "a", "client_secret": "b"}}, 'did you mean "clientSecret"?'),
     ],
 )
-def test_a_misspelt_key_is_told_with_the_right_one(
+def test_a_misspelt_key_is_reported_with_the_correct_one(
     tmp_path: Path, auth: Json, message: str
 ) -> None:
     (problem,) = loaded(tmp_path, auth).invalid["s"]
     assert problem.message.endswith(message)
 
 
-def test_what_the_settings_do_not_allow_is_named(tmp_path: Path) -> None:
+def test_keys_disabled_by_the_settings_are_reported(tmp_path: Path) -> None:
     nothing = IdentitySupport(has_secrets=True)
     assert places(loaded(tmp_path, {}, nothing)) == {"auth.grant"}
     assert places(loaded(tmp_path, EXCHANGE, nothing, isolation="user")) == {"auth.for"}
@@ -144,7 +144,7 @@ def test_a_header_of_the_entry_turns_oauth_off_as_in_broxy(tmp_path: Path) -> No
 
 
 @each_row("off", [{"enabled": False}, {"disabled": True}])
-def test_a_disabled_server_may_lack_its_variables(tmp_path: Path, off: Json) -> None:
+def test_a_disabled_server_can_lack_its_variables(tmp_path: Path, off: Json) -> None:
     client = {"clientId": "${TOOLS_ID}", "clientSecret": "${TOOLS_SECRET}"}
     auth = {**ID_JAG, **client, "idp": client}
     missing = loaded(tmp_path, auth, isolation="user", **off)
@@ -160,16 +160,16 @@ def test_a_disabled_server_may_lack_its_variables(tmp_path: Path, off: Json) -> 
     assert places(loaded(tmp_path, auth, isolation="user")) == set(keys)
 
 
-def test_what_is_wrong_in_auth_of_a_disabled_server_has_its_place(tmp_path: Path) -> None:
+def test_problems_in_auth_of_a_disabled_server_have_a_path(tmp_path: Path) -> None:
     found = loaded(tmp_path, {"scopes": ["a b"]}, disabled=True)
     assert places(found) == {"auth.scopes[0]"}
 
 
-def test_a_program_has_no_tokens(tmp_path: Path) -> None:
+def test_auth_is_refused_for_a_stdio_server(tmp_path: Path) -> None:
     assert places(loaded(tmp_path, MACHINE, url=None, command="x")) == {"auth"}
 
 
-def test_an_entry_of_broxy_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_entry_of_broxy_is_accepted_unchanged(tmp_path: Path) -> None:
     auth = {
         "clientName": "us",
         "authorizationServer": ISSUER,
@@ -188,7 +188,7 @@ def test_an_entry_of_broxy_is_taken_as_it_is(tmp_path: Path) -> None:
     )
 
 
-def test_an_exchange_is_at_the_issuer_of_callers(tmp_path: Path) -> None:
+def test_tokens_are_exchanged_at_the_issuer_of_callers(tmp_path: Path) -> None:
     auth = loaded(tmp_path, {**EXCHANGE, **DISCOVERY}, isolation="user").servers["s"].auth
     assert auth is not None
     assert auth.subject_token_type == "access_token"

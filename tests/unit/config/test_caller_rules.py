@@ -1,4 +1,4 @@
-"""What an entry says of callers: which parts of them where, and what it needs."""
+"""Caller parts and secrets in an entry: permitted positions and requirements."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def problems(folder: Path, entry: Json, support: IdentitySupport = ALL) -> dict[
     return {it.path.removeprefix("$.mcpServers.notes"): it.message for it in found}
 
 
-def test_texts_with_a_caller_are_apart_from_plain_ones(tmp_path: Path) -> None:
+def test_texts_with_caller_parts_are_kept_separately(tmp_path: Path) -> None:
     headers = {"X-Tenant": TENANT, "X-Plain": "${A}", "Authorization": "Bearer ${secret:k}"}
     entry = {**HTTP, "headers": headers, "forward": ["tenant_id", "roles", "tenant_id"]}
     config = loaded(tmp_path, {**entry, "assertion": {"audience": "us"}}).servers["notes"]
@@ -44,7 +44,7 @@ def test_texts_with_a_caller_are_apart_from_plain_ones(tmp_path: Path) -> None:
     assert config.assertion == Assertion(audience="us", header="X-Caller-Assertion")
 
 
-def test_secrets_that_are_everybodys_are_possible_everywhere(tmp_path: Path) -> None:
+def test_secrets_independent_of_the_caller_are_allowed_everywhere(tmp_path: Path) -> None:
     entry = {"args": ["-k", "${secret:k}"], "env": {"K": "${secret:k}"}, "cwd": "/s/${secret:k}"}
     config = loaded(tmp_path, STDIO | entry).servers["notes"]
     assert (config.args, config.env, config.cwd) == ((), {}, None)
@@ -56,7 +56,7 @@ def test_secrets_that_are_everybodys_are_possible_everywhere(tmp_path: Path) -> 
     )
 
 
-def test_an_entry_without_a_caller_needs_none(tmp_path: Path) -> None:
+def test_an_entry_without_caller_parts_does_not_need_a_caller(tmp_path: Path) -> None:
     config = loaded(tmp_path, {**STDIO, "args": ["${A}"], "cwd": "${B}"}).servers["notes"]
     assert (config.args, config.cwd, config.needs_caller) == (("a",), "${B}", False)
 
@@ -89,13 +89,13 @@ SHARED = "is fixed for a session"
         ({**STDIO, "assertion": {"audience": "us"}}, ".assertion", "needs a server over HTTP"),
     ],
 )  # fmt: skip
-def test_what_would_show_one_caller_to_another_is_invalid(
+def test_entries_that_would_leak_data_between_callers_are_invalid(
     tmp_path: Path, entry: Json, path: str, message: str
 ) -> None:
     assert message in problems(tmp_path, entry)[path]
 
 
-def test_what_the_settings_do_not_have_is_invalid_until_they_do(tmp_path: Path) -> None:
+def test_entries_that_need_missing_settings_are_invalid(tmp_path: Path) -> None:
     entry = {**HTTP, "headers": {"X": "${secret:k}"}, "assertion": {"audience": "us"}}
     found = problems(tmp_path, entry, IdentitySupport())
     assert "MCP_PROXY_SECRETS_DIR" in found[".headers.X"]
@@ -126,7 +126,7 @@ FIXED = {"env": {"T": TENANT}, "args": ["-t", TENANT], "cwd": f"/s/{TENANT}"}
         ({"isolation": "user", "env": {"T": AGENT}, "args": [], "cwd": "/"}, {".env.T"}),
     ],
 )
-def test_what_is_fixed_for_a_session_is_what_its_isolation_separates(
+def test_session_wide_caller_parts_require_matching_isolation(
     tmp_path: Path, entry: Json, places: set[str]
 ) -> None:
     assert problems(tmp_path, {**STDIO, **FIXED, **entry}).keys() == places

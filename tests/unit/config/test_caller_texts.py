@@ -1,4 +1,4 @@
-"""${caller.…} and ${secret:PATH} in values: what is read, what stays, what is refused."""
+"""Parsing of ${caller.…} and ${secret:PATH} in values."""
 
 import jsonschema_rs
 import pytest
@@ -73,19 +73,19 @@ def test_parts_of_the_caller_and_secrets_are_read(text: str, read: str | CallerT
         ("${HOST:-${caller.tenant_id}}", "begins no variable"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, message: str) -> None:
+def test_invalid_references_are_refused(text: str, message: str) -> None:
     with pytest.raises(BadVariable) as caught:
         read_caller_text(text, ENVIRONMENT)
     assert message in str(caught.value)
 
 
-def test_an_argument_has_no_secret() -> None:
+def test_secrets_are_refused_in_arguments() -> None:
     with pytest.raises(BadVariable, match="in args, cwd, env and headers"):
         read_caller_text("${secret:a}", ENVIRONMENT, secrets=False)
     assert read_caller_text("${secret:-a}", {}, secrets=False) == "a"
 
 
-def test_without_an_environment_variables_stay() -> None:
+def test_without_an_environment_variables_are_kept() -> None:
     read = read_caller_text("$${a} ${B} ${caller.agent}", None)
     assert read == CallerTemplate(("$${a} ${B} ", CallerPart.AGENT))
 
@@ -96,7 +96,7 @@ def test_a_folder_keeps_its_variables() -> None:
     assert read == CallerTemplate(("/srv/${A}/", TENANT))
 
 
-def test_what_names_a_caller_is_seen_well_formed_or_not() -> None:
+def test_caller_references_are_detected_even_if_malformed() -> None:
     assert has_caller_text("x${caller.y}")
     assert has_caller_text("${secret:/}")
     assert not has_caller_text("$${caller.y} ${secret:-x} ${caller} ${A}")
@@ -114,7 +114,7 @@ _PIECES = st.sampled_from(
 @given(st.lists(_PIECES, max_size=9).map("".join))
 @example("${secret:.}")
 @example("${secret:-}")
-def test_the_published_patterns_accept_what_is_well_formed(text: str) -> None:
+def test_the_published_patterns_accept_well_formed_texts(text: str) -> None:
     for pattern, secrets in ((CALLER_PATTERN, True), (BOUND_PATTERN, False)):
         try:
             read_caller_text(text, None, secrets=secrets)

@@ -1,4 +1,4 @@
-"""The configuration folder is watched: whatever happens to its files is told."""
+"""The configuration folder is watched; all changes of its files are reported."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.unit.config.load_files import write_json
 
 
 class Watch:
-    """Counts the changes that a watch reports."""
+    """Counts reported changes."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -37,7 +37,7 @@ class Watch:
 
 @asynccontextmanager
 async def watching(folder: Path) -> AsyncIterator[Watch]:
-    """Yield a watch that has reported once."""
+    """Yield a watch after its first report."""
     watch = Watch()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch.follow, folder)
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def mount(folder: Path) -> None:
-    """Lay the files out as Kubernetes mounts a ConfigMap."""
+    """Lay out the files as in a ConfigMap mounted by Kubernetes."""
     shutil.rmtree(folder)
     for version in ("1", "2"):
         (folder / f"..{version}").mkdir(parents=True)
@@ -99,7 +99,7 @@ def _delete_the_folder(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def _make_anew(folder: Path) -> None:
+def _recreate(folder: Path) -> None:
     folder.mkdir()
     write_json(folder, "mcp.json", "{}")
 
@@ -136,20 +136,20 @@ async def test_a_change_behind_links_is_reported(folder: Path) -> None:
         await watch.next_change()
 
 
-async def test_a_folder_that_comes_later_is_followed(tmp_path: Path) -> None:
+async def test_a_folder_created_later_is_followed(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     async with watching(folder) as watch:
-        _make_anew(folder)
+        _recreate(folder)
         await watch.next_change()
         _change(folder)
         await watch.next_change()
 
 
-async def test_a_folder_that_goes_and_comes_back_is_followed(folder: Path) -> None:
+async def test_a_removed_and_restored_folder_is_followed(folder: Path) -> None:
     async with watching(folder) as watch:
         shutil.rmtree(folder)
         await watch.next_change()
-        _make_anew(folder)
+        _recreate(folder)
         await watch.next_change()
 
 
@@ -158,7 +158,7 @@ async def test_a_folder_that_cannot_be_read_does_not_end_the_watch(tmp_path: Pat
     folder.symlink_to("x" * 300)
     async with watching(folder) as watch:
         folder.unlink()
-        _make_anew(folder)
+        _recreate(folder)
         await watch.next_change()
 
 
@@ -172,7 +172,7 @@ async def test_a_file_that_cannot_be_read_does_not_end_the_watch(folder: Path) -
 
 
 class Polls:
-    """A sleep that takes no time, and changes the folder before chosen polls."""
+    """A sleep that takes no time and changes the folder before selected polls."""
 
     def __init__(self, folder: Path, *, change_before: range) -> None:
         self._folder = folder
@@ -198,7 +198,7 @@ async def until_reported(folder: Path, *, change_before: range) -> Polls:
     return polls
 
 
-async def test_a_change_is_reported_when_the_files_are_at_rest(folder: Path) -> None:
+async def test_a_change_is_reported_after_the_files_stop_changing(folder: Path) -> None:
     polls = await until_reported(folder, change_before=range(4, 5))
     assert polls.slept == 4 + QUIET_POLLS
 
@@ -208,12 +208,12 @@ async def test_changes_in_quick_succession_are_reported_together(folder: Path) -
     assert polls.slept == 3 + QUIET_POLLS
 
 
-async def test_changes_without_end_are_reported_within_700_ms(folder: Path) -> None:
+async def test_continuous_changes_are_reported_within_700_ms(folder: Path) -> None:
     polls = await until_reported(folder, change_before=range(1, 100))
     assert polls.slept_s == pytest.approx(0.7)
 
 
-async def test_other_files_are_none_of_its_business(folder: Path) -> None:
+async def test_other_files_are_ignored(folder: Path) -> None:
     async with watching(folder) as watch:
         write_json(folder, "notes.txt", "x")
         write_json(folder, "preset_a.json.swp", "x")

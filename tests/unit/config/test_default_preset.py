@@ -1,4 +1,4 @@
-"""Choosing a preset writes one key of mcp.json, and nothing else."""
+"""Selecting a preset writes one key of mcp.json and nothing more."""
 
 import errno
 import json
@@ -50,19 +50,21 @@ SERVERS = '"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}'
         ('{"default\\u0050resetId": "old"}', '{"default\\u0050resetId": "new"}'),
     ],
 )
-def test_all_but_the_one_key_stays_byte_for_byte(tmp_path: Path, before: str, after: str) -> None:
+def test_everything_except_the_key_is_unchanged_byte_for_byte(
+    tmp_path: Path, before: str, after: str
+) -> None:
     path = write_json(tmp_path, "mcp.json", before)
     set_default_preset(tmp_path, "new")
     assert path.read_bytes() == after.encode()
 
 
-def test_a_missing_file_is_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_created(tmp_path: Path) -> None:
     set_default_preset(tmp_path, "work")
     content = json.loads((tmp_path / "mcp.json").read_bytes())
     assert content == {"mcpServers": {}, "defaultPresetId": "work"}
 
 
-def test_the_choice_is_what_the_loader_reads(tmp_path: Path) -> None:
+def test_the_loader_reads_the_selected_preset(tmp_path: Path) -> None:
     content = write_json(tmp_path, "mcp.json", f"{{{SERVERS}}}")
     set_default_preset(tmp_path, "work")
     loaded = load(tmp_path, content.read_bytes(), {"TOKEN": "s3cret"})
@@ -94,27 +96,27 @@ def test_a_linked_file_is_changed_behind_its_link(tmp_path: Path) -> None:
     assert json.loads(real.read_bytes()) == {"defaultPresetId": "work"}
 
 
-def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
+def test_temporary_files_are_removed(tmp_path: Path) -> None:
     write_json(tmp_path, "mcp.json", "{}")
     set_default_preset(tmp_path, "work")
     assert os.listdir(tmp_path) == ["mcp.json"]
 
 
 @each_row("content", ["{", "[]", "", '{"a": 1, "a": 2}'])
-def test_a_file_that_is_no_json_object_is_left_alone(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_json_object_is_not_modified(tmp_path: Path, content: str) -> None:
     path = write_json(tmp_path, "mcp.json", content)
     with pytest.raises(InvalidConfig):
         set_default_preset(tmp_path, "work")
     assert path.read_text() == content
 
 
-def test_a_server_that_is_wrong_does_not_hinder_the_choice(tmp_path: Path) -> None:
+def test_an_invalid_server_does_not_prevent_the_selection(tmp_path: Path) -> None:
     path = write_json(tmp_path, "mcp.json", '{"mcpServers": {"a": {}}}')
     set_default_preset(tmp_path, "work")
     assert json.loads(path.read_bytes())["defaultPresetId"] == "work"
 
 
-def test_what_is_no_preset_id_is_not_written(tmp_path: Path) -> None:
+def test_an_invalid_preset_id_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(PresetMissing):
         set_default_preset(tmp_path, "../work")
     assert os.listdir(tmp_path) == []
@@ -123,7 +125,7 @@ def test_what_is_no_preset_id_is_not_written(tmp_path: Path) -> None:
 @each_row(
     "number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, errno.ENOSPC]
 )
-def test_a_file_that_cannot_be_written_is_read_only(tmp_path: Path, number: int) -> None:
+def test_an_unwritable_file_is_reported_as_read_only(tmp_path: Path, number: int) -> None:
     def write(path: Path, content: bytes) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
@@ -133,7 +135,7 @@ def test_a_file_that_cannot_be_written_is_read_only(tmp_path: Path, number: int)
     assert '"persist": false' in caught.value.message
 
 
-def test_a_folder_that_is_not_there_is_read_only(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_as_read_only(tmp_path: Path) -> None:
     with pytest.raises(ConfigReadOnly) as caught:
         set_default_preset(tmp_path / "nowhere", "work")
     assert str(tmp_path) not in caught.value.message
@@ -141,7 +143,7 @@ def test_a_folder_that_is_not_there_is_read_only(tmp_path: Path) -> None:
     assert '"persist": false' in caught.value.message
 
 
-def test_a_file_system_that_takes_no_files_is_read_only(tmp_path: Path) -> None:
+def test_an_unwritable_file_system_is_reported_as_read_only(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").symlink_to("/proc/mcp.json")
     with pytest.raises(ConfigReadOnly):
         set_default_preset(tmp_path, "work")
@@ -161,7 +163,7 @@ LAYOUTS = st.fixed_dictionaries(
 
 
 def kept_at_both_ends(before: str, after: str) -> int:
-    """Count the characters at the start and at the end in which two texts are alike."""
+    """Return the lengths of the common prefix and suffix of two texts."""
     kept = 0
     while before[kept : kept + 1] == after[kept : kept + 1] != "":
         kept += 1
@@ -170,7 +172,7 @@ def kept_at_both_ends(before: str, after: str) -> int:
 
 
 @given(content=FILES, layout=LAYOUTS)
-def test_any_file_differs_in_that_key_only(
+def test_any_file_differs_only_in_that_key(
     content: dict[str, object], layout: dict[str, object]
 ) -> None:
     before = " " + json.dumps(content, **layout) + "\n"  # type: ignore[arg-type] # drawn layouts

@@ -1,4 +1,4 @@
-"""${VAR} in values: what is replaced, what stays, what is refused."""
+"""Replacement of ${VAR} in values."""
 
 import re
 
@@ -42,15 +42,15 @@ ENVIRONMENT = {"TOKEN": "s3cret", "USER": "ann", "EMPTY": "", "NESTED": "${TOKEN
         ("two\nlines ${USER}", "two\nlines ann"),
     ],
 )
-def test_variables_are_replaced_and_nothing_else(text: str, filled: str) -> None:
+def test_only_variables_are_replaced(text: str, filled: str) -> None:
     assert fill_in(text, ENVIRONMENT) == filled
 
 
-def test_a_value_that_was_filled_in_is_not_looked_at_again() -> None:
+def test_replaced_values_are_not_expanded_again() -> None:
     assert fill_in("${NESTED}", ENVIRONMENT) == "${TOKEN}"
 
 
-def test_all_variables_that_are_not_set_are_named_once() -> None:
+def test_all_unset_variables_are_named_once() -> None:
     with pytest.raises(BadVariable) as caught:
         fill_in("${A} ${TOKEN} ${B} ${A}", ENVIRONMENT)
     assert "needs A, B from" in str(caught.value)
@@ -60,28 +60,28 @@ def test_all_variables_that_are_not_set_are_named_once() -> None:
     "text",
     ["${", "${}", "${1A}", "${A B}", "${A-b}", "${A:b}", "${env:A}", "${A:-${B}}", "x ${A", "$ ${"],
 )
-def test_a_dollar_brace_that_begins_no_variable_is_refused(text: str) -> None:
+def test_a_dollar_brace_without_a_variable_is_refused(text: str) -> None:
     with pytest.raises(BadVariable):
         fill_in(text, ENVIRONMENT)
 
 
-def test_a_refusal_holds_no_value() -> None:
+def test_errors_do_not_contain_values() -> None:
     with pytest.raises(BadVariable) as caught:
         fill_in("s3cret ${MISSING} ${TOKEN}", ENVIRONMENT)
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_default_that_is_there_makes_a_variable_dispensable() -> None:
+def test_a_variable_with_a_default_can_be_unset() -> None:
     assert unset_variables("${A:-} ${B} ${EMPTY}", ENVIRONMENT) == ("B",)
 
 
-def test_the_second_spelling_of_broxy_is_reported_where_it_looks_like_a_variable() -> None:
+def test_the_second_variable_syntax_of_broxy_is_reported() -> None:
     found = plain_braces("{TOKEN} {MISSING} ${USER} {TOKEN} {not a name} {id}", ENVIRONMENT)
     assert found == ("TOKEN", "MISSING")
 
 
 @given(st.text("$${}:-A b\n"))
-def test_the_published_pattern_accepts_what_is_well_formed(text: str) -> None:
+def test_the_published_pattern_accepts_well_formed_texts(text: str) -> None:
     try:
         check_variables(text)
         well_formed = True
@@ -92,7 +92,7 @@ def test_the_published_pattern_accepts_what_is_well_formed(text: str) -> None:
 
 
 @given(st.text(), st.dictionaries(st.from_regex(r"[A-Z_]{1,3}", fullmatch=True), st.text()))
-def test_a_text_is_filled_in_or_refused(text: str, environment: dict[str, str]) -> None:
+def test_any_text_is_expanded_or_refused(text: str, environment: dict[str, str]) -> None:
     try:
         filled = fill_in(text, environment)
     except BadVariable:

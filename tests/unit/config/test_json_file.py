@@ -1,4 +1,4 @@
-"""Configuration files as JSON: each thing that makes one unusable is told, by its place."""
+"""Configuration files as JSON: errors that make a file unusable, with paths."""
 
 import os
 from collections.abc import Callable
@@ -40,23 +40,23 @@ def test_an_unusable_file_is_refused(tmp_path: Path, content: bytes, problem: st
     assert problem in refused(tmp_path, content)["$"]
 
 
-def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert load(tmp_path, b'\xef\xbb\xbf{"mcpServers": {}}').servers == {}
 
 
-def test_too_many_levels_are_refused_at_their_place(tmp_path: Path) -> None:
+def test_too_many_levels_are_refused_with_their_path(tmp_path: Path) -> None:
     deep = '{"mcpServers": {}, "x": ' + "[" * 64 + "]" * 64 + "}"
     assert refused(tmp_path, deep) == {
         "$.x" + "[0]" * 63: "is nested more than 64 levels deep",
     }
 
 
-def test_as_many_levels_as_allowed_are_read(tmp_path: Path) -> None:
+def test_the_maximum_number_of_levels_is_read(tmp_path: Path) -> None:
     deep = '{"mcpServers": {}, "x": ' + "[" * 63 + "]" * 63 + "}"
     assert load(tmp_path, deep).servers == {}
 
 
-def test_a_key_given_twice_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_refused_by_name(tmp_path: Path) -> None:
     twice = '{"mcpServers": {"a": {"command": "x"}, "b": {"url": 1, "url": 2}, "a": {}}}'
     assert refused(tmp_path, twice) == {
         "$.mcpServers": 'names "a" twice; keep one of them',
@@ -65,7 +65,7 @@ def test_a_key_given_twice_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @each_row("content", ['{"a": "\\ud800"}', '{"a": {"\\udfff": 1}}'])
-def test_half_a_character_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_lone_surrogate_is_refused(tmp_path: Path, content: str) -> None:
     assert "surrogate" in refused(tmp_path, content)["$.a"]
 
 
@@ -82,14 +82,14 @@ def _pipe(path: Path) -> None:
 
 
 @each_row("make", [_folder, _loop, _pipe])
-def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_folders_loops_and_pipes_are_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "mcp.json")
     with pytest.raises(InvalidConfig) as caught:
         load_configuration(tmp_path, {}, call_timeout_s=60, max_result_bytes=1000)
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_very_many_problems_are_cut(tmp_path: Path) -> None:
+def test_the_number_of_problems_is_limited(tmp_path: Path) -> None:
     server = {"command": "x", "args": [5] * (MAX_PROBLEMS + 20)}
     problems = refused(tmp_path, {"mcpServers": {"s": server}})
     assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 20 more problems")
@@ -107,7 +107,7 @@ def test_very_many_problems_are_cut(tmp_path: Path) -> None:
         (("",), '$[""]'),
     ],
 )
-def test_a_place_is_spelt_as_a_json_path(location: tuple[int | str, ...], path: str) -> None:
+def test_locations_are_shown_as_json_paths(location: tuple[int | str, ...], path: str) -> None:
     assert json_path(location) == path
 
 
@@ -120,5 +120,5 @@ def test_a_place_is_spelt_as_a_json_path(location: tuple[int | str, ...], path: 
         ('$.agents[?@.name=="a].bind"].client_ids', ["agents", '?@.name=="a].bind', "client_ids"]),
     ],
 )
-def test_a_path_is_read_step_by_step_whatever_names_it_has(path: str, steps: list[str]) -> None:
+def test_a_path_with_any_names_is_read_step_by_step(path: str, steps: list[str]) -> None:
     assert steps_of(path) == steps

@@ -1,4 +1,4 @@
-"""mcp.json with comments, trailing commas, and values as other clients write them."""
+"""mcp.json with comments, trailing commas, and values in the spelling of other clients."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_comments_and_trailing_commas_are_read_and_kept_by_a_preset_switch(tmp_p
         ('{"a": 1}//', {"a": 1}),
     ],
 )
-def test_texts_are_no_comments(text: str, parsed: object) -> None:
+def test_comment_markers_in_strings_are_kept(text: str, parsed: object) -> None:
     assert parse_json("mcp.json", text, comments=True) == parsed
     assert len(strict_json(text)) == len(text)
 
@@ -54,7 +54,7 @@ def test_texts_are_no_comments(text: str, parsed: object) -> None:
 @each_row(
     "text", ['{"a": [,]}', "{,}", '{"a": 1,,}', '{"a": 1 /* }', '{"a": 1 / }', '{"a":,}', '{"a']
 )
-def test_other_text_stays_invalid(text: str) -> None:
+def test_other_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(InvalidConfig):
         parse_json("mcp.json", text, comments=True)
 

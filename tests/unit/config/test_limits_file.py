@@ -1,4 +1,4 @@
-"""What holds for limits.json: a mistake in it never lets a call pass that it should stop."""
+"""limits.json: an invalid file never admits a call that it should stop."""
 
 from pathlib import Path
 
@@ -31,11 +31,11 @@ def write_limits(it: LoadedFolder, *rules: Json) -> None:
     it.load()
 
 
-def test_no_file_is_no_rules(tmp_path: Path) -> None:
+def test_a_missing_file_means_zero_rules(tmp_path: Path) -> None:
     assert load_limits(tmp_path) is NO_LIMITS
 
 
-def test_a_rule_is_read_with_all_that_it_says(tmp_path: Path) -> None:
+def test_a_rule_is_read_with_all_its_fields(tmp_path: Path) -> None:
     match = {"tenant": "acme", "tool": ["tickets:find", "search"]}
     loaded = load_as_limits(
         tmp_path,
@@ -71,7 +71,7 @@ def test_each_unknown_key_is_a_problem_with_a_hint(tmp_path: Path) -> None:
     }
 
 
-def test_two_rules_of_one_name_are_a_problem(tmp_path: Path) -> None:
+def test_two_rules_with_the_same_name_are_a_problem(tmp_path: Path) -> None:
     rules = [make_rule("a", calls=1), make_rule("b", calls=1), make_rule("a", tokens=1)]
     assert problems_of(tmp_path, {"rules": rules}) == {
         "$.rules[2].name": "is also the name of $.rules[0]; give each rule its own"
@@ -84,14 +84,14 @@ def test_a_rule_that_limits_nothing_is_a_problem(tmp_path: Path) -> None:
     }
 
 
-def test_a_name_of_the_settings_budgets_is_a_problem(tmp_path: Path) -> None:
+def test_a_rule_named_like_a_budget_of_the_settings_is_a_problem(tmp_path: Path) -> None:
     rule = make_rule("document_tokens", calls=1)
     assert problems_of(tmp_path, {"rules": [rule]}) == {
         "$.rules[0].name": "is the name of a built-in budget; choose another"
     }
 
 
-def test_the_file_is_followed(tmp_path: Path) -> None:
+def test_changes_of_the_file_are_loaded(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path)
     before = names(it)
     write_limits(it, make_rule("a", calls=1))
@@ -99,7 +99,7 @@ def test_the_file_is_followed(tmp_path: Path) -> None:
 
 
 @each_row("deleted", [False, True])
-def test_a_file_that_breaks_or_goes_leaves_the_last_good_rules(
+def test_an_invalid_or_deleted_file_keeps_the_last_valid_rules(
     tmp_path: Path, deleted: bool
 ) -> None:
     it = LoadedFolder(tmp_path)
@@ -108,7 +108,7 @@ def test_a_file_that_breaks_or_goes_leaves_the_last_good_rules(
     assert (names(it), places(it.now.problems)) == (["a"], [("limits.json", "$")])
 
 
-def test_a_file_that_is_broken_at_the_start_leaves_no_rules_known(tmp_path: Path) -> None:
+def test_with_an_invalid_file_at_startup_the_rules_are_unknown(tmp_path: Path) -> None:
     write_text(tmp_path, "limits.json", "{")
     it = LoadedFolder(tmp_path)
     last = it.now.problems[-1]
@@ -118,19 +118,19 @@ def test_a_file_that_is_broken_at_the_start_leaves_no_rules_known(tmp_path: Path
     )
 
 
-def test_a_link_to_nothing_is_a_broken_file(tmp_path: Path) -> None:
+def test_a_dangling_link_is_an_invalid_file(tmp_path: Path) -> None:
     (tmp_path / "limits.json").symlink_to(tmp_path / "nowhere")
     assert names(LoadedFolder(tmp_path)) is None
 
 
-def test_once_it_is_mended_its_rules_are_known(tmp_path: Path) -> None:
+def test_after_a_fix_the_rules_are_known(tmp_path: Path) -> None:
     write_text(tmp_path, "limits.json", "{")
     it = LoadedFolder(tmp_path)
     write_limits(it, make_rule("a", calls=1))
     assert (names(it), it.now.problems) == (["a"], ())
 
 
-def test_servers_and_agents_that_do_not_exist_are_warnings(tmp_path: Path) -> None:
+def test_unknown_servers_and_agents_are_warnings(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("reader"))
     write_limits(
         it,

@@ -1,4 +1,4 @@
-"""mcp.json: what a server's entry means, what is refused, what is only odd."""
+"""mcp.json: loading of entries, errors and warnings."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ from tests.unit.config.json_strategies import CONFIGURATIONS
 from tests.unit.config.load_files import by_path, load, load_server, refused, tried
 
 
-def test_a_missing_file_is_no_configuration_and_nothing_odd(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_empty_configuration_without_warnings(tmp_path: Path) -> None:
     loaded = load_configuration(tmp_path / "x", {}, call_timeout_s=1, max_result_bytes=1)
     assert loaded is NO_FILE
 
 
-def test_a_link_to_nothing_is_not_no_file(tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_treated_as_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").symlink_to("..data/mcp.json")
     with pytest.raises(InvalidConfig, match="is a broken symbolic link"):
         load_configuration(tmp_path, {}, call_timeout_s=1, max_result_bytes=1)
@@ -81,7 +81,7 @@ def test_a_remote_entry_is_read(tmp_path: Path) -> None:
         ("wss://${NONE:-d}/x", "wss://d/x"),
     ],
 )
-def test_operators_are_shown_a_url_without_what_may_be_secret(
+def test_operators_see_a_url_without_possible_secrets(
     tmp_path: Path, url: str, address: str
 ) -> None:
     values = {"KEY": "s3cret", "HOST": "h:1", "URL": "http://h:1/s3cret/mcp?x=y"}
@@ -110,13 +110,13 @@ def test_operators_are_shown_a_url_without_what_may_be_secret(
         ({"url": "ws://h", "transport": "WebSocket"}, Transport.WEBSOCKET),
     ],
 )
-def test_the_transport_is_stated_or_follows(
+def test_the_transport_is_stated_or_inferred(
     tmp_path: Path, entry: dict[str, object], transport: Transport
 ) -> None:
     assert load_server(tmp_path, entry).transport is transport
 
 
-def test_limits_come_from_the_entry_then_the_file_then_the_caller(tmp_path: Path) -> None:
+def test_limits_come_from_the_entry_then_the_file_then_the_defaults(tmp_path: Path) -> None:
     own = {
         "command": "x",
         "requestTimeoutSeconds": 1.5,
@@ -157,7 +157,7 @@ def test_a_server_is_disabled_in_either_spelling(tmp_path: Path, entry: dict[str
 @pytest.mark.parametrize(
     ("given", "taken"), [("work", "work"), ("", None), (" ", None), (None, None)]
 )
-def test_a_blank_default_preset_is_none(
+def test_a_blank_default_preset_is_ignored(
     tmp_path: Path, given: str | None, taken: str | None
 ) -> None:
     loaded = load(tmp_path, {"mcpServers": {}, "defaultPresetId": given})
@@ -218,7 +218,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
         {"command": "s3cret\0", "transport": "s3cret", "auth": "s3cret", "enabled": "s3cret"},
     ],
 )
-def test_no_problem_holds_a_value(tmp_path: Path, entry: dict[str, object]) -> None:
+def test_problems_do_not_contain_values(tmp_path: Path, entry: dict[str, object]) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": entry}}, {"SECRET": "s3cret\n"})
     assert "s3cret" not in str(problems)
 
@@ -229,7 +229,7 @@ def test_a_value_is_checked_after_its_variables_are_replaced(tmp_path: Path) -> 
     assert list(problems) == [f"$.mcpServers.{server_id}.url" for server_id in "abc"]
 
 
-def test_a_port_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_port_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, {"mcpServers": {"a": {"url": "http://h:70000/"}}})
 
 
@@ -240,19 +240,19 @@ def test_a_nul_from_a_variable_is_refused(tmp_path: Path) -> None:
     assert problems == {"$.mcpServers.a.args[0]": "contains a NUL character"}
 
 
-def test_bytes_from_a_variable_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_a_variable_that_is_not_valid_text_is_refused(tmp_path: Path) -> None:
     entry = {"url": "http://h/${RAW}", "headers": {"X": "${RAW}"}}
     problems = refused(tmp_path, {"mcpServers": {"a": entry}}, {"RAW": "\udcff"})
     assert list(problems) == ["$.mcpServers.a.url", "$.mcpServers.a.headers.X"]
 
 
-def test_a_disabled_server_may_lack_its_variables(tmp_path: Path) -> None:
+def test_a_disabled_server_can_lack_its_variables(tmp_path: Path) -> None:
     entry = {"disabled": True, "url": "${WHERE}/mcp", "headers": {"X": "${TOKEN}"}}
     loaded = load(tmp_path, {"mcpServers": {"notes": entry}}, {"TOKEN": "t"})
     assert list(by_path(loaded.warnings)) == ["$.mcpServers.notes.url"]
 
 
-def test_oddities_are_reported_and_do_no_harm(tmp_path: Path) -> None:
+def test_unusual_values_are_reported_and_ignored(tmp_path: Path) -> None:
     content = {
         "$schema": "./mcp.schema.json",
         "showTrayIcon": True,
@@ -286,7 +286,7 @@ def test_oddities_are_reported_and_do_no_harm(tmp_path: Path) -> None:
     }
 
 
-def test_a_servers_repr_holds_no_secret(tmp_path: Path) -> None:
+def test_the_repr_of_a_server_does_not_contain_secrets(tmp_path: Path) -> None:
     entry = {
         "command": "x",
         "args": ["${S}"],
@@ -305,7 +305,7 @@ def test_the_process_environment_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(content=CONFIGURATIONS)
-def test_any_json_is_a_configuration_or_refused(
+def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")

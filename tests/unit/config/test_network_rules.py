@@ -1,4 +1,4 @@
-"""Which addresses entries may name, and when credentials are sent without TLS."""
+"""Addresses that entries may use, and credentials without TLS."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -49,16 +49,16 @@ def test_link_local_and_metadata_addresses_are_refused(tmp_path: Path, host: str
     assert problem(tmp_path, {"url": f"http://{host}:80/sse", "transport": "sse"}) is not None
 
 
-def test_an_address_of_a_variable_is_refused(tmp_path: Path) -> None:
+def test_a_forbidden_address_from_a_variable_is_refused(tmp_path: Path) -> None:
     assert problem(tmp_path, {"url": "http://${HOST}/mcp"}) is not None
 
 
 @each_row("host", ALLOWED_HOSTS)
-def test_other_addresses_are_not(tmp_path: Path, host: str) -> None:
+def test_other_addresses_are_accepted(tmp_path: Path, host: str) -> None:
     assert problem(tmp_path, {"url": f"http://{host}:8000/mcp"}) is None
 
 
-def test_a_setting_narrows_the_networks_and_widens_nothing(tmp_path: Path) -> None:
+def test_a_setting_can_narrow_the_networks_but_not_widen_them(tmp_path: Path) -> None:
     networks = tuple(map(ip_network, ("10.0.0.0/8", "169.254.0.0/16", "fe80::/10")))
     support = NetworkSupport(networks=ServerNetworks(networks=networks))
     assert problem(tmp_path, {"url": "http://10.1.2.3/mcp"}, support) is None
@@ -96,7 +96,9 @@ def test_credentials_without_tls_are_a_warning_or_refused(tmp_path: Path, entry:
         {"command": "notes"},
     ],
 )
-def test_other_entries_are_not(tmp_path: Path, entry: dict[str, Any]) -> None:
+def test_other_entries_are_accepted_without_a_warning(
+    tmp_path: Path, entry: dict[str, Any]
+) -> None:
     found = loaded(tmp_path, entry, NetworkSupport(requires_tls=True))
     assert not [it for it in found.warnings if it.message == READABLE]
     assert not found.invalid

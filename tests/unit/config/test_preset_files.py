@@ -1,4 +1,4 @@
-"""preset_<id>.json: loading one, listing all."""
+"""Files preset_<id>.json: loading one, listing all."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def problems_of(folder: Path, content: object) -> dict[str, str]:
 
 @pytest.mark.requirement("P-01")
 @each_row("more", [{}, {"prompts": None, "resources": None}])
-def test_prompts_and_resources_left_out_are_unrestricted(
+def test_omitted_prompts_and_resources_are_unrestricted(
     tmp_path: Path, more: dict[str, object]
 ) -> None:
     tools = [{"serverId": "notes", "toolName": "search"}]
@@ -42,15 +42,13 @@ def test_prompts_and_resources_left_out_are_unrestricted(
 
 @pytest.mark.requirement("P-01")
 @each_row("more", [{}, {"description": "For work"}, {"description": None}])
-def test_a_description_is_accepted_and_not_required(
-    tmp_path: Path, more: dict[str, object]
-) -> None:
+def test_a_description_is_optional(tmp_path: Path, more: dict[str, object]) -> None:
     preset = load_as_preset(tmp_path, {"id": "work", "name": "Work", **more})
     assert preset == Preset(preset_id="work", name="Work")
 
 
 @pytest.mark.requirement("P-02")
-def test_references_are_enabled_unless_they_say_otherwise(tmp_path: Path) -> None:
+def test_references_are_enabled_by_default(tmp_path: Path) -> None:
     content = {
         "id": "work",
         "name": "Work",
@@ -73,7 +71,7 @@ def test_references_are_enabled_unless_they_say_otherwise(tmp_path: Path) -> Non
     )
 
 
-def test_an_empty_list_is_not_the_same_as_none(tmp_path: Path) -> None:
+def test_an_empty_list_differs_from_an_omitted_list(tmp_path: Path) -> None:
     content = {"id": "work", "name": "Work", "prompts": [], "resources": []}
     preset = load_as_preset(tmp_path, content)
     assert (preset.prompts, preset.resources) == ((), ())
@@ -98,7 +96,7 @@ def test_all_problems_of_a_preset_are_reported_together(tmp_path: Path) -> None:
     }
 
 
-def test_an_id_that_is_not_the_files_is_refused(tmp_path: Path) -> None:
+def test_an_id_that_differs_from_the_file_name_is_refused(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, {"id": "other", "name": "x"})
     assert problems["$.id"].startswith('is "other", but')
 
@@ -119,20 +117,18 @@ def test_a_preset_without_a_file_is_missing(tmp_path: Path) -> None:
 
 
 @each_row("preset_id", ["", "a/b", "../work", "a" * 65, "a\0", "ä", "work\n"])
-def test_what_is_no_id_is_missing_before_any_file_is_touched(
-    tmp_path: Path, preset_id: str
-) -> None:
+def test_an_invalid_id_is_missing_without_file_access(tmp_path: Path, preset_id: str) -> None:
     (tmp_path / "preset_..").mkdir()
     write_preset(tmp_path, "work")
     with pytest.raises(PresetMissing):
         load_preset(tmp_path, preset_id)
 
 
-def test_the_empty_preset_needs_no_file(tmp_path: Path) -> None:
+def test_the_empty_preset_does_not_need_a_file(tmp_path: Path) -> None:
     assert load_preset(tmp_path, "__empty__").preset is EMPTY_PRESET
 
 
-def test_a_file_cannot_take_the_place_of_the_empty_preset(tmp_path: Path) -> None:
+def test_a_file_cannot_replace_the_empty_preset(tmp_path: Path) -> None:
     tools = [{"serverId": "a", "toolName": "t"}]
     write_preset(tmp_path, "__empty__", tools=tools)
     assert load_preset(tmp_path, "__empty__").preset is EMPTY_PRESET
@@ -149,7 +145,7 @@ def test_presets_are_listed_by_creation_then_by_name(tmp_path: Path) -> None:
     assert listed[0] == PresetSummary(preset_id="early", name="Early")
 
 
-def test_broken_presets_are_reported_and_the_others_listed(tmp_path: Path) -> None:
+def test_invalid_presets_are_reported_and_the_others_listed(tmp_path: Path) -> None:
     write_preset(tmp_path, "good")
     write_json(tmp_path, "preset_broken.json", "{")
     write_json(tmp_path, "preset_other.json", {"id": "mine", "name": "x"})
@@ -168,12 +164,12 @@ def test_broken_presets_are_reported_and_the_others_listed(tmp_path: Path) -> No
     }
 
 
-def test_a_missing_folder_holds_no_presets(tmp_path: Path) -> None:
+def test_a_missing_folder_contains_zero_presets(tmp_path: Path) -> None:
     assert list_presets(tmp_path / "nowhere").presets == ()
 
 
 @given(content=PRESETS)
-def test_any_json_is_a_preset_or_refused(
+def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")

@@ -1,4 +1,4 @@
-"""The sandbox of an entry, and which programs the settings allow."""
+"""The sandbox of an entry, and programs allowed by the settings."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def problems(folder: Path, entry: Json, support: StdioSupport | None = None) -> 
 
 
 @needs_confinement
-def test_what_a_sandbox_says(tmp_path: Path) -> None:
+def test_the_options_of_a_sandbox_are_read(tmp_path: Path) -> None:
     written = {"network": False, "read": ["${DATA}/in"], "write": [], "memory": 2**30, "cpu": 2}
     config = loaded(tmp_path, {**STDIO, "sandbox": written}).servers["notes"]
     assert config.sandbox == Sandbox(
@@ -42,13 +42,13 @@ def test_what_a_sandbox_says(tmp_path: Path) -> None:
 
 
 @each_row("written", [{}, {"network": True}])
-def test_what_restricts_nothing_is_no_sandbox(tmp_path: Path, written: Json) -> None:
+def test_a_sandbox_without_restrictions_is_ignored(tmp_path: Path, written: Json) -> None:
     config = loaded(tmp_path, {**STDIO, "sandbox": written}).servers["notes"]
     assert config.sandbox is None
 
 
 @needs_confinement
-def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> None:
+def test_a_path_segment_can_contain_one_caller_part(tmp_path: Path) -> None:
     entry = {**STDIO, "isolation": "tenant", "discoveryCaller": {"tenant_id": "acme"}}
     config = loaded(tmp_path, {**entry, "sandbox": {"write": [f"${{DATA}}/{TENANT}"]}})
     texts = config.servers["notes"].caller_texts
@@ -94,7 +94,7 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
         ({"sandbox": []}, ".sandbox", ""),
     ],
 )  # fmt: skip
-def test_an_entry_whose_sandbox_could_restrict_less_is_invalid(
+def test_an_entry_whose_sandbox_could_be_widened_is_invalid(
     tmp_path: Path, entry: Json, path: str, message: str
 ) -> None:
     found = problems(tmp_path, {**STDIO, **entry})
@@ -113,7 +113,7 @@ def test_a_disabled_server_keeps_its_variables(tmp_path: Path) -> None:
     assert problems(tmp_path, entry) == {}
 
 
-def test_where_nothing_is_started_a_sandbox_has_no_effect(tmp_path: Path) -> None:
+def test_a_sandbox_of_a_remote_server_has_a_warning(tmp_path: Path) -> None:
     config = loaded(tmp_path, {"url": "http://h", "sandbox": {"network": False}})
     (warning,) = config.warnings
     assert "is ignored" in warning.message
@@ -149,7 +149,7 @@ def test_a_listed_program_is_allowed(tmp_path: Path, entry: Json) -> None:
     assert problems(tmp_path, entry, LISTED) == {}
 
 
-def test_a_part_of_the_caller_is_compared_as_it_is_written(tmp_path: Path) -> None:
+def test_caller_parts_are_compared_literally_with_the_list(tmp_path: Path) -> None:
     entry = {"command": "uvx", "args": ["notes==1.2", f"--tenant={TENANT}"]}
     isolated = {**entry, "isolation": "tenant", "discoveryCaller": {"tenant_id": "a"}}
     assert problems(tmp_path, isolated, LISTED) == {}
@@ -181,5 +181,5 @@ def test_a_program_that_is_not_listed_is_invalid(tmp_path: Path, entry: Json, pa
     assert list(problems(tmp_path, entry, LISTED)) == [path]
 
 
-def test_with_an_empty_list_no_program_is_started(tmp_path: Path) -> None:
+def test_an_empty_list_forbids_all_programs(tmp_path: Path) -> None:
     assert problems(tmp_path, STDIO, StdioSupport(mode=StdioMode.LISTED))

@@ -1,4 +1,4 @@
-"""The published JSON Schema files say what the loader does."""
+"""The published JSON Schema files match the loader."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ PRESET = jsonschema_rs.validator_for(json.loads((SCHEMAS / "preset.schema.json")
 
 
 @each_row("name", PUBLISHED)
-def test_the_schema_in_the_repository_is_that_of_the_models(name: str) -> None:
+def test_the_published_schema_equals_that_of_the_models(name: str) -> None:
     assert (SCHEMAS / name).read_text(encoding="utf-8") == published(PUBLISHED[name])
 
 
@@ -358,7 +358,7 @@ def test_loader_and_schema_agree_on_a_preset(tmp_path: Path, content: object, go
 
 
 @given(content=CONFIGURATIONS)
-def test_whatever_configuration_loads_is_valid_by_the_schema(
+def test_every_loaded_configuration_is_valid_in_the_schema(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
@@ -366,7 +366,7 @@ def test_whatever_configuration_loads_is_valid_by_the_schema(
 
 
 @given(content=PRESETS)
-def test_whatever_preset_loads_is_valid_by_the_schema(
+def test_every_loaded_preset_is_valid_in_the_schema(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
@@ -375,7 +375,7 @@ def test_whatever_preset_loads_is_valid_by_the_schema(
 
 
 @given(content=AGENTS)
-def test_whatever_agents_load_are_valid_by_the_schema(
+def test_all_loaded_agents_are_valid_in_the_schema(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")

@@ -1,4 +1,4 @@
-"""A stdio server that callers of several tenants share is warned about."""
+"""A warning about stdio servers shared by callers of several tenants."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ STDIO: Json = {"command": "npx", "args": ["-y", "@playwright/mcp"]}
         ({"url": "https://a.example"}, True, None),
     ],
 )
-def test_a_shared_process_is_warned_about(
+def test_a_process_shared_by_tenants_causes_a_warning(
     tmp_path: Path, entry: Json, several: bool, words: str | None
 ) -> None:
     Config(servers={"s": entry}).write(tmp_path)

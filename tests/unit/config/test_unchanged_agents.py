@@ -1,4 +1,4 @@
-"""Two looks at the same agents: what is equal, and what stays the same object."""
+"""Equality and identity of agents after reloads."""
 
 from pathlib import Path
 
@@ -22,16 +22,14 @@ def test_loading_unchanged_files_again_gives_an_equal_configuration(tmp_path: Pa
         {"name": "other"},
     ],
 )
-def test_another_profile_makes_a_configuration_that_is_not_equal(
-    tmp_path: Path, changed: Json
-) -> None:
+def test_a_changed_profile_gives_an_unequal_configuration(tmp_path: Path, changed: Json) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"))
     before = it.now
     it.write_agents(make_agent(**{"name": "a", **changed}))
     assert it.now != before
 
 
-def test_an_edit_of_an_agents_preset_makes_a_configuration_that_is_not_equal(
+def test_an_edit_of_an_agents_preset_gives_an_unequal_configuration(
     tmp_path: Path,
 ) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
@@ -41,7 +39,7 @@ def test_an_edit_of_an_agents_preset_makes_a_configuration_that_is_not_equal(
 
 
 def many_agents() -> list[Json]:
-    """200 agents: half of them name one preset, each tenth excludes something of its own."""
+    """200 agents: every second one names a preset, every tenth has other exclusions."""
     return [
         make_agent(
             f"agent-{index}",
@@ -53,13 +51,13 @@ def many_agents() -> list[Json]:
     ]
 
 
-def test_200_agents_share_what_they_have_in_common(tmp_path: Path) -> None:
+def test_200_agents_share_common_objects(tmp_path: Path) -> None:
     visibilities = LoadedFolder(tmp_path, *many_agents()).now.visibilities.values()
     scopes = {id(visibility.preset) for visibility in visibilities}
     assert (len(visibilities), len(set(map(id, visibilities))), len(scopes)) == (200, 22, 2)
 
 
-def test_what_did_not_change_stays_the_same_object(tmp_path: Path) -> None:
+def test_unchanged_parts_stay_the_same_objects(tmp_path: Path) -> None:
     agents = many_agents()
     it = LoadedFolder(tmp_path, *agents)
     before = it.now.visibilities
@@ -76,7 +74,7 @@ def test_an_edited_preset_changes_only_its_agents(tmp_path: Path) -> None:
     assert (after["a"] is before["a"], after["b"] is before["b"]) == (False, True)
 
 
-def test_a_preset_whose_layout_alone_changed_stays_the_same_object(tmp_path: Path) -> None:
+def test_a_reformatted_preset_stays_the_same_object(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     before = it.now.visibilities["a"]
     path = tmp_path / "preset_work.json"

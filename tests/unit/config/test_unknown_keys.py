@@ -1,4 +1,4 @@
-"""Keys of other programs' files, and slips: what is reported, and how often."""
+"""Unknown keys from other programs' files and typos: messages and their number."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ HERE = "$.mcpServers.notes"
 
 
 def messages_of(folder: Path, entry: dict[str, object]) -> dict[str, str]:
-    """Return the messages about an entry that is good but for its unknown keys."""
+    """Return the messages about an entry that is valid except for unknown keys."""
     loaded = load(folder, {"mcpServers": {"notes": {"url": "http://h", **entry}}})
     assert "notes" in loaded.servers, loaded.invalid
     return by_path(loaded.warnings)
@@ -35,7 +35,7 @@ def messages_of(folder: Path, entry: dict[str, object]) -> dict[str, str]:
         ("header", '"headers"'),
     ],
 )
-def test_a_key_of_a_server_that_others_spell_otherwise_names_ours(
+def test_a_server_key_of_another_program_is_answered_with_ours(
     tmp_path: Path, key: str, ours: str
 ) -> None:
     messages = messages_of(tmp_path, {key: "x"})
@@ -53,7 +53,7 @@ def test_a_key_of_a_server_that_others_spell_otherwise_names_ours(
         ("defaultPreset", '"defaultPresetId"'),
     ],
 )
-def test_a_key_of_the_file_that_others_have_tells_the_way(
+def test_a_file_key_of_another_program_is_answered_with_a_hint(
     tmp_path: Path, key: str, way: str
 ) -> None:
     messages = by_path(load(tmp_path, {"mcpServers": {}, key: 1}).warnings)
@@ -61,13 +61,13 @@ def test_a_key_of_the_file_that_others_have_tells_the_way(
     assert way in messages[f"$.{key}"]
 
 
-def test_servers_under_another_key_are_found_beside_the_error(tmp_path: Path) -> None:
+def test_servers_under_another_key_are_mentioned_in_the_error(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcp_servers": {}})
     assert problems["$.mcpServers"] == "is missing"
     assert '"mcpServers"' in problems["$.mcp_servers"]
 
 
-def test_an_unknown_key_is_reported_with_the_error_that_it_caused(tmp_path: Path) -> None:
+def test_an_unknown_key_is_reported_with_the_resulting_error(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": {"comand": "npx"}}})
     assert problems[f"{HERE}.comand"] == '"comand" is not a known key; did you mean "command"?'
     assert "is missing" in problems[f"{HERE}.url"]
@@ -109,7 +109,7 @@ def test_a_variable_in_plain_braces_is_reported_once_for_all_places(tmp_path: Pa
     }
 
 
-def test_five_agents_of_aurite_are_one_line(tmp_path: Path) -> None:
+def test_five_agents_of_aurite_give_one_message(tmp_path: Path) -> None:
     of_the_model = ("system_prompt", "model", "temperature", "max_tokens", "max_iterations")
     agents = [
         {"name": f"a{number}", **dict.fromkeys(of_the_model, "x"), "include_history": True}
@@ -148,6 +148,6 @@ KEYS_OF_OTHERS = (
 
 
 @each_row("key", KEYS_OF_OTHERS)
-def test_a_page_says_what_to_do_with_a_key_of_another_program(key: str) -> None:
+def test_the_documentation_covers_keys_of_other_programs(key: str) -> None:
     pages = (Path(__file__).parents[3] / "docs/migrating").glob("*.md")
     assert any(f"`{key}`" in page.read_text(encoding="utf-8") for page in pages)

@@ -1,4 +1,4 @@
-"""Forms as a browser sends them."""
+"""Forms as sent by a browser."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ Json = dict[str, object]
 
 
 def sent(field: FormField) -> Iterator[tuple[str, str]]:
-    """Yield what a browser sends of a form that nobody changes."""
+    """Yield the fields that a browser sends for an unmodified form."""
     if field.is_null:
         yield field.null_name, "1"
     yield from ((field.branch_name, it.text) for it in field.branches if it.is_chosen)
@@ -23,7 +23,7 @@ def sent(field: FormField) -> Iterator[tuple[str, str]]:
 
 
 def resent(schema: object, draft: object) -> object:
-    """Return the draft that comes back from the form of another one."""
+    """Return the draft parsed from the form of another draft."""
     return read_draft(sent(build_form(schema, draft)))
 
 

@@ -1,5 +1,3 @@
-"""Each error that a try can end in comes with what to do about it."""
-
 from mcp_tools_proxy.console.pages.tool_calls import ADVICE
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 
@@ -8,7 +6,7 @@ NOT_OF_TOOLS = {"NOT_FOUND", "METHOD_NOT_ALLOWED"} | {
 }
 
 
-def test_each_code_that_a_call_ends_in_has_advice() -> None:
+def test_each_error_code_of_a_call_has_advice() -> None:
     no_call = (Check.OPERATION, Check.CALLER)
     codes = {code for code, check in CHECK_OF_CODE.items() if check not in no_call}
     assert set(ADVICE) == codes - NOT_OF_TOOLS

@@ -1,4 +1,4 @@
-"""Samples of a call mean the very same call to a shell, to Python, and as an MCP request."""
+"""Samples of a call are equivalent in a shell, in Python, and as an MCP request."""
 
 import json
 import subprocess
@@ -30,12 +30,12 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 @each_row("text", TEXTS)
-def test_a_shell_passes_curl_the_very_body(text: str) -> None:
+def test_the_shell_passes_the_exact_body_to_curl(text: str) -> None:
     samples = samples_of("https://gateway.example/tools/", CALLER, text, _arguments(text))
     assert samples is not None
     script = f"curl() {{ printf '%s\\0' \"$@\"; }}\nTOKEN=secret\n{samples.curl}"
     for shell in ("sh", "bash"):
-        done = subprocess.run([shell, "-c", script], capture_output=True, check=True)  # noqa: S603 - a text of our own
+        done = subprocess.run([shell, "-c", script], capture_output=True, check=True)  # noqa: S603 - a constant text
         words = done.stdout.decode().split("\0")
         assert words[:2] == ["-sS", "https://gateway.example/tools/internal/mcp/execute"]
         assert "Authorization: Bearer secret" in words
@@ -50,7 +50,7 @@ def test_a_shell_passes_curl_the_very_body(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_python_sends_the_very_body(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_sends_the_exact_body(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = samples_of(None, CALLER, text, _arguments(text))
     assert samples is not None
     sent: dict[str, Any] = {}
@@ -64,14 +64,14 @@ def test_python_sends_the_very_body(text: str, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("TOKEN", "secret")
     monkeypatch.setattr("httpx.post", post)
-    exec(samples.python, {})  # noqa: S102 - that it means the same is what is tested
+    exec(samples.python, {})  # noqa: S102 - the test compares its effect
     assert sent["url"] == "http://HOST:PORT/internal/mcp/execute"
     assert sent["headers"] == {"Authorization": "Bearer secret"}
     assert (sent["json"]["tool_name"], sent["json"]["arguments"]) == (text, _arguments(text))
 
 
 @each_row("text", TEXTS)
-def test_the_mcp_request_has_the_very_arguments(text: str) -> None:
+def test_the_mcp_request_has_the_exact_arguments(text: str) -> None:
     samples = samples_of(None, CALLER, text, _arguments(text))
     assert samples is not None
     head, _, body = samples.mcp.partition("\n\n")
@@ -83,7 +83,7 @@ def test_the_mcp_request_has_the_very_arguments(text: str) -> None:
 
 
 @each_row("text", TEXTS)
-def test_a_page_shows_samples_as_they_are(text: str) -> None:
+def test_a_page_shows_samples_unchanged(text: str) -> None:
     samples = samples_of(None, CALLER, text, _arguments(text))
     assert samples is not None
     for sample in (samples.curl, samples.python, samples.mcp):

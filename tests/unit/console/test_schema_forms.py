@@ -1,4 +1,4 @@
-"""Forms that are made from JSON Schema: nothing typed is lost, and no schema breaks the page."""
+"""Forms generated from JSON Schema: input is never lost, and any schema can be rendered."""
 
 import json
 from typing import Any
@@ -62,11 +62,11 @@ ARGUMENTS = {
 }
 
 
-def test_arguments_come_back_from_their_form_as_they_were() -> None:
+def test_arguments_round_trip_through_their_form() -> None:
     assert value_of(resent(SCHEMA, ARGUMENTS)) == ARGUMENTS
 
 
-def test_what_is_left_empty_is_not_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     assert value_of(resent(SCHEMA, ABSENT)) == {"place": {}, "kind": "x"}
 
 
@@ -86,12 +86,12 @@ REQUIRED: dict[str, Any] = {
 
 
 def missing(draft: object) -> set[str]:
-    """Return the fields that a call of the draft would need a value for."""
+    """Return the fields that need a value before a call."""
     form = build_form(REQUIRED, draft, needs_values=True)
     return {it.label for it in all_fields(form) if it.problem}
 
 
-def test_an_empty_field_that_is_required_needs_a_value() -> None:
+def test_an_empty_required_field_needs_a_value() -> None:
     empty = resent(REQUIRED, ABSENT)
     assert missing(empty) == {"text", "number", "choice", "any", "name", "or_null"}
     assert build_form(REQUIRED, empty).has_problem is False
@@ -99,14 +99,14 @@ def test_an_empty_field_that_is_required_needs_a_value() -> None:
     assert missing(resent(REQUIRED, {**filled, "rows": [], "inside": {"name": "x"}})) == set()
 
 
-def test_an_empty_text_is_a_value_as_json_or_as_a_default() -> None:
+def test_an_empty_text_is_a_value_if_entered_as_json_or_default() -> None:
     schema = {"properties": {"a": {"type": "string", "default": ""}}, "required": ["a"]}
     for draft in (ABSENT, {"a": ""}):
         assert value_of(resent(schema, draft)) == {"a": ""}
         assert not build_form(schema, resent(schema, draft), needs_values=True).has_problem
 
 
-def test_each_kind_of_value_has_its_field() -> None:
+def test_each_type_of_value_has_a_field_type() -> None:
     fields = by_label(build_form(SCHEMA))
     kinds = {label: field.kind for label, field in fields.items() if label}
     assert kinds == {
@@ -133,7 +133,7 @@ def test_each_kind_of_value_has_its_field() -> None:
     assert fields["place"].description == "A place."
 
 
-def test_a_required_value_begins_with_its_default_and_is_not_filled_in_again() -> None:
+def test_a_required_value_starts_with_its_default_only_once() -> None:
     schema = {"properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]}
     assert value_of(resent(schema, ABSENT)) == {"a": "x"}
     emptied = read_draft([(name_of(Letter.SENT_OBJECT, ()), "")])
@@ -141,7 +141,7 @@ def test_a_required_value_begins_with_its_default_and_is_not_filled_in_again() -
 
 
 @each_row("text", ["abc", "2.5", "1e3", "--1", "٣a", "1 2", "9" * 400])
-def test_a_text_that_is_no_whole_number_stays_and_is_told(text: str) -> None:
+def test_an_invalid_integer_is_kept_and_reported(text: str) -> None:
     schema = {"properties": {"days": {"type": "integer"}}}
     draft = read_draft(
         [(name_of(Letter.OBJECT, ()), ""), (name_of(Letter.INTEGER, ("days",)), text)]
@@ -152,7 +152,7 @@ def test_a_text_that_is_no_whole_number_stays_and_is_told(text: str) -> None:
     assert value_of(draft, keep_texts=True) == {"days": text}
 
 
-def test_rows_are_added_and_removed_where_they_belong() -> None:
+def test_rows_are_added_and_removed_at_their_position() -> None:
     draft = resent(SCHEMA, ARGUMENTS)
     assert add_row(draft, ("tags",)) == ("tags", 2)
     remove_row(draft, ("tags", 0))
@@ -168,7 +168,7 @@ def test_rows_are_added_and_removed_where_they_belong() -> None:
     assert (value["tags"], value["stops"][2]) == (["b"], {})
 
 
-def test_another_alternative_keeps_what_was_typed() -> None:
+def test_selecting_another_alternative_keeps_the_input() -> None:
     fields = dict(sent(build_form(SCHEMA, {"either": "abc"})))
     draft = read_draft([*fields.items(), (name_of(Letter.BRANCH, ("either",)), "1")])
     field = by_label(build_form(SCHEMA, draft))["either"]
@@ -187,7 +187,7 @@ HIDDEN = ["a\u200db", "\u202ex", "a\rb", "\x00", "\U000e0041"]
 
 
 @each_row("text", HIDDEN)
-def test_a_text_that_a_page_would_not_send_back_is_typed_as_json(text: str) -> None:
+def test_a_text_that_a_browser_would_change_is_edited_as_json(text: str) -> None:
     field = by_label(build_form(SCHEMA, {"note": text}))["note"]
     assert (field.kind, field.text.isascii()) == (FieldKind.JSON, True)
     assert value_of(resent(SCHEMA, {"note": text, "kind": "x"})) == {
@@ -200,7 +200,7 @@ def test_a_text_that_a_page_would_not_send_back_is_typed_as_json(text: str) -> N
 NAMES = ["csrf", "do", "tool", "a.b", "a[0]", "q\"'<b>", "", "ключ", "0", "__proto__", "s.WyJhIl0"]
 
 
-def test_no_name_of_a_property_collides_with_another_field() -> None:
+def test_property_names_do_not_collide_with_other_fields() -> None:
     schema = {"properties": {name: {"type": "string"} for name in NAMES}}
     arguments = {name: f"value of {name}" for name in NAMES}
     names = [name for name, _ in sent(build_form(schema, arguments))]
@@ -210,7 +210,7 @@ def test_no_name_of_a_property_collides_with_another_field() -> None:
 
 
 @each_row("name", ["csrf", "do", "q.WyJhIl0", "s.!", "s.WzEuNV0", "s.eA", "ss.WyJhIl0"])
-def test_other_fields_are_no_part_of_the_arguments(name: str) -> None:
+def test_other_form_fields_are_not_part_of_the_arguments(name: str) -> None:
     assert parse_name(name) is None
 
 
@@ -223,7 +223,7 @@ def _deep(keyword: str, levels: int) -> dict[str, Any]:
 
 
 def _referring(part: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a schema of 60 members that are all of one part."""
+    """Return a schema with 60 members that refer to the same part."""
     members = {f"a{n}": {"$ref": "#/$defs/part"} for n in range(60)}
     return {"$defs": {"part": part, **more}, "properties": members}
 
@@ -287,7 +287,7 @@ def _size(form: FormField) -> int:
 
 
 @each_row("name", HOSTILE)
-def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
+def test_hostile_schemas_do_not_break_or_inflate_the_page(name: str) -> None:
     form = build_form(HOSTILE[name], {"a": {"a": [1, "x"]}, "p1": "y"})
     assert len(list(all_fields(form))) <= MAX_FIELDS + 1
     assert _size(form) < 60_000
@@ -295,13 +295,13 @@ def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
 
 
 @each_row("part", [{"type": "string"}, {"enum": ["a"]}, {"enum": ["a", "b"]}])
-def test_a_default_that_is_too_long_is_left_to_the_person(part: dict[str, Any]) -> None:
+def test_an_oversized_default_is_not_filled_in(part: dict[str, Any]) -> None:
     schema = _referring({**part, "default": "x" * 100_000})
     form = build_form({**schema, "required": [*schema["properties"]]})
     assert _size(form) < 60_000
 
 
-def test_what_is_typed_as_json_says_why() -> None:
+def test_fields_edited_as_json_state_the_reason() -> None:
     why = {name: [it.hint for it in all_fields(build_form(HOSTILE[name]))] for name in HOSTILE}
     assert "Shown as JSON because it needs more than 80 fields on one page." in why["wide"]
     assert "Shown as JSON because it refers to itself." in why["tree"]
@@ -332,8 +332,8 @@ OPTIONAL = json.loads(json.dumps(SCHEMA).replace('"required"', '"x-required"'))
 
 @given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "z"]), JSON_VALUES))
 @example({"days": 1e300})
-def test_any_arguments_come_back_from_the_form(arguments: dict[str, Any]) -> None:
-    """An empty text, list or object may be left out."""
+def test_any_arguments_round_trip_through_the_form(arguments: dict[str, Any]) -> None:
+    """Empty texts, lists and objects may be dropped."""
     value = value_of(resent(OPTIONAL, arguments))
     value = {} if value is ABSENT else value
     assert isinstance(value, dict)
@@ -351,7 +351,7 @@ def _has_no_empty(value: object) -> bool:
 
 
 @each_row("text", ["{", '{"a": 1, "a": 2}', "NaN", "[" * 100 + "]" * 100, "1e999"])
-def test_what_is_no_json_is_kept_and_told(text: str) -> None:
+def test_invalid_json_is_kept_and_reported(text: str) -> None:
     read = read_json(text)
     assert isinstance(read, Unread)
     assert (read.text, read.problem.startswith("This ")) == (text, True)

@@ -1,5 +1,3 @@
-"""What becomes a sentence of a message, and which first words are names."""
-
 from mcp_tools_proxy.console.page_text import sentence
 from tests.support.tables import each_row
 
@@ -11,22 +9,22 @@ from tests.support.tables import each_row
         ("don't do that", "Don't do that."),
         ("no, never", "No, never."),
         ("It has a stop.", "It has a stop."),
-        ("what is it?", "What is it?"),
+        ("is it valid?", "Is it valid?"),
         ("cut to a part…", "Cut to a part…"),
         ("refused", "Refused."),
         ("weather:calibrate failed", "weather:calibrate failed."),
         ("arguments.place.name: is shorter than 3", "arguments.place.name: is shorter than 3."),
-        ("language: is none", "language: is none."),
+        ("language: is empty", "language: is empty."),
         ("doc_id is missing", "doc_id is missing."),
-        ("internal/mcp is no path", "internal/mcp is no path."),
+        ("internal/mcp is not a path", "internal/mcp is not a path."),
         ("v2 is not there", "v2 is not there."),
-        ('"x" is no tool', '"x" is no tool.'),
+        ('"x" is not a tool', '"x" is not a tool.'),
         ("my-server is away", "my-server is away."),
         ("maxItems is too small", "maxItems is too small."),
         ("  blanks around  ", "Blanks around."),
         ("", ""),
     ],
 )
-def test_a_message_is_a_sentence_and_its_names_stay_names(message: str, shown: str) -> None:
+def test_a_message_becomes_a_sentence_without_capitalizing_names(message: str, shown: str) -> None:
     assert sentence(message) == shown
     assert sentence(shown) == shown

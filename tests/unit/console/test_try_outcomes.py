@@ -1,4 +1,4 @@
-"""How a try ended, of an answer of any size and shape: only its beginning is written out."""
+"""The result of a try: large answers are truncated."""
 
 import json
 
@@ -16,7 +16,7 @@ def answer_with(result: object) -> bytes:
 
 
 @each_row("count", [2_000, 20_000])
-def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: int) -> None:
+def test_the_start_of_a_large_envelope_is_formatted_like_a_small_one(count: int) -> None:
     small, large = (outcome_of(answer_with(rows(it)), 1.0) for it in (200, count))
     assert large.envelope.text[:10_000] == small.envelope.text[:10_000]
     assert (large.envelope.is_cut, len(large.envelope.text)) == (True, MAX_SHOWN_CHARS)
@@ -25,13 +25,13 @@ def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: i
 
 
 @each_row("result", [[1] * 5_000, {"a": {"b": [[1, {"c": "d"}], []]}}, ["y" * 1_999], [], "", None])
-def test_an_envelope_that_is_not_long_is_whole(result: object) -> None:
+def test_a_small_envelope_is_shown_completely(result: object) -> None:
     shown = outcome_of(answer_with(result), 1.0).envelope
     whole = json.dumps({"status": "ok", "result": result, "trace_id": "t"}, indent=2)
     assert shown.text == whole[:MAX_SHOWN_CHARS]
     assert shown.is_cut == (len(whole) > MAX_SHOWN_CHARS)
 
 
-def test_a_long_text_in_it_is_cut_and_says_so() -> None:
+def test_a_long_text_is_truncated_and_marked() -> None:
     shown = outcome_of(answer_with({"data": "z" * 3_000_000}), 1.0).envelope
     assert ("… (3,000,000 characters)" in shown.text, shown.is_cut) == (True, False)

@@ -1,4 +1,4 @@
-"""Large bodies that are complete at the same time do not block the event loop together."""
+"""Large bodies that complete simultaneously do not block the event loop together."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ BODIES = 64
 
 
 async def turns_of_bodies(size: int) -> list[int]:
-    """Return in which turn of the event loop each of BODIES bodies was returned."""
+    """Return the turn of the event loop that returned each of BODIES bodies."""
     turn = 0
 
     async def count_turns() -> None:
@@ -45,7 +45,7 @@ async def test_a_small_body_does_not_wait(size: int) -> None:
     assert len(set(await turns_of_bodies(size))) == 1
 
 
-async def test_a_request_that_is_given_up_leaves_its_turn() -> None:
+async def test_a_cancelled_request_gives_up_its_turn() -> None:
     async def receive() -> Message:
         return {"type": "http.request", "body": b"x" * (PACED_BYTES + 1), "more_body": False}
 

@@ -1,4 +1,4 @@
-"""Whose address a request has, behind proxies that are trusted or not."""
+"""Client addresses behind trusted and untrusted proxies."""
 
 from mcp_tools_proxy.http.request_headers import Peers
 from mcp_tools_proxy.wire.uris import group_of
@@ -46,7 +46,7 @@ def test_the_rightmost_untrusted_address_is_the_peer(
     assert peer(client, *forwarded) == expected
 
 
-def test_without_trusted_proxies_the_header_is_not_believed() -> None:
+def test_without_trusted_proxies_the_header_is_ignored() -> None:
     assert peer("10.0.0.1", "1.1.1.1", trusted=()) == "10.0.0.1"
 
 
@@ -60,5 +60,5 @@ def test_without_trusted_proxies_the_header_is_not_believed() -> None:
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_an_ipv6_network_of_64_bits_is_one_sender(one: str, other: str, same: bool) -> None:
+def test_an_ipv6_network_of_64_bits_counts_as_one_sender(one: str, other: str, same: bool) -> None:
     assert (group_of(one) == group_of(other)) is same

@@ -1,5 +1,3 @@
-"""A defect of ours is answered, unless the response has begun."""
-
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ START = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Sent:
-    """What was sent; as a server does, it takes one response only."""
+    """Records sent messages; like a server, it accepts only one response."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -37,20 +35,20 @@ async def crash(sent: Sent, kind: str, *before: Message) -> None:
         await CrashHandler(app)(scope, nothing, sent.send)
 
 
-async def test_a_crash_is_an_internal_error() -> None:
+async def test_a_crash_is_answered_with_an_internal_error() -> None:
     sent = Sent()
     await crash(sent, "http")
     start, body = sent.messages
     assert (start["status"], b"INTERNAL_ERROR" in body["body"]) == (500, True)
 
 
-async def test_a_response_that_has_begun_is_left_as_it_is() -> None:
+async def test_a_started_response_is_not_changed() -> None:
     sent = Sent()
     await crash(sent, "http", START)
     assert sent.messages == [START]
 
 
-async def test_a_crash_at_the_start_of_the_service_is_no_request() -> None:
+async def test_a_crash_at_startup_is_not_answered() -> None:
     sent = Sent()
     await crash(sent, "lifespan")
     assert sent.messages == []

@@ -1,4 +1,4 @@
-"""Which servers need a person, and what is said of them."""
+"""Servers that need attention, and their messages."""
 
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.http.api.overview_routes import for_tenant
@@ -29,7 +29,7 @@ def messages(state: ServerState, *, stale: bool = False, error: str | None = Non
         (ServerState.LOGIN_REQUIRED, True, "a secret", None),
     ],
 )
-def test_a_server_that_does_not_work_is_named_with_its_state(
+def test_a_failing_server_is_named_with_its_state(
     state: ServerState, stale: bool, error: str | None, message: str | None
 ) -> None:
     assert messages(state, stale=stale, error=error) == ([] if message is None else [message])

@@ -1,4 +1,4 @@
-"""Which operator may do what, for whom, and the log line of each use of a right."""
+"""Operator rights: operations, tenants, and log lines of their use."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ OTHERS = sorted({*OperatorRight} - {PRESETS})
 
 
 def request_of(token: str | None, *, origin: str | None = None) -> ParsedRequest[None]:
-    """Build a request that has this token."""
+    """Build a request with this token."""
     headers = {"authorization": token and f"Bearer {token}", "origin": origin}
     scope = {
         "type": "http",
@@ -42,26 +42,26 @@ def request_of(token: str | None, *, origin: str | None = None) -> ParsedRequest
 
 
 def open_gate(*, host: str = "127.0.0.1", admin_token: str | None = None) -> OperatorGate:
-    """Build the gate of a service whose callers need no token."""
+    """Build the gate of a service that requires no token."""
     token = None if admin_token is None else AdminToken(admin_token)
     authenticator = Authenticator(operators=OperatorTokens(token))
     return OperatorGate(host=host, authenticator=authenticator)
 
 
 class TokensFile:
-    """A tokens file, and the gate of a service that reads it."""
+    """A tokens file, and the gate of a service that uses it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def add(self, *rights: OperatorRight, tenant: str | None = None) -> tuple[str, str]:
-        """Add a token with these rights; return the token and its id."""
+        """Add a token with these rights; return it and its id."""
         principal = Principal(tenant_id=tenant, rights=frozenset(rights))
         token, entry = add_token(self._path, principal)
         return token, entry.id
 
     async def gate(self) -> OperatorGate:
-        """Build the gate, for the tokens that are in the file now."""
+        """Build the gate for the current tokens of the file."""
         tokens, admin_token = TokenFileVerifier(self._path), AdminToken(ADMIN)
         await tokens.load()
         authenticator = Authenticator(tokens, OperatorTokens(admin_token))
@@ -74,9 +74,7 @@ def file(tmp_path: Path) -> TokensFile:
 
 
 @pytest.mark.parametrize("right", OperatorRight)
-async def test_a_right_lets_its_own_operations_pass_and_no_others(
-    file: TokensFile, right: OperatorRight
-) -> None:
+async def test_a_right_permits_only_its_operations(file: TokensFile, right: OperatorRight) -> None:
     token, _ = file.add(right)
     gate = await file.gate()
     await gate.check(request_of(token), right)
@@ -96,7 +94,7 @@ async def test_a_right_lets_its_own_operations_pass_and_no_others(
     ],
 )
 @pytest.mark.parametrize("right", OTHERS)
-async def test_a_right_ends_at_the_tenant_of_its_token(
+async def test_a_right_is_limited_to_the_tenant_of_its_token(
     file: TokensFile,
     right: OperatorRight,
     tenant: str | None,
@@ -114,12 +112,12 @@ async def test_a_right_ends_at_the_tenant_of_its_token(
     assert (f'"{right}"' in caught.value.message, "acme" in caught.value.message) == (True, False)
 
 
-async def test_a_tenants_admin_token_switches_presets_as_ever(file: TokensFile) -> None:
+async def test_an_admin_token_of_a_tenant_can_still_switch_presets(file: TokensFile) -> None:
     token, _ = file.add(PRESETS, tenant="acme")
     await (await file.gate()).check(request_of(token), PRESETS)
 
 
-async def test_a_token_without_rights_is_refused_and_proven(file: TokensFile) -> None:
+async def test_a_token_without_rights_is_refused_but_verified(file: TokensFile) -> None:
     token, token_id = file.add(tenant="acme")
     with pytest.raises(Forbidden) as caught:
         await (await file.gate()).check(request_of(token), DOCUMENTS, tenant_id="acme")
@@ -138,12 +136,12 @@ async def test_the_admin_token_has_every_right_in_every_mode(
             await gate.check(request_of(None), right)
 
 
-async def test_without_authentication_loopback_has_the_right_to_switch_presets() -> None:
+async def test_without_authentication_loopback_can_switch_presets() -> None:
     await open_gate().check(request_of(None), PRESETS)
 
 
 @each_row("right", OTHERS)
-async def test_without_authentication_nobody_has_another_right(right: OperatorRight) -> None:
+async def test_without_authentication_all_other_rights_are_refused(right: OperatorRight) -> None:
     with pytest.raises(Forbidden) as caught:
         await open_gate().check(request_of("any"), right, tenant_id="acme")
     assert (f'"{right}"' in caught.value.message, "ADMIN_TOKEN" in caught.value.message) == (
@@ -157,7 +155,7 @@ async def test_without_authentication_nobody_has_another_right(right: OperatorRi
     ("host", "origin"),
     [("0.0.0.0", None), ("127.0.0.1", "http://localhost")],  # noqa: S104
 )
-async def test_without_authentication_neither_network_nor_web_page_has_a_right(
+async def test_without_authentication_network_and_web_pages_are_refused(
     right: OperatorRight, host: str, origin: str | None
 ) -> None:
     with pytest.raises(Forbidden) as caught:
@@ -165,7 +163,7 @@ async def test_without_authentication_neither_network_nor_web_page_has_a_right(
     assert f'"{right}"' in caught.value.message
 
 
-async def test_each_use_of_a_right_is_in_the_log_with_the_token(file: TokensFile) -> None:
+async def test_each_use_of_a_right_is_logged_with_the_token(file: TokensFile) -> None:
     token, token_id = file.add(DOCUMENTS)
     gate = await file.gate()
     with capture_logs() as lines:
@@ -196,7 +194,7 @@ async def use(
     *,
     tenant_id: str | None = None,
 ) -> None:
-    """Serve a request whose handler does nothing but to check the right."""
+    """Serve a request whose handler only checks the right."""
     refusals = RequestRefusals(Metrics(), RequestTelemetry(AuditTrail()))
 
     async def handler(parsed: ParsedRequest[None]) -> Response:
@@ -208,7 +206,7 @@ async def use(
     await endpoints.without_body(handler)(Request(scope))
 
 
-async def test_a_refused_use_leaves_no_such_line(file: TokensFile) -> None:
+async def test_a_refused_use_is_not_logged_as_a_use(file: TokensFile) -> None:
     token, _ = file.add(DOCUMENTS, tenant="acme")
     gate = await file.gate()
     with capture_logs() as lines:
@@ -216,7 +214,7 @@ async def test_a_refused_use_leaves_no_such_line(file: TokensFile) -> None:
     assert [(line["event"], line["code"]) for line in lines] == [("request.refused", "FORBIDDEN")]
 
 
-async def test_a_token_is_needed_for_every_right_but_that_of_presets_on_loopback(
+async def test_all_rights_require_a_token_except_preset_switches_on_loopback(
     file: TokensFile,
 ) -> None:
     gates = (await file.gate(), open_gate(admin_token=ADMIN), open_gate())

@@ -1,5 +1,3 @@
-"""Schemas are shared under their titles."""
-
 from typing import Annotated
 
 import pytest
@@ -25,7 +23,7 @@ COLOUR = {
 }
 
 
-def test_what_has_a_title_is_shared_and_referred_to() -> None:
+def test_schemas_with_a_title_are_shared_by_reference() -> None:
     components: Components = {}
     assert add_schema(components, Tree, "serialization") == {"$ref": "#/components/schemas/Plant"}
     assert components["schemas"] == {
@@ -54,7 +52,7 @@ def test_what_has_a_title_is_shared_and_referred_to() -> None:
     }
 
 
-def test_a_request_may_have_null() -> None:
+def test_null_is_allowed_in_requests() -> None:
     components: Components = {}
     add_schema(components, Tree, "validation")
     assert components["schemas"]["Plant"]["properties"]["notes"] == {  # type: ignore[index] # JSON
@@ -62,7 +60,7 @@ def test_a_request_may_have_null() -> None:
     }
 
 
-def test_two_schemas_of_one_title_are_a_defect() -> None:
+def test_two_schemas_with_the_same_title_raise_an_error() -> None:
     components: Components = {}
     add_schema(components, Annotated[dict[str, object], Field(title="Leaf")], "serialization")
     with pytest.raises(ValueError, match="two different schemas have the title Leaf"):
