@@ -80,7 +80,7 @@ class Reloading:
         return [name for name in listed if name != LOCAL.spec.name]
 
     def code(self, name: str, kind: Kind = Kind.TOOL) -> str:
-        """Look up a name; return the error code, or "OK"."""
+        """Resolve a name; return the error code, or "OK"."""
         try:
             self.holder.current.resolve(make_call(name, kind=kind))
         except ProxyError as error:
