@@ -9,6 +9,7 @@ SYSTEM := tests/system
 FLEET := tests/fleet
 FLEET_SERVERS := .venv-fleet
 FRAMEWORKS := .venv-frameworks
+PEERS := .venv-peers
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
 RELEASE := .venv-release
@@ -21,7 +22,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spen
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
-.PHONY: help run quick install-all test test-full compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test test-full compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell house cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +98,9 @@ cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main te
 bench: $(VENV)/.dev  ## compare performance with bare FastAPI and a minimal forwarder (QUICK=1: main ratios, 4 minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
+bench-peers: $(VENV)/.dev $(PEERS)/.installed  ## compare performance with other gateways, on a quiet machine (QUICK=1: a short run)
+	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick)
+
 docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
 	$(BIN)/python -m docs.settings_table
 	$(BIN)/python -m docs.http_api
@@ -143,11 +147,11 @@ chart: $(VENV)/.dev  ## generate deploy/kubernetes, and the chart's schema and R
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (needs uv)
-	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks; do \
+	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peers; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | release | mcp1 | client-generator | fleet | frameworks) echo requirements/$$part.in ;; \
+	      build | release | mcp1 | client-generator | fleet | frameworks | peers) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
@@ -156,7 +160,7 @@ lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (need
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(FLEET_SERVERS) $(FRAMEWORKS) $(INTEROP)/node_modules $(FLEET)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(FLEET_SERVERS) $(FRAMEWORKS) $(PEERS) $(INTEROP)/node_modules $(FLEET)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -202,6 +206,11 @@ $(FLEET_SERVERS)/.installed: $(BIN)/python requirements/fleet.lock
 $(FRAMEWORKS)/.installed: $(BIN)/python requirements/frameworks.lock
 	$(BIN)/python -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/frameworks.lock
+	@touch $@
+
+$(PEERS)/.installed: $(BIN)/python requirements/peers.lock
+	$(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/peers.lock
 	@touch $@
 
 $(RELEASE)/.installed: $(BIN)/python requirements/release.lock

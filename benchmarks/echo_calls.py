@@ -79,10 +79,10 @@ def posted(
     return Turn(server=server, job=job)
 
 
-def called_over_mcp(way: Way, connections: int, calls: int) -> Turn:
+def called_over_mcp(way: Way, connections: int, calls: int, *, tool: str = TOOL) -> Turn:
     """Return calls over MCP."""
     bodies = [
-        way.message("tools/call", {"name": TOOL, "arguments": {"text": text}}, number)
+        way.message("tools/call", {"name": tool, "arguments": {"text": text}}, number)
         for number, text in enumerate(TEXTS, start=1)
     ]
     return posted(
@@ -93,5 +93,5 @@ def called_over_mcp(way: Way, connections: int, calls: int) -> Turn:
         calls,
         each=_EACH,
         path=way.path,
-        headers=way.headers("tools/call", TOOL),
+        headers=way.headers("tools/call", tool),
     )

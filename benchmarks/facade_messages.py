@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -89,18 +90,19 @@ def wait_for(server: Server) -> None:
 
 
 def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Way:
-    """Open a session of the older era with JSON responses or event streams."""
+    """Open a session of the older era with JSON responses or event streams.
+
+    A server may have no session ids, and agree on an older version.
+    """
     way = Way(server=server, path=path, modern=False, events=events)
     initialize, initialized = opening_messages(way)
-    session_id, _ = _post(way, way.headers("initialize"), initialize)
-    assert session_id is not None
-    way = Way(
-        server=server,
-        path=path,
-        modern=False,
-        events=events,
-        session={"mcp-session-id": session_id},
-    )
+    session_id, answer = _post(way, way.headers("initialize"), initialize)
+    agreed = re.search(rb'"protocolVersion":"([^"]+)"', answer)
+    assert agreed is not None, answer[:500]
+    session = {"mcp-protocol-version": agreed[1].decode()}
+    if session_id is not None:
+        session["mcp-session-id"] = session_id
+    way = Way(server=server, path=path, modern=False, events=events, session=session)
     _post(way, way.headers("notifications/initialized"), initialized)
     return way
 

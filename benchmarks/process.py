@@ -18,6 +18,21 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def rss_bytes(pid: int) -> int:
+    """Return the resident memory of a process.
+
+    Only root may read the exact smaps_rollup of a gateway, which is not dumpable; the counters
+    in status lag behind by some pages.
+    """
+    try:
+        memory = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except PermissionError:
+        memory = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    match = re.search(r"^(?:Vm)?R(?:ss|SS):\s+(\d+) kB$", memory, re.MULTILINE)
+    assert match is not None
+    return int(match[1]) * _KIB
+
+
 class Process:
     """One process started by a benchmark."""
 
@@ -29,18 +44,8 @@ class Process:
         return cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
-        """Return the resident memory.
-
-        Only root may read the exact smaps_rollup of a gateway, which is not dumpable; the counters
-        in status lag behind by some pages.
-        """
-        try:
-            memory = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
-        except PermissionError:
-            memory = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-        match = re.search(r"^(?:Vm)?R(?:ss|SS):\s+(\d+) kB$", memory, re.MULTILINE)
-        assert match is not None
-        return int(match[1]) * _KIB
+        """Return the resident memory."""
+        return rss_bytes(self.process.pid)
 
     def stop(self) -> None:
         """Terminate the process and wait for its end."""
