@@ -1,5 +1,3 @@
-"""Dataclass of values created by every call: equality and hash like a frozen dataclass."""
-
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass

@@ -1,5 +1,3 @@
-"""Principals built from token claims."""
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,5 +1,3 @@
-"""The gateway's signing keys: accepted files, the published key set, and reloads."""
-
 import asyncio
 import base64
 import hashlib

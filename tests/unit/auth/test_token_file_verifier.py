@@ -135,8 +135,7 @@ async def test_with_an_unreadable_file_every_token_is_refused(path: Path) -> Non
 
 
 async def test_reading_is_retried_after_file_descriptors_ran_out(path: Path) -> None:
-    """Otherwise a client that holds all connections open could lock out every caller
-    permanently."""
+    """Otherwise a client that holds all connections open could lock out all callers."""
     token, _ = make_token(path)
     async with followed(path) as tokens:
         with none_left():

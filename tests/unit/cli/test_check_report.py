@@ -1,5 +1,3 @@
-"""Output of ``check``."""
-
 from dataclasses import replace
 from io import StringIO
 

@@ -10,7 +10,6 @@ from tests.support.tables import each_row
 
 
 def printed(value: object) -> str:
-    """Return the printed text of an object."""
     app = Typer()
     app.command()(lambda: print_json({"text": value}))
     return CliRunner().invoke(app, []).stdout

@@ -35,17 +35,14 @@ class LoadedFolder:
         self.load()
 
     def load(self) -> ActiveConfig:
-        """Reload the files."""
         self.now = self.files.load_active(self.now)
         return self.now
 
     def write_agents(self, *agents: Json) -> None:
-        """Write agents.json and reload."""
         write_json(self.folder / "agents.json", {"agents": list(agents)})
         self.load()
 
     def write_preset(self, preset: Json) -> None:
-        """Write a preset's file and reload."""
         write_json(self.folder / f"preset_{preset['id']}.json", preset)
         self.load()
 

@@ -1,5 +1,3 @@
-"""Writing and loading configuration files."""
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -92,7 +90,6 @@ def loads_whole(folder: Path, content: object, environment: Mapping[str, str]) -
 
 
 def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:
-    """Return messages by JSON path."""
     return {problem.path: problem.message for problem in problems}
 
 

@@ -1,5 +1,3 @@
-"""The effective profiles of agents, from agents.json and the presets they name."""
-
 from pathlib import Path
 
 import pytest

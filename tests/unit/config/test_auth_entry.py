@@ -1,5 +1,3 @@
-"""``auth`` of a server's entry: valid combinations of keys, entry and settings."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport

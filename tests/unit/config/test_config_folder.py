@@ -1,5 +1,3 @@
-"""The configuration folder is watched; all changes of its files are reported."""
-
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +27,6 @@ class Watch:
                 self._changed.set()
 
     async def next_change(self) -> None:
-        """Wait until another change is reported."""
         with anyio.fail_after(BOUND_S):
             await self._changed.wait()
         self._changed = anyio.Event()
@@ -189,7 +186,6 @@ class Polls:
 
 
 async def until_reported(folder: Path, *, change_before: range) -> Polls:
-    """Poll until the watch reports the changes."""
     polls = Polls(folder, change_before=change_before)
     with anyio.fail_after(BOUND_S):
         async with aclosing(folder_changes(folder, sleep=polls.sleep)) as watch:

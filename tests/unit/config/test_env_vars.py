@@ -1,5 +1,3 @@
-"""Replacement of ${VAR} in values."""
-
 import re
 
 import jsonschema_rs

@@ -1,5 +1,3 @@
-"""Configuration files as JSON: errors that make a file unusable, with paths."""
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""mcp.json: loading of entries, errors and warnings."""
-
 from pathlib import Path
 
 import pytest

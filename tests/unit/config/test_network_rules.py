@@ -1,5 +1,3 @@
-"""Addresses that entries may use, and credentials without TLS."""
-
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any

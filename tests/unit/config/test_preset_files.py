@@ -1,5 +1,3 @@
-"""Files preset_<id>.json: loading one, listing all."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The published JSON Schema files match the loader."""
-
 import json
 from pathlib import Path
 

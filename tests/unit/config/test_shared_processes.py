@@ -1,5 +1,3 @@
-"""A warning about stdio servers shared by callers of several tenants."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.config.entry_rules import IdentitySupport

@@ -1,5 +1,3 @@
-"""Equality and identity of agents after reloads."""
-
 from pathlib import Path
 
 from tests.support.configuration import Json, make_agent, make_preset

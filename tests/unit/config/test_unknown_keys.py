@@ -1,5 +1,3 @@
-"""Unknown keys from other programs' files and typos: messages and their number."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.domain.configuration import InvalidConfig

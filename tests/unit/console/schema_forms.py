@@ -1,5 +1,3 @@
-"""Forms as sent by a browser."""
-
 from collections.abc import Iterator
 
 from mcp_tools_proxy.console.schema_forms.drafts import read_draft

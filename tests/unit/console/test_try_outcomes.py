@@ -1,5 +1,3 @@
-"""The result of a try: large answers are truncated."""
-
 import json
 
 from mcp_tools_proxy.console.pages.try_page import MAX_SHOWN_CHARS, outcome_of

@@ -1,5 +1,3 @@
-"""Fixtures of the documents folder."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

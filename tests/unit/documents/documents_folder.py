@@ -32,8 +32,7 @@ class Shelf:
         return {key: reading.head.title for key, reading in readings.items() if reading}
 
     async def until(self, wanted: dict[Key, str]) -> None:
-        """Wait until the titles are ``wanted``: within a second by contract, longer on a busy
-        machine."""
+        """Wait until the titles are ``wanted``: within a second by contract, longer under load."""
         with anyio.fail_after(BOUND_S):
             while await self.titles() != wanted:  # noqa: ASYNC110 - reading may change it
                 await anyio.sleep(0.01)

@@ -1,5 +1,3 @@
-"""Scripted responses for the Retrieval client."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -39,7 +37,7 @@ def failing(error: type[httpx.HTTPError]) -> Handler:
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """Answer each request with the next handler; one request too many is an error."""
+    """Answer each request with the next handler."""
     left: Iterator[Handler] = iter(handlers)
 
     def answer_next(request: httpx.Request) -> httpx.Response:

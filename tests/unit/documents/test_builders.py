@@ -1,5 +1,3 @@
-"""Search indexes: shared builds, the bound of the cache, and building off the event loop."""
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +102,6 @@ def make_documents(root: Path, folder: FolderStore, builder: Builder) -> Iterato
 
 @pytest.fixture
 async def documents(make_documents: MakeDocuments) -> Documents:
-    """A repository with one document."""
     made = make_documents()
     await made.put(make_document())
     return made

@@ -1,5 +1,3 @@
-"""Documents as files: format, errors and paths."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -31,8 +31,8 @@ PAGE = Wanted(pages=(1, 1))
 
 
 class GatedStore:
-    """A store of one document whose reads wait until ``gate`` is open. Like a transaction, a read
-    returns the state at its start. Changes are not notified."""
+    """A store of one document whose reads wait for ``gate``. A read returns the state at its start,
+    as in a transaction. Changes are not notified."""
 
     def __init__(self) -> None:
         self.document = make_document(pages=("old",))

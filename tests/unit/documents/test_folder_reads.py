@@ -1,5 +1,3 @@
-"""Which files of a folder are read and when; two versions are never mixed."""
-
 import os
 import sqlite3
 import threading
@@ -52,7 +50,6 @@ def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def second(root: Path, cache_dir: Path) -> Iterator[FolderStore]:
-    """Build the store of a restarted service."""
     store = FolderStore(root, ScanCache(cache_dir, root))
     yield store
     store.close()

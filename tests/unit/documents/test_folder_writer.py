@@ -1,5 +1,3 @@
-"""Concurrent changes of a folder: its lock is acquired by one of them and released."""
-
 import asyncio
 import fcntl
 import signal

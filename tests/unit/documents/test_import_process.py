@@ -1,5 +1,3 @@
-"""Imports in separate processes: effects of hostile files and hijacked parsers."""
-
 import asyncio
 import json
 import os
@@ -53,7 +51,6 @@ NO_WAIT = partial(ImportPlaces, wait_s=0)
 
 
 def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
-    """Build an importer with another program."""
     return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s, places=NO_WAIT())
 
 
@@ -477,7 +474,6 @@ async def test_too_many_waiting_tenants_are_refused(note: Path) -> None:
 
 
 async def outcome_of(importing: Coroutine[Any, Any, Document]) -> str:
-    """Return the reason of a failed import."""
     try:
         return str(await importing)
     except (ImporterBusy, ImportFailed) as error:

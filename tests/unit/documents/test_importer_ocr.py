@@ -1,4 +1,4 @@
-"""Pages of a PDF that are read by OCR (a fake; Tesseract itself is tested in tests/system)."""
+"""OCR with a fake reader; Tesseract itself is tested in tests/system."""
 
 import sys
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""The section of each entry in a search index."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

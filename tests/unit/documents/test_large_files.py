@@ -1,5 +1,3 @@
-"""A file too large for a document is reported without reading it into memory."""
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

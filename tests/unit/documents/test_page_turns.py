@@ -1,5 +1,3 @@
-"""Rendering: turns of tenants, limits of waiting pages, timeouts."""
-
 import asyncio
 import sys
 from contextlib import AsyncExitStack

@@ -11,7 +11,6 @@ BODIES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", 
 
 
 def searched_pages(pages: Sequence[str]) -> tuple[str, ...]:
-    """Return the searchable text of the pages."""
     return tuple(
         blanked(text, spans) for text, spans in zip(pages, repeated_spans(pages), strict=True)
     )

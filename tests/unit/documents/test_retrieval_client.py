@@ -94,8 +94,6 @@ async def test_without_a_url_reading_a_window_fails() -> None:
 
 
 class ClosingTransport(httpx.MockTransport):
-    """Records that it was closed."""
-
     closed = False
 
     async def aclose(self) -> None:

@@ -92,8 +92,6 @@ async def hung_up(reader: asyncio.StreamReader, *, within_s: float) -> bool:
 
 
 def sending(*parts: bytes) -> Serve:
-    """Read a request, send the parts, close."""
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         for part in parts:

@@ -1,5 +1,3 @@
-"""Handling of the text of Retrieval's 400 responses (T-03)."""
-
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments

@@ -1,5 +1,3 @@
-"""Search in one document: matches, ranking, positions."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

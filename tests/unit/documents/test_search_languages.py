@@ -1,5 +1,3 @@
-"""Search per language: inflections, compounds, derivations, bigrams, parts of words, typos."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Ranking: coverage, listings, different pages; positions of snippets."""
-
 import unicodedata
 
 import pytest

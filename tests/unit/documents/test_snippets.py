@@ -1,5 +1,3 @@
-"""Snippets of search results: the matching words and their context."""
-
 import unicodedata
 
 from hypothesis import given

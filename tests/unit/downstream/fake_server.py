@@ -1,5 +1,3 @@
-"""A scripted server that implements the interface of ``downstream.connection``."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,9 +39,8 @@ async def hang(params: Mapping[str, Any] = {}) -> dict[str, Any]:
 
 
 class FakeServer:
-    """A scripted server that records requests; ``dial`` is its Dial. ``lists`` has items by method,
-    ``answers`` a handler by method. Each item of ``refusals`` fails one dial; ``dial_takes_s``,
-    ``closing_takes_s`` and ``ping`` set delays and the pong."""
+    """A scripted server that records requests. ``lists`` has items by method, ``answers`` handlers
+    by method; each of ``refusals`` fails one dial."""
 
     def __init__(self, *tools: dict[str, Any]) -> None:
         self.capabilities: JsonObject = {"tools": {"listChanged": True}}
@@ -105,8 +102,6 @@ class FakeServer:
 
 
 class FakeConnection:
-    """A connection to a FakeServer."""
-
     era = "2025-11-25"
     transport = Transport.STREAMABLE_HTTP
     instructions: str | None = None

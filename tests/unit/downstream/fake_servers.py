@@ -1,5 +1,3 @@
-"""Several scripted servers behind one Dial, and a session pool for them."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""A concurrent task that must make progress, like calls of other callers."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

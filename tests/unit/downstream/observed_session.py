@@ -1,5 +1,3 @@
-"""Running sessions with scripted servers."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -52,7 +50,7 @@ class ObservedSession:
 async def running(
     server: FakeServer, *, ready: bool = True, inherited: Snapshot | None = None, **config: Any
 ) -> AsyncIterator[ObservedSession]:
-    """Run a session with ``server``; wait until it is ready, if ``ready``."""
+    """Run a session with ``server``; if ``ready``, wait until it is ready."""
     watched = ObservedSession(server, inherited=inherited, **config)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(watched.session.run())
@@ -63,7 +61,7 @@ async def running(
 
 
 async def until(condition: Callable[[], object], within_s: float = 600.0) -> None:
-    """Poll ``condition`` on virtual time, at intervals of a hundredth of the elapsed wait."""
+    """Poll ``condition`` on virtual time."""
     start = clock()
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - on virtual time, for any condition

@@ -1,5 +1,3 @@
-"""Components of scripted servers, used like in the executor."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

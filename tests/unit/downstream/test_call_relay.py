@@ -1,6 +1,3 @@
-"""Notifications and requests relayed to one client, their limits, and their attribution to
-calls."""
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Encoding of caller values: injective, and confined to their position."""
-
 import re
 import unicodedata
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""When a circuit opens and which calls it admits, with a manual clock."""
-
 import pytest
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable

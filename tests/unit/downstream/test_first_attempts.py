@@ -1,5 +1,3 @@
-"""Waiting for a server's first connection attempt, as a call in flight."""
-
 import asyncio
 
 import pytest

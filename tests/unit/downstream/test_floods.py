@@ -1,5 +1,3 @@
-"""Servers that send messages or requests endlessly."""
-
 from collections.abc import AsyncGenerator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,5 +1,3 @@
-"""Sessions per tenant or user: their number is limited, and unused ones end."""
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator
@@ -50,7 +48,6 @@ class Scene:
 
     @asynccontextmanager
     async def leased(self) -> AsyncIterator[ReconnectingSession]:
-        """Keep a caller's session open."""
         if self.discovery.lease is None:
             yield self.discovery
             return

@@ -1,5 +1,3 @@
-"""Server definitions cached between runs: keys, files, and failures."""
-
 import os
 import stat
 from pathlib import Path

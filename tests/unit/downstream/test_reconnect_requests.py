@@ -1,5 +1,3 @@
-"""Requests to reconnect, on virtual time: the next attempt starts, and only once."""
-
 from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, NotUsableAsConfigured
 from tests.support.tables import each_row

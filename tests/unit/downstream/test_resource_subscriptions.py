@@ -1,5 +1,3 @@
-"""Listeners notified of an update, and the limit of subscriptions per tenant."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

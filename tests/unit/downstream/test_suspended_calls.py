@@ -1,5 +1,3 @@
-"""Calls whose clients do not resume them."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -56,7 +54,6 @@ async def sending(suspended: SuspendedCalls, send: SendRequest, tenant_id: str =
 
 
 async def resuming(suspended: SuspendedCalls, input_responses: InputResponses) -> Any:
-    """Send the call again with the client's answers."""
     call = replace(calling(), input_responses=input_responses)
     return await suspended.send(call, TERMS, FakeRequest().run, ServerMetrics(Metrics(), "notes"))
 

@@ -1,5 +1,3 @@
-"""A Reloader, a RegistryPublisher and a PresetSwitch over real files and a fake pool."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -70,12 +68,10 @@ class Reloading:
 
     @property
     def active(self) -> str:
-        """Return the id of the active preset."""
         return self.publisher.config.preset.preset_id
 
     @property
     def tools(self) -> list[str]:
-        """Return the listed downstream tools."""
         listed = [spec.name for spec in self.holder.current.visible_to(make_caller())]
         return [name for name in listed if name != LOCAL.spec.name]
 

@@ -1,5 +1,3 @@
-"""The processes that validate arguments: their confinement, and fairness of the queue."""
-
 import asyncio
 import json
 import subprocess

@@ -1,5 +1,3 @@
-"""Many tasks report changes; one task handles them."""
-
 import asyncio
 from contextlib import aclosing
 

@@ -1,5 +1,3 @@
-"""Results of ``check`` about agents."""
-
 import json
 from collections.abc import Mapping, Sequence
 

@@ -1,5 +1,3 @@
-"""Results of ``check`` except those about agents."""
-
 from dataclasses import replace
 
 from mcp_tools_proxy.config.agents import NO_AGENTS

@@ -1,5 +1,3 @@
-"""The call path, with fakes for its dependencies."""
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -1,5 +1,3 @@
-"""Name lookups while servers are pending."""
-
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -23,8 +21,8 @@ SCOPE = PresetScope.of(
 
 
 class Pending:
-    """A tool ``local`` and pending servers ``a`` and ``b``. ``outcomes`` has the results of their
-    connection attempts, after a second."""
+    """A tool ``local`` and pending servers ``a`` and ``b``; ``outcomes`` has the results of their
+    attempts, after a second."""
 
     def __init__(self, **outcomes: Exception | None) -> None:
         self.outcomes = outcomes

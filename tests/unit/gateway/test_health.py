@@ -1,5 +1,3 @@
-"""Health of a replica and its dependencies."""
-
 from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
@@ -90,7 +88,6 @@ def test_a_replica_is_ready_after_startup_while_serving(
 def of_server(
     state: ServerState, *, stale: bool = False, problems: tuple[str, ...] = ()
 ) -> Mapping[str, object]:
-    """Return the check of a server in this state."""
     server = ServerStatus(
         server_id="a", state=state, transport=None, stale=stale, problems=problems
     )

@@ -1,5 +1,3 @@
-"""Items that a not yet connected server may offer, given preset, exclusions and profile."""
-
 from mcp_tools_proxy.domain.bindings import Overrides
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference

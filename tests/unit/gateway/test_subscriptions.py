@@ -1,5 +1,3 @@
-"""Callers can subscribe to resources while they can read them."""
-
 import pytest
 
 from mcp_tools_proxy.domain.caller import Call, Kind

@@ -1,5 +1,3 @@
-"""A tool with a duplicate name is offered, but no preset lists it."""
-
 from pathlib import Path
 
 from mcp_tools_proxy.domain.caller import Kind

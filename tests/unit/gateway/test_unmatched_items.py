@@ -1,5 +1,3 @@
-"""Exclusions that match nothing, and when they are reported."""
-
 from collections.abc import Mapping, Sequence
 
 import pytest

@@ -1,5 +1,3 @@
-"""Client addresses behind trusted and untrusted proxies."""
-
 from mcp_tools_proxy.http.request_headers import Peers
 from mcp_tools_proxy.wire.uris import group_of
 from tests.support.tables import each_row

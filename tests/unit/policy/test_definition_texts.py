@@ -1,5 +1,3 @@
-"""Definitions: canonical form, suspicious texts, and differences."""
-
 import hashlib
 import json
 import unicodedata

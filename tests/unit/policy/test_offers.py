@@ -1,5 +1,3 @@
-"""The reason why a preset's item is unavailable: one reason, the same for every query."""
-
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference

@@ -1,5 +1,3 @@
-"""The secret guard with Kingfisher's rules: truncated keys, and texts with many keys."""
-
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa

@@ -1,5 +1,3 @@
-"""Builders for rules of limits.json and limiters that apply them."""
-
 from collections.abc import Iterable
 
 from mcp_tools_proxy.domain.audit import RuleSource
@@ -43,7 +41,6 @@ def limiter_of(
     clock: ManualClock | None = None,
     metrics: Metrics | None = None,
 ) -> Limiter:
-    """Build an in-memory limiter with ``rules``."""
     memory = MemoryStorage(clock=clock or ManualClock())
     limiter = Limiter(limits, memory=memory, shared=None, metrics=metrics or Metrics())
     limiter.apply_rules(LimitRules(rules=tuple(rules)))

@@ -1,5 +1,3 @@
-"""Budgets shown to callers never exceed the remainder."""
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,5 +1,3 @@
-"""The rules of limits.json that apply to a call, and their keys."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

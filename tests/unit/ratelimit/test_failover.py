@@ -164,9 +164,7 @@ async def test_time_waited_by_admission_is_not_waited_again_by_the_charge(rig: R
 
 async def test_the_remaining_wait_after_admission_is_within_the_limit(rig: Rig) -> None:
     wait_left_s = (await rig.limiter.admit(ChargedCall("a", doc_id="b"))).wait_left_s
-    assert (
-        0 < wait_left_s < 0.251
-    )  # the idle clock is the difference of two clocks: it may go back by microseconds
+    assert 0 < wait_left_s < 0.251  # the difference of two clocks: it may go back by microseconds
 
 
 async def test_an_admission_interrupted_by_a_failing_store_is_repeated_in_memory(rig: Rig) -> None:

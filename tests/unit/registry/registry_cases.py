@@ -78,7 +78,6 @@ def outcome(registry: Registry, kind: Kind, name: str, agent: str | None) -> Ite
 
 
 def outcome_for(registry: Registry, kind: Kind, name: str, caller: Caller) -> Item | str:
-    """Resolve a name for a caller."""
     call = Call(name=name, kind=kind, arguments={}, caller=caller, trace_id="trace-1")
     try:
         spec = registry.resolve(call).spec

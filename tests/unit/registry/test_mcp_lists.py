@@ -1,5 +1,3 @@
-"""Lists for MCP: names in every style, shared definitions, and change tags."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,5 +1,4 @@
-"""Properties of all agents for any servers and files: listed items are usable, filters only narrow,
-and every spelling resolves to the item that it spells."""
+"""Properties of all agents for any servers and files."""
 
 from dataclasses import replace
 

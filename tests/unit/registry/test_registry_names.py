@@ -1,5 +1,3 @@
-"""Resolution of names that look like those of another server."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,4 @@
-"""Properties of each naming style for any servers, files and callers: calls accept the names that
-MCP lists."""
+"""Properties of each naming style for any servers, files and callers."""
 
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""Lists omit arguments that are filled in for the caller."""
-
 from collections.abc import Sequence
 
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle

@@ -109,7 +109,6 @@ class Connected(NamedTuple):
 async def connected(
     protocol: type[BoundedProtocol] = BoundedProtocol, *, idle_s: float = 75
 ) -> AsyncIterator[Connected]:
-    """Start a server and connect to it."""
     service = Service()
     config = uvicorn.Config(
         service, port=0, http=protocol, ws="none", lifespan="off", log_config=None

@@ -1,5 +1,3 @@
-"""Limits of a connection: requests, unread responses and timeouts, on a real socket."""
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -1,5 +1,3 @@
-"""Upgrade requests, endless headers, and disconnecting clients."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -20,8 +20,6 @@ class Cycle:
 
 
 class Transport:
-    """Records written data."""
-
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.closed = False

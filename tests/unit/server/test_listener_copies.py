@@ -1,5 +1,3 @@
-"""A burst of new connections is accepted in a few turns of the event loop."""
-
 import asyncio
 import resource
 import socket

@@ -1,5 +1,3 @@
-"""Settings from environment variables."""
-
 import pytest
 
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings

@@ -1,5 +1,3 @@
-"""Combinations of identity settings."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Settings of the connector and their combinations."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Settings of traces; OpenTelemetry's own variables turn traces on."""
-
 import os
 from pathlib import Path
 

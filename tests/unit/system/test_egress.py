@@ -1,5 +1,3 @@
-"""Options of client sockets."""
-
 import socket
 
 import pytest

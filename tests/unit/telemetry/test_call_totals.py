@@ -1,5 +1,3 @@
-"""Totals of calls: by tool, by tenant, and by refusing check."""
-
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_tools_proxy.domain.components import ComponentSpec
@@ -32,12 +30,10 @@ class CountedCalls:
     def end(
         self, outcome: Outcome | None, *, tenant_id: str = "t", tool: ComponentSpec = FIND
     ) -> None:
-        """Count the end of a call."""
         call = make_call("notes:find", tenant_id=tenant_id)
         self._telemetry.log_end(CallRecord(call=call, spec=tool, outcome=outcome, duration_s=0.01))
 
     def refuse(self, error: ProxyError, *, tenant_id: str = "t") -> None:
-        """Count a call that ended with an error."""
         self.end(Failed(error=error), tenant_id=tenant_id)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:

@@ -1,5 +1,3 @@
-"""Temporary changes of the log level."""
-
 import asyncio
 from collections.abc import Mapping
 

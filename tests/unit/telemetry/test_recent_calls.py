@@ -1,5 +1,3 @@
-"""Totals of the last hour's calls, and budgets that are almost used up."""
-
 import random
 import statistics
 
@@ -41,7 +39,6 @@ class CountedHour:
         replayed: bool = False,
         was_sent: bool = True,
     ) -> None:
-        """Count the end of a call."""
         spec = FakeTool(name="find", server_id=server_id).spec
         ok = Ok(spec=spec, result={}, result_json=b"{}", tokens=1, budget=budget, replayed=replayed)
         outcome = ok if error is None else Failed(error=error, budget=budget)

@@ -11,8 +11,6 @@ TOOLS = ({"name": "søk"}, {"name": "b\u2028"})
 
 
 class Kept:
-    """Records the built values."""
-
     def __init__(self) -> None:
         self.items: dict[bytes, bytes] = {}
         self.built = 0

@@ -1,5 +1,3 @@
-"""Identifiers of a gateway at a remote backend."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,3 @@
-"""When a query's vector is requested, and when a failing service is not called."""
-
 from collections.abc import Mapping
 
 import httpx

@@ -97,8 +97,6 @@ async def test_the_text_sent_per_document_is_bounded() -> None:
 
 
 class Vectors:
-    """A VectorStore in memory."""
-
     def __init__(self) -> None:
         self.written: dict[Key, StoredVectors] = {}
 

@@ -1,5 +1,3 @@
-"""Images of pages: failures of the renderer, and the cache."""
-
 import asyncio
 import sys
 from collections.abc import Mapping
@@ -26,7 +24,6 @@ DRAW = (
 
 
 def renderer(program: str, *, timeout_s: float = BOUND_S) -> PageRenderer:
-    """Build a renderer with another program."""
     worker = (sys.executable, "-c", program)
     return PageRenderer(max_image_bytes=100, worker=worker, timeout_s=timeout_s)
 

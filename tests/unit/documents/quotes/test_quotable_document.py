@@ -1,5 +1,3 @@
-"""Quotes found word for word in a document, and the closest passage for the others."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,3 @@
-"""Texts and page spans of sections."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

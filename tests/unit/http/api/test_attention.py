@@ -1,5 +1,3 @@
-"""Servers that need attention, and their messages."""
-
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.http.api.overview_routes import for_tenant
 from tests.support.tables import each_row

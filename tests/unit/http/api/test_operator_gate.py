@@ -1,5 +1,3 @@
-"""Operator rights: operations, tenants, and log lines of their use."""
-
 from pathlib import Path
 
 import pytest
@@ -29,7 +27,6 @@ OTHERS = sorted({*OperatorRight} - {PRESETS})
 
 
 def request_of(token: str | None, *, origin: str | None = None) -> ParsedRequest[None]:
-    """Build a request with this token."""
     headers = {"authorization": token and f"Bearer {token}", "origin": origin}
     scope = {
         "type": "http",

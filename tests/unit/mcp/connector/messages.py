@@ -1,5 +1,3 @@
-"""Sample JSON-RPC messages for summaries."""
-
 from typing import Any
 
 Json = dict[str, Any]

@@ -1,5 +1,3 @@
-"""The backend is redialled forever: pauses, state and log lines. Connections are scripted."""
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -40,7 +38,6 @@ class Backend:
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self.tokens: list[str] = []
-        """The token of each dial."""
         self.now_s = 1000.0
         self._steps = iter(steps)
         self._changes = Changes()
@@ -120,7 +117,6 @@ async def dialling(
 
 
 async def pauses_after(*steps: Step, retry_max_s: float = 1.5) -> list[float]:
-    """Return the pauses after each step, in seconds."""
     with capture_logs() as lines:
         async with dialling(*steps, retry_max_s=retry_max_s) as (_, backend):
             await backend.dialled(len(steps) + 1)

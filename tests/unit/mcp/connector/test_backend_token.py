@@ -1,5 +1,3 @@
-"""The backend token: from a setting, or from a watched file."""
-
 import asyncio
 from pathlib import Path
 
@@ -31,7 +29,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(file: Path, content: bytes) -> None:
-    """Replace the file's content atomically."""
     draft = file.with_name("draft")
     draft.write_bytes(content)
     draft.replace(file)

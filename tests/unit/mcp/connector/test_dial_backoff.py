@@ -1,5 +1,3 @@
-"""Pauses before redialling: short after failures, long after refusals."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,3 @@
-"""Parsing and writing envelopes: any bytes are either parsed or refused."""
-
 import copy
 import json
 

@@ -1,5 +1,3 @@
-"""Frames waiting to be sent: ordered, bounded, and kept when a connection is lost."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,5 +1,3 @@
-"""The response to one stateless request: a JSON body, or a stream with keep-alives."""
-
 import asyncio
 from collections.abc import Mapping
 

@@ -1,5 +1,3 @@
-"""Arguments repeated in headers: checked against the schema that the caller can see."""
-
 from dataclasses import replace
 
 import pytest

@@ -53,7 +53,7 @@ async def test_a_change_after_the_first_read_is_always_reported(after: str) -> N
 
 
 def seen_by_agents(*tools: str) -> Registry:
-    """Build a registry in which the reader cannot use any server's tool, and the writer all."""
+    """Build a registry with tools that the writer can use, but not the reader."""
     agents = {"reader": Visibility(server_ids=frozenset()), "writer": Visibility()}
     offered = [FakeTool(name=f"s1:{tool}", server_id="s1") for tool in tools]
     return Registry.build(offered, access_rules=AccessRules(agents=agents))
@@ -76,7 +76,7 @@ async def test_a_change_is_sent_only_to_clients_that_see_it(first: str) -> None:
 
 
 def named_for_the_reader(style: ToolNameStyle) -> Registry:
-    """Build a registry in which the reader's profile sets the naming style of tools."""
+    """Build a registry; the reader's profile sets the naming style of tools."""
     offered = [FakeTool(name="s1:a", alias="s1__a", server_id="s1")]
     styles = NameStyles(by_agent={"reader": ListOptions(name_style=style)})
     rules = AccessRules(agents={"reader": Visibility()})

@@ -1,5 +1,3 @@
-"""Open streams end when their caller loses access; sessions are shared between tenants."""
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -102,7 +102,7 @@ def test_an_id_contains_the_schema_and_alias_formats_of_its_session(options: Lis
 
 
 def test_ids_of_the_previous_version_are_read_and_created_without_a_style() -> None:
-    """Gateways of the previous version, which have no styles, can read only their own format."""
+    """Gateways of the previous version do not have styles and read only their own format."""
     old_id = b"AQMAAWlDBYBsaXN0vGuFZBJ-dZCOdIihZ5Zow-nYn0EpGagc"
     ids = SessionIds([b"k" * 32])
     claims = ids.read(old_id, CALLER, PATH)

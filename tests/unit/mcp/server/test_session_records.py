@@ -1,5 +1,3 @@
-"""The end of sessions: by DELETE, after inactivity, or at their maximum age."""
-
 import pytest
 
 from mcp_tools_proxy.mcp.server.handshake_session import Declared

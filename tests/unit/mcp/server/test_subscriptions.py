@@ -1,5 +1,3 @@
-"""A stream of changes: the queue of a slow client, and the end of the stream."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

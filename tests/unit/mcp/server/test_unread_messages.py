@@ -1,5 +1,3 @@
-"""The queue of a legacy HTTP+SSE stream is bounded in number and in bytes."""
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 

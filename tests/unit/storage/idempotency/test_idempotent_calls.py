@@ -1,5 +1,3 @@
-"""The state of an idempotency key after each outcome of a call."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

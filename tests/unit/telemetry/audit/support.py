@@ -1,5 +1,3 @@
-"""Audit files with records, for the tests of this folder."""
-
 import time
 from pathlib import Path
 
@@ -44,7 +42,6 @@ def write(
 
 
 def wait_until_written(file: AuditFile) -> None:
-    """Wait until the queue is empty."""
     deadline = time.monotonic() + BOUND_S
     while file.queued:
         assert time.monotonic() < deadline

@@ -1,5 +1,3 @@
-"""The audit file after restarts, rotations, crashes and write errors."""
-
 import json
 import os
 import stat
@@ -127,7 +125,6 @@ def test_records_beyond_the_queue_are_lost_counted_and_reported(tmp_path: Path) 
 
 
 def lines_with(path: Path, event: str) -> list[dict[str, object]]:
-    """Return event and payload of the records with this event."""
     found = [line for line in lines_of(path) if line["event"] == event]
     return [{"event": event, **dict(line["payload"])} for line in found]  # type: ignore[call-overload]  # JSON
 

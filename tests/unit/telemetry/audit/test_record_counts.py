@@ -1,5 +1,3 @@
-"""The first records of a sender per minute are written individually, the others as summaries."""
-
 from mcp_tools_proxy.telemetry.audit.audit_trail import (
     MAX_SENDERS,
     MAX_SUMMARIES,

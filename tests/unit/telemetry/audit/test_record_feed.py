@@ -1,5 +1,3 @@
-"""Records waiting for a reader, and lost records."""
-
 from mcp_tools_proxy.telemetry.audit.audit_trail import (
     MAX_WAITING,
     AuditTrail,

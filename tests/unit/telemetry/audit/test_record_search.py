@@ -1,5 +1,3 @@
-"""Search returns the newest records first, in pages, from files and from memory."""
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +38,6 @@ def numbers(page: RecordPage) -> list[object]:
 
 
 def all_pages(path: Path, wanted: RecordFilter, limit: int) -> list[object]:
-    """Return ``n`` of the calls on all pages."""
     found: list[object] = []
     page = search_files(path, wanted, cursor=None, limit=limit)
     found += numbers(page)

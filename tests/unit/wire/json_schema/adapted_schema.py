@@ -1,5 +1,3 @@
-"""Adapting one schema for one model API."""
-
 from typing import Any
 
 from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, SchemaRules

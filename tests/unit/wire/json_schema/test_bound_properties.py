@@ -1,5 +1,3 @@
-"""Removing a property from a schema, or refusing if a trace of it would remain."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The cost of validation with a server's schema."""
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Schemas for the Gemini API."""
-
 from typing import Any
 
 from pydantic import TypeAdapter

@@ -1,5 +1,3 @@
-"""Conversion of older drafts to 2020-12, and resolution of references."""
-
 import pytest
 
 from tests.unit.wire.json_schema.adapted_schema import (

@@ -1,5 +1,3 @@
-"""Input schemas adapted for model APIs, rule by rule."""
-
 import json
 
 import pytest

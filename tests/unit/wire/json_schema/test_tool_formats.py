@@ -1,5 +1,3 @@
-"""Formats of tool lists."""
-
 import pytest
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec

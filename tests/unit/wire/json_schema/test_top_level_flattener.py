@@ -1,5 +1,3 @@
-"""Flattening the top level to one plain object."""
-
 from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, OPENAI
 from mcp_tools_proxy.wire.json_schema.schema_adapter import MAX_SIZE
 from tests.support.tables import each_row
