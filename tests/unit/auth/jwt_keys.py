@@ -41,7 +41,7 @@ class Keys:
         return {}
 
 
-def clock_of_now() -> ManualClock:
+def current_clock() -> ManualClock:
     return ManualClock(time.time())  # noqa: TID251 - tokens are made by this clock
 
 
@@ -49,7 +49,7 @@ def keys_of(*keys: SigningKey) -> KeySet:
     return parse_key_set(key_set(*keys), ALGORITHMS)
 
 
-def checking(
+def verifier_of(
     source: Keys | None = None,
     *,
     algorithms: tuple[str, ...] = ALGORITHMS,
@@ -62,4 +62,4 @@ def checking(
         leeway_s=10,
         claims=ClaimNames(),
     )
-    return JwtVerifier(source or Keys(KEY), rules, clock=clock or clock_of_now())
+    return JwtVerifier(source or Keys(KEY), rules, clock=clock or current_clock())

@@ -40,7 +40,7 @@ class OneToken:
         return self._principal
 
 
-def proving(
+def resolver_for(
     *,
     tenant_id: str | None = "acme",
     user_id: str | None = None,
@@ -104,58 +104,58 @@ async def test_without_a_verifier_a_token_is_ignored() -> None:
 )
 async def test_a_request_without_a_token_is_unauthenticated(headers: Mapping[str, str]) -> None:
     with pytest.raises(Unauthenticated) as caught:
-        await resolved(proving(), AssertedIdentity(tenant_id="acme"), headers)
+        await resolved(resolver_for(), AssertedIdentity(tenant_id="acme"), headers)
     assert caught.value.token_refused is False
 
 
 @each_row("value", ["Bearer good", "bearer good", "BEARER   good "])
 async def test_the_scheme_in_the_header_is_case_insensitive(value: str) -> None:
-    assert (await resolved(proving(), headers={"Authorization": value})).tenant_id == "acme"
+    assert (await resolved(resolver_for(), headers={"Authorization": value})).tenant_id == "acme"
 
 
 async def test_the_tenant_comes_from_the_token() -> None:
-    assert (await resolved(proving(), AssertedIdentity(tenant_id="acme"))).tenant_id == "acme"
+    assert (await resolved(resolver_for(), AssertedIdentity(tenant_id="acme"))).tenant_id == "acme"
 
 
 async def test_asserting_a_tenant_other_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(), AssertedIdentity(tenant_id="rival"))
+        await resolved(resolver_for(), AssertedIdentity(tenant_id="rival"))
 
 
 async def test_a_token_without_a_tenant_cannot_act_for_one() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(tenant_id=None), AssertedIdentity(tenant_id="acme"))
+        await resolved(resolver_for(tenant_id=None), AssertedIdentity(tenant_id="acme"))
 
 
 async def test_a_token_without_a_user_accepts_the_asserted_user() -> None:
-    assert (await resolved(proving(), AssertedIdentity(user_id="u"))).user_id == "u"
+    assert (await resolved(resolver_for(), AssertedIdentity(user_id="u"))).user_id == "u"
 
 
 async def test_the_user_comes_from_the_token() -> None:
-    assert (await resolved(proving(user_id="u"))).user_id == "u"
+    assert (await resolved(resolver_for(user_id="u"))).user_id == "u"
 
 
 async def test_asserting_a_user_other_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(user_id="u"), AssertedIdentity(user_id="v"))
+        await resolved(resolver_for(user_id="u"), AssertedIdentity(user_id="v"))
 
 
 async def test_roles_come_from_the_token() -> None:
-    caller = await resolved(proving(roles=("a", "b")), AssertedIdentity(roles=("a",)))
+    caller = await resolved(resolver_for(roles=("a", "b")), AssertedIdentity(roles=("a",)))
     assert caller.roles == ("a", "b")
 
 
 async def test_asserting_a_role_that_the_token_lacks_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(roles=("a",)), AssertedIdentity(roles=("a", "b")))
+        await resolved(resolver_for(roles=("a",)), AssertedIdentity(roles=("a", "b")))
 
 
 async def test_a_token_without_a_user_does_not_accept_asserted_roles() -> None:
     asserted = AssertedIdentity(user_id="u")
-    caller = await resolved(proving(roles=("a",)), asserted)
+    caller = await resolved(resolver_for(roles=("a",)), asserted)
     assert (caller.user_id, caller.roles) == ("u", ("a",))
     with pytest.raises(Forbidden):
-        await resolved(proving(), AssertedIdentity(user_id="u", roles=("a",)))
+        await resolved(resolver_for(), AssertedIdentity(user_id="u", roles=("a",)))
 
 
 @each_row("roles", [("a", "b"), (), None])
@@ -163,13 +163,13 @@ async def test_a_token_that_asserts_users_accepts_asserted_user_and_roles(
     roles: tuple[str, ...] | None,
 ) -> None:
     asserted = AssertedIdentity(tenant_id="acme", user_id="u", roles=roles)
-    caller = await resolved(proving(asserts_users=True), asserted)
+    caller = await resolved(resolver_for(asserts_users=True), asserted)
     assert caller == Caller(tenant_id="acme", user_id="u", roles=roles or ())
 
 
 async def test_a_token_that_asserts_users_is_limited_to_its_tenant() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(asserts_users=True), AssertedIdentity(tenant_id="rival"))
+        await resolved(resolver_for(asserts_users=True), AssertedIdentity(tenant_id="rival"))
 
 
 @each_row(
@@ -185,7 +185,7 @@ async def test_a_token_that_asserts_users_is_limited_to_its_tenant() -> None:
 async def test_the_agent_must_be_one_of_the_tokens(
     agents: frozenset[str] | None, asserted: str | None, agent: str | None
 ) -> None:
-    caller = await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
+    caller = await resolved(resolver_for(agents=agents), AssertedIdentity(agent=asserted))
     assert caller.agent == agent
 
 
@@ -202,17 +202,17 @@ async def test_an_agent_that_the_token_does_not_list_is_forbidden(
     agents: frozenset[str], asserted: str | None
 ) -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
+        await resolved(resolver_for(agents=agents), AssertedIdentity(agent=asserted))
 
 
 async def test_a_token_for_several_agents_requires_the_request_to_name_one() -> None:
     with pytest.raises(AgentRequired):
-        await resolved(proving(agents=frozenset({"one", "two"})))
+        await resolved(resolver_for(agents=frozenset({"one", "two"})))
 
 
 async def test_error_messages_do_not_reveal_the_tokens_tenant() -> None:
     with pytest.raises(Forbidden) as caught:
-        await resolved(proving(tenant_id="hush"), AssertedIdentity(tenant_id="rival"))
+        await resolved(resolver_for(tenant_id="hush"), AssertedIdentity(tenant_id="rival"))
     assert "hush" not in caught.value.message
 
 
@@ -222,7 +222,7 @@ async def test_a_refused_caller_is_stored_in_the_scope_too(
 ) -> None:
     scope = scope_of(GOOD)
     with suppress(Forbidden):
-        await proving(tenant_id=tenant_id).resolve(scope)
+        await resolver_for(tenant_id=tenant_id).resolve(scope)
     assert (scope[CALLER].tenant_id, scope[CALLER].token_log_fields) == (
         tenant_id or "",
         {"token_id": "t-1"},
@@ -231,7 +231,7 @@ async def test_a_refused_caller_is_stored_in_the_scope_too(
 
 async def test_a_refusal_records_the_verified_token() -> None:
     with pytest.raises(Forbidden) as caught:
-        await resolved(proving(), AssertedIdentity(tenant_id="rival"))
+        await resolved(resolver_for(), AssertedIdentity(tenant_id="rival"))
     assert caught.value.proven == {"tenant_id": "acme", "token_id": "t-1"}
 
 
@@ -242,21 +242,21 @@ async def test_without_tokens_a_caller_without_a_tenant_gets_the_default_tenant(
 
 
 async def test_an_operators_token_does_not_get_the_default_tenant() -> None:
-    caller = await resolved(proving(tenant_id=None, admits_operators=True))
+    caller = await resolved(resolver_for(tenant_id=None, admits_operators=True))
     assert caller.tenant_id == NO_TENANT
 
 
 async def test_an_operators_token_is_refused_if_the_entry_requires_a_tenant() -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(tenant_id=None))
+        await resolved(resolver_for(tenant_id=None))
 
 
 async def test_revalidation_accepts_the_same_caller_only() -> None:
-    callers, scope = proving(user_id="u"), scope_of(GOOD)
+    callers, scope = resolver_for(user_id="u"), scope_of(GOOD)
     caller = await callers.resolve(scope)
     await callers.revalidate(scope, NO_ASSERTION, caller)
     with pytest.raises(Forbidden):
-        await proving(user_id="v").revalidate(scope, NO_ASSERTION, caller)
+        await resolver_for(user_id="v").revalidate(scope, NO_ASSERTION, caller)
     assert scope[CALLER] is caller
 
 
@@ -267,4 +267,4 @@ async def test_revalidation_accepts_the_same_caller_only() -> None:
 def test_a_caller_named_in_the_settings_needs_no_token(
     asserted: AssertedIdentity, tenant_id: str
 ) -> None:
-    assert proving().resolve_trusted(asserted) == Caller(tenant_id=tenant_id, user_id="")
+    assert resolver_for().resolve_trusted(asserted) == Caller(tenant_id=tenant_id, user_id="")

@@ -2,7 +2,7 @@ from mcp_tools_proxy.auth.jwt_verifier import MAX_TOKEN_CHARS, JwtVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
 from tests.support.virtual_time import ManualClock
-from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, checking, clock_of_now, keys_of
+from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, current_clock, keys_of, verifier_of
 
 
 async def is_valid(tokens: JwtVerifier, token: str) -> bool:
@@ -14,8 +14,8 @@ async def is_valid(tokens: JwtVerifier, token: str) -> bool:
 
 
 async def test_a_cached_token_stays_valid_while_its_key_is_published() -> None:
-    source, clock = Keys(KEY, OTHER), clock_of_now()
-    tokens, mine, others = checking(source, clock=clock), KEY.sign(), OTHER.sign()
+    source, clock = Keys(KEY, OTHER), current_clock()
+    tokens, mine, others = verifier_of(source, clock=clock), KEY.sign(), OTHER.sign()
     for token in (mine, others):
         assert await is_valid(tokens, token)
     clock.now += 300
@@ -27,7 +27,7 @@ async def test_a_cached_token_stays_valid_while_its_key_is_published() -> None:
 
 async def test_a_cached_token_is_valid_until_the_leeway_ends() -> None:
     clock = ManualClock(2_000_000_000.0)
-    tokens, token = checking(clock=clock), KEY.sign(exp=2_000_000_005)
+    tokens, token = verifier_of(clock=clock), KEY.sign(exp=2_000_000_005)
     assert await is_valid(tokens, token)
     clock.now = 2_000_000_014.9
     assert await is_valid(tokens, token)
@@ -37,14 +37,14 @@ async def test_a_cached_token_is_valid_until_the_leeway_ends() -> None:
 
 async def test_a_cached_token_is_dropped_when_its_kid_names_another_key() -> None:
     source = Keys(make_key("ES256"))
-    tokens, token = checking(source), make_key("ES256").sign()
+    tokens, token = verifier_of(source), make_key("ES256").sign()
     assert await is_valid(tokens, token)
     source.keys = keys_of(SigningKey("k1", "ES256", make_key("ES256", "another").private))
     assert not await is_valid(tokens, token)
 
 
 async def test_invalid_tokens_are_refused_after_a_valid_one_was_cached() -> None:
-    tokens = checking()
+    tokens = verifier_of()
     good = KEY.sign()
     bad = [
         KEY.sign(iss="https://another.example"),
@@ -74,9 +74,9 @@ def of_length(key: SigningKey, chars: int) -> str:
 
 async def test_a_token_of_the_maximum_length_is_accepted() -> None:
     key = make_key("EdDSA")
-    assert await is_valid(checking(Keys(key)), of_length(key, MAX_TOKEN_CHARS))
+    assert await is_valid(verifier_of(Keys(key)), of_length(key, MAX_TOKEN_CHARS))
 
 
 async def test_log_fields_contain_issuer_and_truncated_subject() -> None:
-    principal = await checking().verify(KEY.sign(sub="u" * 200))
+    principal = await verifier_of().verify(KEY.sign(sub="u" * 200))
     assert principal.token_log_fields == {"issuer": ISSUER, "subject": "u" * 128}

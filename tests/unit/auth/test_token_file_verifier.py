@@ -58,7 +58,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
 
-def become_a_folder(path: Path) -> None:
+def replace_with_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
@@ -68,10 +68,10 @@ async def test_a_token_has_the_identity_of_its_line(path: Path) -> None:
     assert await (await loaded(path)).verify(token) == ACME
 
 
-@pytest.mark.parametrize("spoilt", ["{0}a", "{0:.46}", "{0:.46}!", "x", "", " {0}"])
-async def test_an_altered_token_is_refused(path: Path, spoilt: str) -> None:
+@pytest.mark.parametrize("altered", ["{0}a", "{0:.46}", "{0:.46}!", "x", "", " {0}"])
+async def test_an_altered_token_is_refused(path: Path, altered: str) -> None:
     token, _ = make_token(path)
-    assert not await is_valid(await loaded(path), spoilt.format(token))
+    assert not await is_valid(await loaded(path), altered.format(token))
 
 
 async def test_a_refusal_does_not_contain_the_token(path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_without_the_file_every_token_is_refused(path: Path) -> None:
 async def test_with_an_unreadable_file_every_token_is_refused(path: Path) -> None:
     token, _ = make_token(path)
     async with followed(path) as tokens:
-        become_a_folder(path)
+        replace_with_folder(path)
         await until(lambda: tokens.state()["status"] == "degraded")
         assert not await is_valid(tokens, token)
 

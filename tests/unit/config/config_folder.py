@@ -46,13 +46,13 @@ class LoadedFolder:
         write_json(self.folder / f"preset_{preset['id']}.json", preset)
         self.load()
 
-    def spoil(self, file: str, *, deleted: bool = False) -> None:
+    def break_file(self, file: str, *, deleted: bool = False) -> None:
         """Break or delete a file, and reload."""
         path = self.folder / file
         path.unlink() if deleted else path.write_text(BROKEN, encoding="utf-8")
         self.load()
 
-    def may_use(self, agent: str) -> list[str]:
+    def usable_tools(self, agent: str) -> list[str]:
         """Return the names of TOOLS that the agent can use."""
         visibility = self.now.visibilities[agent]
         return [it for it in TOOLS if visibility.denial(Kind.TOOL, *it.split("/")) is None]

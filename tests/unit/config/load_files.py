@@ -85,7 +85,7 @@ def refused(
 
 def loads_whole(folder: Path, content: object, environment: Mapping[str, str]) -> bool:
     """Return whether ``content`` is a mcp.json whose entries are all valid."""
-    loaded = tried(lambda: load(folder, content, environment))
+    loaded = outcome_of(lambda: load(folder, content, environment))
     return not isinstance(loaded, InvalidConfig) and not loaded.invalid
 
 
@@ -93,7 +93,7 @@ def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:
     return {problem.path: problem.message for problem in problems}
 
 
-def tried(loading: Callable[[], T]) -> T | InvalidConfig:
+def outcome_of(loading: Callable[[], T]) -> T | InvalidConfig:
     """Return the result of loading, or the refusal."""
     try:
         return loading()

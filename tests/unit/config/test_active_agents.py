@@ -33,7 +33,7 @@ def test_a_profile_narrows_by_each_of_its_fields(tmp_path: Path) -> None:
         make_agent("preset", preset="play"),
         make_agent("both", client_ids=["alpha"], preset="play"),
     )
-    assert {name: it.may_use(name) for name in it.now.visibilities} == {
+    assert {name: it.usable_tools(name) for name in it.now.visibilities} == {
         "all": [*TOOLS],
         "ids": ["alpha/search", "alpha/drop"],
         "exclude": ["alpha/search", "beta/translate"],
@@ -46,7 +46,7 @@ def test_a_profile_narrows_by_each_of_its_fields(tmp_path: Path) -> None:
 def test_an_edit_of_the_file_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"), make_agent("b"))
     it.write_agents(make_agent("a", client_ids=[]), make_agent("c"))
-    assert (list(it.now.visibilities), it.may_use("a")) == (["a", "c"], [])
+    assert (list(it.now.visibilities), it.usable_tools("a")) == (["a", "c"], [])
 
 
 def test_a_file_created_later_is_applied(tmp_path: Path) -> None:
@@ -67,20 +67,20 @@ def test_an_invalid_file_keeps_the_last_valid_version_and_is_a_problem(
     it = LoadedFolder(tmp_path, make_agent("a", client_ids=["alpha"]))
     (tmp_path / "agents.json").write_text(content, encoding="utf-8")
     it.load()
-    assert it.may_use("a") == ["alpha/search", "alpha/drop"]
+    assert it.usable_tools("a") == ["alpha/search", "alpha/drop"]
     assert [problem.file for problem in it.now.problems] == ["agents.json"]
 
 
 def test_a_deleted_file_keeps_the_last_valid_version_and_is_a_problem(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"))
-    it.spoil("agents.json", deleted=True)
+    it.break_file("agents.json", deleted=True)
     it.load()
     assert (list(it.now.visibilities), places(it.now.problems)) == (["a"], [("agents.json", "$")])
 
 
 def test_a_problem_ends_when_the_file_is_valid(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a"))
-    it.spoil("agents.json")
+    it.break_file("agents.json")
     it.write_agents(make_agent("b"))
     assert (list(it.now.visibilities), it.now.problems) == (["b"], ())
 
@@ -99,15 +99,15 @@ def test_an_invalid_file_deleted_before_it_was_ever_valid_means_zero_profiles(
 ) -> None:
     (tmp_path / "agents.json").write_text(BROKEN, encoding="utf-8")
     it = LoadedFolder(tmp_path)
-    it.spoil("agents.json", deleted=True)
+    it.break_file("agents.json", deleted=True)
     assert (it.now.has_profiles, it.now.problems) == (False, ())
 
 
 def test_an_invalid_configuration_does_not_block_changes_of_agents(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path)
-    it.spoil("mcp.json")
+    it.break_file("mcp.json")
     it.write_agents(make_agent("a", client_ids=["alpha"]))
-    assert (it.may_use("a"), places(it.now.problems)) == (
+    assert (it.usable_tools("a"), places(it.now.problems)) == (
         ["alpha/search", "alpha/drop"],
         [("mcp.json", "$")],
     )
@@ -116,7 +116,7 @@ def test_an_invalid_configuration_does_not_block_changes_of_agents(tmp_path: Pat
 def test_an_edit_of_an_agents_preset_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     it.write_preset(make_preset("work", tools=[("alpha", "drop")]))
-    assert it.may_use("a") == ["alpha/drop"]
+    assert it.usable_tools("a") == ["alpha/drop"]
 
 
 @each_row("deleted", [True, False], ids=["deleted", "broken"])
@@ -124,19 +124,19 @@ def test_an_invalid_preset_keeps_its_last_valid_version_and_is_a_problem(
     tmp_path: Path, *, deleted: bool
 ) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="play")
-    it.spoil("preset_work.json", deleted=deleted)
+    it.break_file("preset_work.json", deleted=deleted)
     it.load()
-    assert it.may_use("a") == ["alpha/search"]
+    assert it.usable_tools("a") == ["alpha/search"]
     assert {problem.file for problem in it.now.problems} == {"preset_work.json"}
 
 
 @each_row("deleted", [True, False], ids=["missing", "broken"])
 def test_a_preset_that_was_never_loaded_allows_nothing(tmp_path: Path, *, deleted: bool) -> None:
     it = LoadedFolder(tmp_path)
-    it.spoil("preset_work.json", deleted=deleted)
+    it.break_file("preset_work.json", deleted=deleted)
     it.write_agents(make_agent("a"), make_agent("b", preset="work"), make_agent("c", preset="work"))
     of_the_file = [] if deleted else [("preset_work.json", "$")]
-    assert (it.may_use("b"), it.may_use("c")) == ([], [])
+    assert (it.usable_tools("b"), it.usable_tools("c")) == ([], [])
     assert places(it.now.problems) == [
         ("agents.json", "$.agents[1].preset"),
         ("agents.json", "$.agents[2].preset"),
@@ -148,13 +148,13 @@ def test_a_preset_created_later_is_applied(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="late"))
     before = it.now
     it.write_preset(make_preset("late", tools=[("beta", "translate")]))
-    assert (it.may_use("a"), it.now.problems) == (["beta/translate"], ())
+    assert (it.usable_tools("a"), it.now.problems) == (["beta/translate"], ())
     assert it.now != before
 
 
 def test_an_agent_can_use_the_empty_preset(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="__empty__"))
-    assert (it.may_use("a"), it.now.problems) == ([], ())
+    assert (it.usable_tools("a"), it.now.problems) == ([], ())
 
 
 def test_a_problem_of_a_preset_used_twice_is_reported_once(
@@ -163,7 +163,7 @@ def test_a_problem_of_a_preset_used_twice_is_reported_once(
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="work")
     it.write_preset({**WORK, "colour": "red"})
     warned = places(it.now.warnings)
-    it.spoil("preset_work.json")
+    it.break_file("preset_work.json")
     assert (warned, len(it.now.problems), len(set(it.now.problems))) == (
         [("preset_work.json", "$.colour")],
         2,
@@ -191,7 +191,7 @@ def test_the_warning_about_an_unknown_server_ends_when_mcp_json_has_it(tmp_path:
 
 def test_servers_are_not_reported_as_unknown_before_mcp_json_was_read(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", client_ids=["gamma"]))
-    it.spoil("mcp.json")
+    it.break_file("mcp.json")
     it.now = ActiveConfig()
     assert it.load().warnings == ()
 

@@ -24,7 +24,7 @@ async def started(folder: Path, *, pinned: str | None = None) -> Reloading:
     return it
 
 
-def brake(path: Path) -> None:
+def break_file(path: Path) -> None:
     path.write_text(BROKEN, encoding="utf-8")
 
 
@@ -56,7 +56,7 @@ async def test_without_a_named_preset_none_of_several_is_selected(folder: Path) 
 
 
 async def test_an_invalid_preset_counts_as_one_of_several(folder: Path) -> None:
-    brake(folder / "preset_play.json")
+    break_file(folder / "preset_play.json")
     assert (await started(folder)).active == "__empty__"
 
 
@@ -70,7 +70,7 @@ async def test_an_empty_folder_is_not_a_problem(tmp_path: Path) -> None:
 async def test_at_startup_an_unloadable_preset_is_replaced_by_the_empty_one(
     folder: Path, named: str
 ) -> None:
-    brake(folder / "preset_broken.json")
+    break_file(folder / "preset_broken.json")
     write_servers(folder, "alpha", "beta", default=named)
     it = await started(folder)
     assert (it.active, it.tools, bool(it.publisher.config.problems)) == ("__empty__", [], True)
@@ -89,7 +89,7 @@ async def test_a_named_preset_is_applied_when_its_file_is_created(
 
 async def test_the_only_preset_is_applied_when_it_is_fixed(folder: Path) -> None:
     (folder / "preset_play.json").unlink()
-    brake(folder / "preset_work.json")
+    break_file(folder / "preset_work.json")
     it = await started(folder)
     assert (it.active, bool(it.publisher.config.problems)) == ("__empty__", True)
     write_preset(folder, "work", "alpha/search")
@@ -100,7 +100,7 @@ async def test_the_only_preset_is_applied_when_it_is_fixed(folder: Path) -> None
 async def test_an_invalid_configuration_at_startup_means_zero_servers_and_a_problem(
     folder: Path,
 ) -> None:
-    brake(folder / "mcp.json")
+    break_file(folder / "mcp.json")
     it = await started(folder, pinned="work")
     assert (
         it.pool.applied,
@@ -116,7 +116,7 @@ async def test_an_invalid_configuration_at_startup_means_zero_servers_and_a_prob
 async def test_the_initial_selection_happens_when_the_configuration_is_fixed(
     folder: Path,
 ) -> None:
-    brake(folder / "mcp.json")
+    break_file(folder / "mcp.json")
     it = await started(folder)
     write_servers(folder, "alpha", "beta", default="play")
     await it.reloader.load()
@@ -201,7 +201,7 @@ async def test_an_invalid_or_deleted_file_keeps_the_last_valid_version_and_is_a_
     folder: Path, file: str, *, deleted: bool
 ) -> None:
     it = await started(folder, pinned="work")
-    (folder / file).unlink() if deleted else brake(folder / file)
+    (folder / file).unlink() if deleted else break_file(folder / file)
     await it.reloader.load()
     last = it.publisher.last_reload
     assert (it.tools, it.publisher.config.problems[0].file, last and last.ok) == (
@@ -215,7 +215,7 @@ async def test_an_invalid_or_deleted_file_keeps_the_last_valid_version_and_is_a_
 async def test_a_problem_ends_when_the_file_is_valid(folder: Path, file: str) -> None:
     good = (folder / file).read_bytes()
     it = await started(folder, pinned="work")
-    brake(folder / file)
+    break_file(folder / file)
     await it.reloader.load()
     (folder / file).write_bytes(good)
     await it.reloader.load()

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, InvalidCo
 from tests.support.configuration import Json
 from tests.support.tables import each_row
 from tests.unit.config.json_strategies import AGENTS
-from tests.unit.config.load_files import by_path, load, load_as_agents, refused, tried
+from tests.unit.config.load_files import by_path, load, load_as_agents, outcome_of, refused
 
 
 def only_profile(folder: Path, **entry: object) -> AgentProfile:
@@ -154,7 +154,7 @@ def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
-    assert isinstance(tried(lambda: load_as_agents(folder, content)), Agents | InvalidConfig)
+    assert isinstance(outcome_of(lambda: load_as_agents(folder, content)), Agents | InvalidConfig)
 
 
 @pytest.mark.requirement("A-01")

@@ -104,7 +104,7 @@ def test_an_invalid_or_deleted_file_keeps_the_last_valid_rules(
 ) -> None:
     it = LoadedFolder(tmp_path)
     write_limits(it, make_rule("a", calls=1))
-    it.spoil("limits.json", deleted=deleted)
+    it.break_file("limits.json", deleted=deleted)
     assert (names(it), places(it.now.problems)) == (["a"], [("limits.json", "$")])
 
 

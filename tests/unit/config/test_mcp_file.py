@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from tests.support.tables import each_row
 from tests.unit.config.json_strategies import CONFIGURATIONS
-from tests.unit.config.load_files import by_path, load, load_server, refused, tried
+from tests.unit.config.load_files import by_path, load, load_server, outcome_of, refused
 
 
 def test_a_missing_file_is_an_empty_configuration_without_warnings(tmp_path: Path) -> None:
@@ -307,5 +307,5 @@ def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
-    loaded = tried(lambda: load(folder, content, {"A": "1"}))
+    loaded = outcome_of(lambda: load(folder, content, {"A": "1"}))
     assert isinstance(loaded, Configuration | InvalidConfig)

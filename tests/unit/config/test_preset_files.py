@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from tests.support.tables import each_row
 from tests.unit.config.json_strategies import PRESETS
-from tests.unit.config.load_files import by_path, load_as_preset, tried, write_json
+from tests.unit.config.load_files import by_path, load_as_preset, outcome_of, write_json
 
 
 def write_preset(folder: Path, preset_id: str, **more: object) -> Path:
@@ -171,5 +171,5 @@ def test_any_json_is_loaded_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
-    loaded = tried(lambda: load_as_preset(folder, content))
+    loaded = outcome_of(lambda: load_as_preset(folder, content))
     assert isinstance(loaded, Preset | InvalidConfig)

@@ -15,7 +15,7 @@ from tests.unit.config.load_files import (
     load_as_limits,
     load_as_preset,
     loads_whole,
-    tried,
+    outcome_of,
 )
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
@@ -227,7 +227,7 @@ AGENT_ENTRIES: list[tuple[object, bool]] = [
 @each_row(("entry", "good"), AGENT_ENTRIES)
 def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good: bool) -> None:
     content = {"agents": [{"name": "first"}, entry]}
-    loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
+    loads = not isinstance(outcome_of(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
     assert (loads, AGENT.is_valid(content)) == (good, good)
 
 
@@ -245,7 +245,7 @@ def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good
     ],
 )
 def test_loader_and_schema_agree_on_the_agents(tmp_path: Path, content: object, good: bool) -> None:
-    loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
+    loads = not isinstance(outcome_of(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
     assert (loads, AGENT.is_valid(content)) == (good, good)
 
 
@@ -294,7 +294,7 @@ RULES: list[tuple[object, bool]] = [
 @each_row(("rule", "good"), RULES)
 def test_loader_and_schema_agree_on_a_rule(tmp_path: Path, rule: object, good: bool) -> None:
     content = {"rules": [make_rule("first", calls=1), rule]}
-    loads = not isinstance(tried(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
+    loads = not isinstance(outcome_of(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
     assert (loads, LIMITS.is_valid(content)) == (good, good)
 
 
@@ -313,7 +313,7 @@ def test_loader_and_schema_agree_on_a_rule(tmp_path: Path, rule: object, good: b
     ],
 )
 def test_loader_and_schema_agree_on_the_rules(tmp_path: Path, content: object, good: bool) -> None:
-    loads = not isinstance(tried(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
+    loads = not isinstance(outcome_of(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
     assert (loads, LIMITS.is_valid(content)) == (good, good)
 
 
@@ -351,7 +351,7 @@ PRESET_FILES: list[tuple[object, bool]] = [
 
 @each_row(("content", "good"), PRESET_FILES)
 def test_loader_and_schema_agree_on_a_preset(tmp_path: Path, content: object, good: bool) -> None:
-    loads = not isinstance(tried(lambda: load_as_preset(tmp_path, content)), InvalidConfig)
+    loads = not isinstance(outcome_of(lambda: load_as_preset(tmp_path, content)), InvalidConfig)
     assert (loads, PRESET.is_valid(content)) == (good, good)
 
 
@@ -368,7 +368,7 @@ def test_every_loaded_preset_is_valid_in_the_schema(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
-    loaded = tried(lambda: load_as_preset(folder, content))
+    loaded = outcome_of(lambda: load_as_preset(folder, content))
     assert isinstance(loaded, InvalidConfig) or PRESET.is_valid(content)
 
 
@@ -377,5 +377,5 @@ def test_all_loaded_agents_are_valid_in_the_schema(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
-    loaded = tried(lambda: load_as_agents(folder, content))
+    loaded = outcome_of(lambda: load_as_agents(folder, content))
     assert isinstance(loaded, InvalidConfig) or AGENT.is_valid(content)

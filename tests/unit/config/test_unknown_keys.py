@@ -7,8 +7,8 @@ from tests.unit.config.load_files import (
     load,
     load_as_agents,
     load_as_preset,
+    outcome_of,
     refused,
-    tried,
 )
 
 HERE = "$.mcpServers.notes"
@@ -123,7 +123,7 @@ def test_five_agents_of_aurite_give_one_message(tmp_path: Path) -> None:
 
 def test_servers_of_an_agent_of_aurite_are_reported_once(tmp_path: Path) -> None:
     content = {"agents": [{"name": "a", "mcp_servers": ["notes"], "model": "x"}]}
-    refusal = tried(lambda: load_as_agents(tmp_path, content))
+    refusal = outcome_of(lambda: load_as_agents(tmp_path, content))
     assert isinstance(refusal, InvalidConfig)
     problems = by_path(refusal.problems)
     assert [path for path, it in problems.items() if "client_ids" in it] == ["$.agents[0]"]
@@ -131,7 +131,7 @@ def test_servers_of_an_agent_of_aurite_are_reported_once(tmp_path: Path) -> None
 
 def test_unknown_keys_of_a_preset_are_reported_with_its_errors(tmp_path: Path) -> None:
     content = {"id": "work", "name": "Work", "tools": [{"serverID": "a", "toolName": "b"}]}
-    refusal = tried(lambda: load_as_preset(tmp_path, content))
+    refusal = outcome_of(lambda: load_as_preset(tmp_path, content))
     assert isinstance(refusal, InvalidConfig)
     assert by_path(refusal.problems) == {
         "$.tools[0].serverId": "is missing",

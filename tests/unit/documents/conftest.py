@@ -10,7 +10,7 @@ from mcp_tools_proxy.documents.folder.folder_store import (
     log_cache_failure,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.unit.documents.documents_folder import Shelf
+from tests.unit.documents.documents_folder import ServedTitles
 
 
 @pytest.fixture
@@ -38,5 +38,5 @@ def folder(root: Path, cache_dir: Path, metrics: Metrics) -> Iterator[FolderStor
 
 
 @pytest.fixture
-def shelf(folder: FolderStore) -> Shelf:
-    return Shelf(folder)
+def served(folder: FolderStore) -> ServedTitles:
+    return ServedTitles(folder)

@@ -13,7 +13,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 
 
-class Shelf:
+class ServedTitles:
     """The titles that a folder's store serves; records the store's notifications."""
 
     def __init__(self, store: FolderStore) -> None:

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S, until
 from tests.support.captured_logs import capture_logs
-from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
+from tests.unit.documents.documents_folder import ServedTitles, document, place, rewrite
 
 D = ("t", "d")
 FIRST_PAGE = Wanted(pages=(1, 1))
@@ -55,7 +55,7 @@ def second(root: Path, cache_dir: Path) -> Iterator[FolderStore]:
     store.close()
 
 
-def spoil(cache_dir: Path) -> None:
+def damage_cache(cache_dir: Path) -> None:
     for file in cache_dir.iterdir():
         file.write_bytes(b"no database, " * 1_000)
 
@@ -104,7 +104,7 @@ async def test_a_start_reads_the_files_changed_since_the_last_run(
     scans.names.clear()
     await second.load()
     assert scans.names == ["t/b.json"]
-    assert await Shelf(second).titles() == {("t", "a"): "one", ("t", "b"): "two"}
+    assert await ServedTitles(second).titles() == {("t", "a"): "one", ("t", "b"): "two"}
 
 
 @pytest.mark.usefixtures("lazy")
@@ -134,7 +134,7 @@ async def test_the_readers_of_an_unscanned_file_are_read_before_it_is_served(
 
 @pytest.mark.usefixtures("lazy")
 async def test_remaining_files_are_scanned_in_the_background(
-    root: Path, folder: FolderStore, shelf: Shelf
+    root: Path, folder: FolderStore, served: ServedTitles
 ) -> None:
     for number in range(100):
         rewrite(root, document(f"d{number}"))
@@ -144,7 +144,7 @@ async def test_remaining_files_are_scanned_in_the_background(
         tasks.start_soon(FolderWatch(folder).run)
         await until(lambda: not folder.catalog.not_scanned)
         tasks.cancel_scope.cancel()
-    assert len(await shelf.titles()) == 101
+    assert len(await served.titles()) == 101
     assert not await folder.has_readers("t")
 
 
@@ -161,7 +161,7 @@ async def test_a_page_is_read_without_the_rest_of_the_file(
 
 
 async def test_an_unnoticed_change_is_never_mixed_with_cached_data(
-    root: Path, folder: FolderStore, shelf: Shelf
+    root: Path, folder: FolderStore, served: ServedTitles
 ) -> None:
     rewrite(root, document(title="old", pages=("old one", "old two")))
     await folder.load()
@@ -171,7 +171,7 @@ async def test_an_unnoticed_change_is_never_mixed_with_cached_data(
     assert reading.head.title == "new"
     assert reading.document is not None
     assert reading.document.pages == ("new one", "new two")
-    assert D in shelf.changes
+    assert D in served.changes
 
 
 async def test_a_removed_file_is_not_served_even_before_the_next_listing(
@@ -201,13 +201,13 @@ async def test_a_broken_file_keeps_only_its_last_valid_head(
 
 
 async def test_a_file_with_an_id_unlike_its_name_is_served_with_a_warning(
-    root: Path, folder: FolderStore, shelf: Shelf
+    root: Path, folder: FolderStore, served: ServedTitles
 ) -> None:
     place(root / "t" / "wrong.json", dump_document(document()))
     with capture_logs() as lines:
         await folder.load()
         await folder.load()
-    assert await shelf.titles() == {D: "one"}
+    assert await served.titles() == {D: "one"}
     assert await folder.read(("t", "wrong"), HEAD_ONLY) is None
     assert (dict(folder.catalog.errors), dict(folder.catalog.misnamed)) == (
         {},
@@ -219,15 +219,15 @@ async def test_a_file_with_an_id_unlike_its_name_is_served_with_a_warning(
 
 
 async def test_a_change_by_this_process_is_visible_immediately(
-    root: Path, folder: FolderStore, shelf: Shelf
+    root: Path, folder: FolderStore, served: ServedTitles
 ) -> None:
     await folder.load()
     rewrite(root, document())
     await folder.refresh(D)
-    assert await shelf.titles() == {D: "one"}
+    assert await served.titles() == {D: "one"}
     document_path(root, "t", "d").unlink()
     await folder.refresh(D)
-    assert await shelf.titles() == {}
+    assert await served.titles() == {}
 
 
 async def test_a_damaged_cache_is_rebuilt(
@@ -236,7 +236,7 @@ async def test_a_damaged_cache_is_rebuilt(
     rewrite(root, document())
     await folder.load()
     folder.close()
-    spoil(cache_dir)
+    damage_cache(cache_dir)
     scans.names.clear()
     await second.load()
     assert (scans.names, await page(second)) == (["t/d.json"], "text")

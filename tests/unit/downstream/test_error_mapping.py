@@ -21,7 +21,7 @@ CALLERS_THAT_FILL_IT = 4
 
 
 @asynccontextmanager
-async def talking_plain() -> AsyncIterator[str]:
+async def server_without_tls() -> AsyncIterator[str]:
     """Run a server without TLS; yield its port as an https URL."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,7 +34,7 @@ async def talking_plain() -> AsyncIterator[str]:
 
 
 async def test_a_server_without_tls_is_not_reported_as_a_bad_certificate() -> None:
-    async with talking_plain() as url, aiohttp.ClientSession() as web:
+    async with server_without_tls() as url, aiohttp.ClientSession() as web:
         with pytest.raises(HTTP_ERRORS) as caught:
             await web.get(url)
     assert from_aiohttp(caught.value).reason == (

@@ -27,7 +27,7 @@ def entry(**fields: Any) -> ServerConfig:
     return make_config("a", **{"isolation": Isolation.TENANT, **fields})
 
 
-class Scene:
+class PoolFixture:
     """A pool with one server that has separate sessions per caller."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -70,16 +70,18 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(server: FakeServer | None = None, **fields: Any) -> AsyncIterator[Scene]:
+async def pool_fixture(
+    server: FakeServer | None = None, **fields: Any
+) -> AsyncIterator[PoolFixture]:
     fleet = Fleet(a=server or FakeServer(tool("x")))
     fleet.pool.apply({"a": entry(**fields)})
     async with fleet.running() as pool:
         await pool.wait_first_attempts(10)
-        yield Scene(fleet)
+        yield PoolFixture(fleet)
 
 
 async def test_each_tenant_has_a_session_that_its_next_call_reuses() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         first, other, again = await it.call("t1"), await it.call("t2"), await it.call("t1", "u2")
         assert first is again is not other
         assert len(it.server.links) == 3
@@ -88,7 +90,7 @@ async def test_each_tenant_has_a_session_that_its_next_call_reuses() -> None:
 
 
 async def test_users_with_the_same_id_in_two_tenants_have_separate_sessions() -> None:
-    async with scene(isolation=Isolation.USER) as it:
+    async with pool_fixture(isolation=Isolation.USER) as it:
         sessions = [await it.call(t, u) for t, u in (("a", "bc"), ("ab", "c"), ("a", "b"))]
         assert len({id(session) for session in sessions}) == 3
 
@@ -103,7 +105,7 @@ async def test_users_with_the_same_id_in_two_tenants_have_separate_sessions() ->
 async def test_an_unknown_caller_does_not_get_a_session(
     isolation: Isolation, caller: Caller, part: str
 ) -> None:
-    async with scene(isolation=isolation) as it:
+    async with pool_fixture(isolation=isolation) as it:
         with pytest.raises(IdentityRequired) as caught:
             await it.call(caller.tenant_id, caller.user_id)
         assert caught.value.details == {"part": part}
@@ -111,7 +113,7 @@ async def test_an_unknown_caller_does_not_get_a_session(
 
 
 async def test_a_session_adopts_the_known_tools_without_discovery() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         listed = len(it.server.calls("tools/list"))
         await it.call()
         assert len(it.server.calls("tools/list")) == listed
@@ -122,7 +124,7 @@ async def test_a_session_adopts_the_known_tools_without_discovery() -> None:
 
 
 async def test_an_unused_session_ends() -> None:
-    async with scene(session_idle_s=60.0) as it:
+    async with pool_fixture(session_idle_s=60.0) as it:
         await it.call()
         await asyncio.sleep(50)
         await it.call()
@@ -135,7 +137,7 @@ async def test_an_unused_session_ends() -> None:
 
 
 async def test_the_least_recently_used_session_is_evicted() -> None:
-    async with scene(max_sessions=2) as it:
+    async with pool_fixture(max_sessions=2) as it:
         for tenant_id in ("t1", "t2", "t1", "t3"):
             await it.call(tenant_id)
             await asyncio.sleep(1)
@@ -148,7 +150,7 @@ async def test_the_least_recently_used_session_is_evicted() -> None:
 async def test_the_number_of_connections_never_exceeds_the_limit() -> None:
     server = FakeServer(tool("x"))
     server.closing_takes_s = 1.0
-    async with scene(server, max_sessions=2) as it, asyncio.TaskGroup() as tasks:
+    async with pool_fixture(server, max_sessions=2) as it, asyncio.TaskGroup() as tasks:
         most = 0
         calls = [tasks.create_task(it.call(f"t{n}")) for n in range(10)]
         while not all(call.done() for call in calls):
@@ -160,7 +162,10 @@ async def test_the_number_of_connections_never_exceeds_the_limit() -> None:
 async def test_a_call_waits_for_a_slot_within_its_timeout() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(3)
-    async with scene(server, max_sessions=1, call_timeout_s=10) as it, asyncio.TaskGroup() as tasks:
+    async with (
+        pool_fixture(server, max_sessions=1, call_timeout_s=10) as it,
+        asyncio.TaskGroup() as tasks,
+    ):
         first = tasks.create_task(it.call("t1"))
         await asyncio.sleep(1)
         assert await it.call("t2") is not first
@@ -170,7 +175,7 @@ async def test_a_call_waits_for_a_slot_within_its_timeout() -> None:
 async def test_a_call_that_does_not_get_a_slot_in_time_is_refused() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = hang
-    async with scene(server, max_sessions=1, call_timeout_s=10) as it:
+    async with pool_fixture(server, max_sessions=1, call_timeout_s=10) as it:
         first = asyncio.ensure_future(it.call("t1"))
         await asyncio.sleep(1)
         with pytest.raises(ServerBusy, match="reached its limit of 1 sessions"):
@@ -185,7 +190,7 @@ async def test_a_call_that_does_not_get_a_slot_in_time_is_refused() -> None:
 async def test_a_tenant_with_many_users_leaves_slots_for_others() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(15)
-    async with scene(server, isolation=Isolation.USER, max_sessions=4) as it:
+    async with pool_fixture(server, isolation=Isolation.USER, max_sessions=4) as it:
         many = [asyncio.ensure_future(it.call("t1", f"u{n}")) for n in range(8)]
         await asyncio.sleep(1)
         assert it.counts == (3, 3, 4)
@@ -198,7 +203,7 @@ async def test_a_tenant_with_many_users_leaves_slots_for_others() -> None:
 async def test_a_cancelled_waiter_leaves_its_slot_to_the_next() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(3)
-    async with scene(server, max_sessions=1) as it:
+    async with pool_fixture(server, max_sessions=1) as it:
         calls = [asyncio.ensure_future(it.call(f"t{n}")) for n in range(3)]
         await asyncio.sleep(1)
         calls[1].cancel()
@@ -209,7 +214,7 @@ async def test_a_cancelled_waiter_leaves_its_slot_to_the_next() -> None:
 async def test_calls_in_flight_are_limited_across_all_sessions() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(5)
-    async with scene(server, max_calls_in_flight=2) as it:
+    async with pool_fixture(server, max_calls_in_flight=2) as it:
         calls = [asyncio.ensure_future(it.call(f"t{n}")) for n in range(2)]
         await asyncio.sleep(1)
         with pytest.raises(ServerBusy, match="limit of 2 running calls"):
@@ -218,7 +223,7 @@ async def test_calls_in_flight_are_limited_across_all_sessions() -> None:
 
 
 async def test_a_lost_connection_affects_one_tenant_and_is_reopened_at_its_next_call() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         await it.call("t1")
         await it.call("t2")
         it.server.links[1].lose()
@@ -230,7 +235,7 @@ async def test_a_lost_connection_affects_one_tenant_and_is_reopened_at_its_next_
 
 
 async def test_a_refusing_server_is_not_dialled_for_each_call() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         it.server.refuses_with = ConnectionFailure("no", sent=False)
         for _ in range(50):
             with pytest.raises(Exception, match="unavailable"):
@@ -241,7 +246,7 @@ async def test_a_refusing_server_is_not_dialled_for_each_call() -> None:
 async def test_a_changed_entry_ends_its_sessions_after_their_calls() -> None:
     server = FakeServer(tool("x"))
     server.answers["tools/call"] = after(5)
-    async with scene(server) as it:
+    async with pool_fixture(server) as it:
         first = asyncio.ensure_future(it.call("t1"))
         await asyncio.sleep(1)
         it.fleet.pool.apply({"a": entry(url="new")})
@@ -253,7 +258,7 @@ async def test_a_changed_entry_ends_its_sessions_after_their_calls() -> None:
 
 
 async def test_a_removed_server_ends_its_sessions() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         await it.call("t1")
         await it.call("t2")
         it.fleet.pool.apply({})
@@ -264,7 +269,7 @@ async def test_a_removed_server_ends_its_sessions() -> None:
 async def test_subscriptions_are_kept_when_the_entry_changes() -> None:
     server = FakeServer(tool("x"))
     server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
-    async with scene(server, session_idle_s=5) as it:
+    async with pool_fixture(server, session_idle_s=5) as it:
         async with it.leased() as session:
             subscribing = asyncio.ensure_future(
                 session.sender.subscribe("u://1", lambda: None, "tenant_1")
@@ -288,7 +293,7 @@ async def test_subscriptions_are_dropped_when_the_isolation_changes(
 ) -> None:
     server = FakeServer(tool("x"))
     server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
-    async with scene(server, isolation=isolation) as it:
+    async with pool_fixture(server, isolation=isolation) as it:
         async with it.leased() as session:
             subscribing = asyncio.ensure_future(
                 session.sender.subscribe("u://1", lambda: None, "tenant_1")
@@ -302,7 +307,7 @@ async def test_subscriptions_are_dropped_when_the_isolation_changes(
 
 
 async def test_a_crash_ends_only_its_own_session() -> None:
-    async with scene() as it:
+    async with pool_fixture() as it:
         other = await it.call("t2")
         it.server.refuses_with = KeyError("a defect")
         with pytest.raises(Exception, match="unavailable"):
@@ -322,7 +327,7 @@ def kept_of(pool: Pool) -> set[str]:
 
 
 async def test_many_successive_tenants_do_not_leak_memory() -> None:
-    async with scene(session_idle_s=300.0) as it:
+    async with pool_fixture(session_idle_s=300.0) as it:
         tasks, most = len(asyncio.all_tasks()), 0
         for number in range(MANY_TENANTS):
             await it.call(f"tenant-{number}", f"user-{number}")

@@ -50,7 +50,7 @@ OF_DOCUMENTS = ("FORBIDDEN", "DOCUMENT_NOT_FOUND", "RETRIEVAL_NOT_CONFIGURED")
 
 
 @dataclass
-class World:
+class GatewayFixture:
     """A gateway in which a call is refused for each code of a set."""
 
     name: str
@@ -132,17 +132,17 @@ class World:
 
 
 class Tool(FakeTool):
-    """A tool that refuses with the codes of its world."""
+    """A tool that refuses with the codes of its gateway."""
 
-    def __init__(self, world: World) -> None:
-        server_id = "s" if world.name == REMOTE else None
+    def __init__(self, gateway: GatewayFixture) -> None:
+        server_id = "s" if gateway.name == REMOTE else None
         super().__init__(
-            name=world.name,
+            name=gateway.name,
             server_id=server_id,
             needs_tenant=server_id is None,
             properties=("query", "doc_id"),
         )
-        self._codes = world.codes
+        self._codes = gateway.codes
 
     def parse(self, arguments: JsonObject) -> object:
         if "INVALID_ARGUMENTS" in self._codes:
@@ -170,13 +170,13 @@ def codes_of(name: str) -> tuple[str, ...]:
 async def test_the_earlier_of_two_refusals_decides_for_both(name: str) -> None:
     codes = codes_of(name)
     for first, second in (*zip(codes, codes, strict=True), *combinations(codes, 2)):
-        found = await World(name, frozenset({first, second})).decisions()
+        found = await GatewayFixture(name, frozenset({first, second})).decisions()
         assert found == (first, first), (first, second)
 
 
 @each_row("name", [WINDOWS, REMOTE])
 async def test_an_admitted_call_passes_both(name: str) -> None:
-    assert await World(name, frozenset()).decisions() == (PASS, PASS)
+    assert await GatewayFixture(name, frozenset()).decisions() == (PASS, PASS)
 
 
 def test_every_check_of_a_call_is_compared() -> None:

@@ -147,14 +147,14 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
 
 
 async def test_a_tool_with_a_duplicate_name_is_omitted_and_logged(folder: Path) -> None:
-    twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
+    duplicate = FakeTool(name="alpha:duplicate", alias="local", server_id="alpha")
 
     def build(view: View, _bindings: object = None) -> RemoteComponents:
         made = fake_components(view)
-        return replace(made, tools=(twin, *made.tools))
+        return replace(made, tools=(duplicate, *made.tools))
 
     it = Reloading(folder, build=build)
     with capture_logs() as lines:
         await it.reloader.load()
     clashes = [line["names"] for line in lines if line["event"] == "preset.clash"]
-    assert (it.tools, it.code("local"), clashes) == (["alpha:search"], "OK", [["alpha:twin"]])
+    assert (it.tools, it.code("local"), clashes) == (["alpha:search"], "OK", [["alpha:duplicate"]])

@@ -9,10 +9,10 @@ from tests.unit.gateway.reloader_fixture import Reloading
 
 
 async def test_a_tool_with_a_duplicate_name_is_reported(folder: Path) -> None:
-    twin = FakeTool(name="alpha:search", alias="local", server_id="alpha")
+    duplicate = FakeTool(name="alpha:search", alias="local", server_id="alpha")
 
     def build(_view: View, _bindings: object = None) -> RemoteComponents:
-        return RemoteComponents(tools=(twin,))
+        return RemoteComponents(tools=(duplicate,))
 
     it = Reloading(folder, build=build)
     await it.reloader.load()

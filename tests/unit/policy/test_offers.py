@@ -13,7 +13,7 @@ TASK = InvalidItem(kind=Kind.TOOL, name="long", reason="it is a task", needs_tas
 WRONG = InvalidItem(kind=Kind.TOOL, name="odd", reason="its name is a number")
 
 KNOWN = Snapshot(
-    tools={it: {} for it in ("ok", "bound", "locked", "guarded", "twin", "outside")},
+    tools={it: {} for it in ("ok", "bound", "locked", "guarded", "duplicate", "outside")},
     prompts={"second": {}},
     templates={"x://{id}": {}},
     dropped=(TASK, WRONG),
@@ -28,7 +28,7 @@ STATES = {
     "closed": ServerState.LOGIN_REQUIRED,
 }
 
-NAMED = ("ok", "other", "drop", "long", "odd", "bound", "locked", "guarded", "twin", "x")
+NAMED = ("ok", "other", "drop", "long", "odd", "bound", "locked", "guarded", "duplicate", "x")
 
 
 def offers() -> Offers:
@@ -51,7 +51,7 @@ def offers() -> Offers:
             DefinitionKey("known", DefinitionKind.TOOL, "guarded"): RuleSource("mcp.json", "$")
         },
         shadowed={(Kind.PROMPT, "known", "second"): "first"},
-        taken=frozenset({("known", "twin")}),
+        taken=frozenset({("known", "duplicate")}),
     )
 
 
@@ -64,7 +64,7 @@ def offers() -> Offers:
         ("known", "locked", Why.QUARANTINED, "quarantined: "),
         ("known", "guarded", Why.GUARDED, "hidden by a guard: "),
         ("known", "bound", Why.CANNOT_BIND, "an argument of it cannot be bound"),
-        ("known", "twin", Why.NAME_TAKEN, "its name or alias is taken"),
+        ("known", "duplicate", Why.NAME_TAKEN, "its name or alias is taken"),
         ("known", "long", Why.NEEDS_TASK, 'the tool that server "known" lists is not usable: it'),
         ("known", "odd", Why.INVALID, 'the tool that server "known" lists is not usable: its'),
         ("down", "x", Why.SERVER_UNREACHABLE, "server down is unavailable: down it is"),

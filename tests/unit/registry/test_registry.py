@@ -183,10 +183,12 @@ def test_an_agent_without_a_profile_does_not_see_anything() -> None:
             visible(REGISTRY, kind, agent)
 
 
-@each_row("twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")])
-def test_two_tools_with_the_same_name_are_refused(twin: FakeTool) -> None:
+@each_row(
+    "duplicate", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")]
+)
+def test_two_tools_with_the_same_name_are_refused(duplicate: FakeTool) -> None:
     with pytest.raises(ValueError, match="two components"):
-        Registry.build([SEARCH, twin])
+        Registry.build([SEARCH, duplicate])
 
 
 names = st.sampled_from(["x", "y", "z:x", "t/{v}"])

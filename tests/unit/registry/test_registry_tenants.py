@@ -35,7 +35,7 @@ REGISTRY = Registry.build(
 AGENTS = pytest.mark.parametrize("agent", [None, "wide"])
 
 
-def nobodys(agent: str | None = None) -> Caller:
+def caller_without_tenant(agent: str | None = None) -> Caller:
     return make_caller(tenant_id=NO_TENANT, agent=agent)
 
 
@@ -45,13 +45,13 @@ def names(caller: Caller) -> list[str]:
 
 def refusal(name: str, agent: str | None = None) -> ProxyError:
     with pytest.raises(NotAllowed) as refused:
-        REGISTRY.resolve(replace(make_call(name), caller=nobodys(agent)))
+        REGISTRY.resolve(replace(make_call(name), caller=caller_without_tenant(agent)))
     return refused.value
 
 
 @AGENTS
 def test_callers_without_a_tenant_do_not_see_tools_that_need_one(agent: str | None) -> None:
-    assert names(nobodys(agent)) == ["catalog", "a:read"]
+    assert names(caller_without_tenant(agent)) == ["catalog", "a:read"]
 
 
 @AGENTS
@@ -72,18 +72,18 @@ def test_the_name_of_a_hidden_document_tool_does_not_resolve_to_a_server() -> No
 @AGENTS
 async def test_lists_for_models_omit_tools_that_need_a_tenant(agent: str | None) -> None:
     for tool_format in ToolFormat:
-        found = await REGISTRY.list_tools(nobodys(agent), tool_format)
+        found = await REGISTRY.list_tools(caller_without_tenant(agent), tool_format)
         assert [spec.name for spec in found.specs] == ["catalog", "a:read"]
 
 
 async def test_requesting_a_hidden_tool_by_name_returns_an_empty_list() -> None:
-    found = await REGISTRY.list_tools(nobodys(), ToolFormat.MCP, ["read"])
+    found = await REGISTRY.list_tools(caller_without_tenant(), ToolFormat.MCP, ["read"])
     assert ([*found.specs], [it.get("tool") for it in found.warnings]) == ([], ["read"])
 
 
 @AGENTS
 def test_prompts_and_resources_do_not_need_a_tenant(agent: str | None) -> None:
-    with_one, without = make_caller(agent=agent), nobodys(agent)
+    with_one, without = make_caller(agent=agent), caller_without_tenant(agent)
     assert visible(REGISTRY, "prompts", with_one) == visible(REGISTRY, "prompts", without)
     assert visible(REGISTRY, "resources", with_one) == visible(REGISTRY, "resources", without)
 
