@@ -19,7 +19,7 @@ def test_notes_relevant_to_the_configuration_are_shown() -> None:
     assert upgrade_notes(Settings(), (), notes) == []
 
 
-def test_every_note_is_about_a_version_with_advice_in_the_changelog() -> None:
+def test_every_note_refers_to_a_version_with_advice_in_the_changelog() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.split(r"^## (.+)\n", changelog, flags=re.MULTILINE)[1:]
     with_advice = {

@@ -42,7 +42,7 @@ TENANT, USER = CallerPart.TENANT_ID, CallerPart.USER_ID
         ("${secret:.a/.${caller.user_id}}", CallerTemplate((SecretPath((".a/.", USER)),))),
     ],
 )
-def test_parts_of_the_caller_and_secrets_are_read(text: str, read: str | CallerTemplate) -> None:
+def test_caller_parts_and_secrets_are_parsed(text: str, read: str | CallerTemplate) -> None:
     assert read_caller_text(text, ENVIRONMENT) == read
 
 
@@ -90,7 +90,7 @@ def test_without_an_environment_variables_are_kept() -> None:
     assert read == CallerTemplate(("$${a} ${B} ", CallerPart.AGENT))
 
 
-def test_a_folder_keeps_its_variables() -> None:
+def test_variables_in_a_folder_are_kept() -> None:
     assert read_caller_parts("/srv/${A}/$${caller.x}/${") == "/srv/${A}/$${caller.x}/${"
     read = read_caller_parts("/srv/${A}/${caller.tenant_id}")
     assert read == CallerTemplate(("/srv/${A}/", TENANT))

@@ -60,7 +60,7 @@ def test_other_invalid_json_is_refused(text: str) -> None:
 
 
 @each_row("text", ['{"a": 1,}', '{"a": 1} // x'])
-def test_other_files_are_strict(text: str) -> None:
+def test_other_files_are_parsed_as_strict_json(text: str) -> None:
     with pytest.raises(InvalidConfig):
         parse_json("agents.json", text)
 
@@ -68,7 +68,7 @@ def test_other_files_are_strict(text: str) -> None:
 @each_row(
     "word", ["streamableHttp", "STREAMABLE-HTTP", "StreamableHTTP", "streamable_http", "httpStream"]
 )
-def test_streamable_http_in_any_spelling(tmp_path: Path, word: str) -> None:
+def test_streamable_http_is_accepted_in_any_spelling(tmp_path: Path, word: str) -> None:
     entry = {"type": word, "url": "https://a.example/mcp"}
     assert load_server(tmp_path, entry).transport is Transport.STREAMABLE_HTTP
 
@@ -92,7 +92,7 @@ def test_other_values_in_env_are_refused(tmp_path: Path, value: object) -> None:
         *(("a$b", False), ("${TOKEN:-x}", False), ("$${TOKEN}", False), ("$$TOKEN", False)),
     ],
 )
-def test_a_variable_without_braces_is_warned_about(
+def test_a_variable_without_braces_causes_a_warning(
     tmp_path: Path, text: str, is_warned: bool
 ) -> None:
     written = {"mcpServers": {"s": {"command": "x", "args": [text]}}}

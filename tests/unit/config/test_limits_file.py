@@ -78,7 +78,7 @@ def test_two_rules_with_the_same_name_are_a_problem(tmp_path: Path) -> None:
     }
 
 
-def test_a_rule_that_limits_nothing_is_a_problem(tmp_path: Path) -> None:
+def test_a_rule_without_limits_is_a_problem(tmp_path: Path) -> None:
     assert problems_of(tmp_path, {"rules": [make_rule()]}) == {
         "$.rules[0]": "limits nothing; set calls, tokens, or both"
     }

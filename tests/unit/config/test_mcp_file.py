@@ -22,7 +22,7 @@ def test_a_dangling_link_is_not_treated_as_a_missing_file(tmp_path: Path) -> Non
         load_configuration(tmp_path, {}, call_timeout_s=1, max_result_bytes=1)
 
 
-def test_a_file_without_servers_is_not_the_same_as_no_file(tmp_path: Path) -> None:
+def test_a_file_without_servers_differs_from_a_missing_file(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"mcpServers": {}})
     assert loaded is not NO_FILE
 

@@ -83,7 +83,7 @@ def test_a_file_with_only_a_byte_order_mark_is_empty(data: bytes) -> None:
         (".csv", ["notes"]),
     ],
 )
-def test_the_suffix_chooses_the_importer(suffix: str, sections: list[str]) -> None:
+def test_the_suffix_selects_the_importer(suffix: str, sections: list[str]) -> None:
     assert list(import_data(b"# H\n", suffix, ORIGIN).sections) == sections
 
 

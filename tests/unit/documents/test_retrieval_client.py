@@ -116,7 +116,7 @@ async def test_an_unknown_chunk_is_not_found(handler: Handler) -> None:
         await fetch_window(client_of(handler))
 
 
-async def test_a_403_is_access_denied() -> None:
+async def test_a_403_becomes_access_denied() -> None:
     with pytest.raises(AccessDenied):
         await fetch_window(client_of(raw(b"", 403)))
 

@@ -95,7 +95,7 @@ def test_positions_count_code_points_of_the_original_text() -> None:
     assert (end, page[begin:end][-6:]) == (len(page), "needle")
 
 
-def test_a_chunk_whose_text_is_not_on_its_page_is_without_position() -> None:
+def test_a_chunk_whose_text_is_not_on_its_page_does_not_have_a_position() -> None:
     chunk = Chunk(chunk_id="own", page=1, chunk_index=0, source="a needle", start=0, end=8)
     document = make_document(pages=("other",), own_chunks=(chunk,))
     (hit,) = build_index(document).search("needle", 1)

@@ -145,7 +145,7 @@ async def test_statuses_are_in_the_order_of_the_configuration() -> None:
     assert [status.server_id for status in fleet.pool.statuses] == ["a", "b"]
 
 
-async def test_a_removed_server_leaves_the_metrics() -> None:
+async def test_a_removed_server_is_removed_from_the_metrics() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:

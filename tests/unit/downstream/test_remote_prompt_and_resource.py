@@ -135,7 +135,7 @@ async def test_any_other_error_of_a_resource_is_a_failure(library: FakeServer) -
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
 
 
-async def test_a_resource_takes_no_arguments(library: FakeServer) -> None:
+async def test_arguments_for_a_resource_are_refused(library: FakeServer) -> None:
     async with offered(library) as (components, _):
         with pytest.raises(InvalidArguments):
             components.resources[0].parse({"id": "7"})

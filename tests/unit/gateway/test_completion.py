@@ -103,7 +103,7 @@ async def test_a_completion_is_charged_as_one_call() -> None:
     assert codes == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_a_completion_leaves_a_record() -> None:
+async def test_a_completion_is_recorded() -> None:
     fixture = Fixture()
     outcome = await fixture.complete(prompt())
     assert [(r.call.name, r.outcome) for r in fixture.records] == [("hello", outcome)]

@@ -239,7 +239,7 @@ async def test_a_stopping_gateway_refuses_calls() -> None:
     ],
     ids=["ok", "unknown", "blocked", "failed", "crashed"],
 )
-async def test_every_call_leaves_one_record(tool: FakeTool, call: Call, code: str) -> None:
+async def test_every_call_is_recorded_once(tool: FakeTool, call: Call, code: str) -> None:
     fixture = Fixture(tool)
     await fixture.execute(call)
     (record,) = fixture.records

@@ -11,7 +11,7 @@ class Start:
         self.wait.begin(lambda: self.tried)
 
 
-def test_the_wait_lasts_while_a_server_is_untried() -> None:
+def test_the_wait_continues_while_a_server_was_not_tried() -> None:
     start = Start()
     start.now = 14.9
     assert not start.wait.is_over()

@@ -35,7 +35,7 @@ async def turns_of_bodies(size: int) -> list[int]:
     return returned
 
 
-async def test_large_bodies_are_returned_some_turns_apart() -> None:
+async def test_large_bodies_are_returned_in_different_turns() -> None:
     returned = await turns_of_bodies(PACED_BYTES + 1)
     assert [it - returned[0] for it in returned] == [n * TURNS_APART for n in range(BODIES)]
 

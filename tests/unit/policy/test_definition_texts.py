@@ -79,7 +79,7 @@ def flags_of(descriptor: dict[str, Any]) -> list[tuple[str, str]]:
         ("<!-- psst -->", "html_comment"),
     ],
 )
-def test_each_kind_of_hidden_text_is_flagged_and_shown_escaped(hidden: str, reason: str) -> None:
+def test_each_type_of_hidden_text_is_flagged_and_escaped(hidden: str, reason: str) -> None:
     text = f"Find{hidden} notes."
     assert flags_of({"name": "a", "description": text}) == [(reason, "description")]
     schema = {"properties": {f"q{hidden}": {"description": "plain"}}}

@@ -77,7 +77,7 @@ def longest_step_s(guard: GuardName, texts: Texts) -> float:
     return longest
 
 
-def test_a_value_of_many_keys_is_read_in_steps() -> None:
+def test_a_value_with_many_keys_is_read_in_steps() -> None:
     texts = Texts({f"k{number}": [number, "v"] for number in range(150_000)})
     steps = 0
     for _ in texts.read():

@@ -50,7 +50,7 @@ def test_a_budget_of_zero_is_disabled() -> None:
 
 
 @pytest.mark.requirement("T-08")
-def test_a_colon_does_not_move_between_tenant_and_document() -> None:
+def test_a_colon_in_an_id_does_not_mix_tenant_and_document() -> None:
     assert not keys(budgets(tenant=0), "a", "b:c") & keys(budgets(tenant=0), "a:b", "c")
 
 

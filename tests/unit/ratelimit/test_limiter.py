@@ -81,7 +81,7 @@ async def test_a_call_refused_by_one_budget_is_not_charged_to_any(
 
 
 @pytest.mark.requirement("T-08")
-async def test_invented_documents_are_stopped_by_the_tenants_budget() -> None:
+async def test_the_tenants_budget_limits_calls_with_invented_documents() -> None:
     limit = limiter(budgets(document_calls=10, tenant_calls=20))
     assert await passed(limit, [("a", f"doc {number}") for number in range(50)]) == 20
 

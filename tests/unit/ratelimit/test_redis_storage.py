@@ -10,7 +10,7 @@ from tests.support.tables import each_row
         ("redis://:hush@host/1?protocol=3", "redis://host:6379/1"),
     ],
 )
-async def test_the_name_of_a_storage_shows_no_secret(url: str, name: str) -> None:
+async def test_the_name_of_a_storage_does_not_contain_secrets(url: str, name: str) -> None:
     opened = open_redis(url)
     assert opened.name == name
     await opened.disconnect()

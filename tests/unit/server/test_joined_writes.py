@@ -80,7 +80,7 @@ def test_100_continue_is_sent_before_the_response() -> None:
     assert transport.written == [b"HTTP/1.1 100 Continue\r\n\r\n", HEAD + b"body"]
 
 
-def test_a_head_whose_body_never_comes_is_written_before_the_end() -> None:
+def test_a_head_without_a_body_is_written_before_the_end() -> None:
     cycle = Cycle()
     writes, transport = joined(cycle)
     cycle.start()

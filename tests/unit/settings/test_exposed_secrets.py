@@ -47,7 +47,7 @@ def test_a_known_or_weak_secret_is_refused(
 
 
 @each_row("address", ["0.0.0.0", "192.0.2.1", "[::]"])  # noqa: S104
-def test_an_address_of_compose_beyond_loopback_counts(
+def test_a_published_address_of_compose_counts_as_exposed(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("GATEWAY_ADDRESS", address)

@@ -24,7 +24,7 @@ from tests.support.tables import each_row
     ("path_params", "asserted"),
     [({}, NO_ASSERTION), ({"agent": "reader"}, AssertedIdentity(agent="reader"))],
 )
-def test_the_path_asserts_the_agent(
+def test_the_agent_is_taken_from_the_path(
     path_params: dict[str, str], asserted: AssertedIdentity
 ) -> None:
     assert asserted_by_path({"path_params": path_params}) == asserted

@@ -105,7 +105,7 @@ def test_a_summary_has_the_fields_that_are_equal_in_all_its_records() -> None:
     assert summary.fields == {"tenant_id": "acme", "token_id": "t1"}
 
 
-def test_codes_are_counted() -> None:
+def test_records_are_counted_by_code() -> None:
     it = Counting()
     it.add("a", MOST, code="NOT_FOUND")
     for code in ("FORBIDDEN", "FORBIDDEN", CODE):

@@ -192,7 +192,7 @@ def accepts_no_less(result: AdaptedSchema, original: Validator, arguments: list[
 @at_most(60)
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 @given(schema=tool_schemas(), arguments=st.lists(ARGUMENTS, min_size=1, max_size=6))
-def test_a_shown_schema_is_acceptable_and_accepts_no_less(
+def test_an_adapted_schema_is_acceptable_and_never_accepts_less(
     rules: SchemaRules, schema: Schema, arguments: list[Schema]
 ) -> None:
     original = compiled(schema)
