@@ -15,7 +15,7 @@ GENERATOR := .venv-client-generator
 RELEASE := .venv-release
 DOCKER ?= docker
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-HOUSE := $(addprefix tests/test_,house.py names.py modules.py documentation.py requirements.py)
+HOUSE := $(addprefix tests/test_,house.py plain_english.py modules.py documentation.py requirements.py)
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spend half of their time waiting
 
@@ -41,13 +41,13 @@ install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTE
 	$(MAKE) $(VENV)/.browser
 
 test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main test suite
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full"
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
 test-full: $(VENV)/.dev  ## run what make test leaves out: more cases of costly tests, and all examples of Hypothesis
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "full or hypothesis" --hypothesis-profile full --timeout 320 -o faulthandler_timeout=340
 
 compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests with another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not full" tests/unit tests/api
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal tests/unit tests/api
 
 # One test runs the whole conformance suite, so its time limits are longer.
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## test with servers and clients from npm and the conformance suite (needs Node)
@@ -73,7 +73,7 @@ node:
 check: lint types layers spell house  ## run lint, types, layers, spell and the house rules
 
 house: $(VENV)/.dev
-	$(BIN)/pytest -n0 $(HOUSE)
+	$(BIN)/pytest -n0 -m "" $(HOUSE)
 
 fmt: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format $(SOURCES)
@@ -109,6 +109,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links 
 	$(BIN)/python -m docs.config_tables
 	$(BIN)/python -m docs.tools_table
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@$(BIN)/python -m tests.plain_english words
 	@echo "open site/index.html"
 
 console-pictures: $(VENV)/.browser  ## take the console's screenshots for the documentation, from the tests' demo

@@ -65,3 +65,13 @@ def test_no_small_module_has_a_single_importer() -> None:
 def test_no_module_is_too_long() -> None:
     long = {short_name(name) for name, path in modules().items() if lines_of(path) > MOST_LINES}
     assert long == ALLOWED_LONG
+
+
+def test_names_of_classes_are_unique() -> None:
+    """Also those of private classes: a search for a name should find one class."""
+    classes: defaultdict[str, list[str]] = defaultdict(list)
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and name.startswith("mcp_tools_proxy."):
+                classes[node.name].append(f"{short_name(name)}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}

@@ -18,7 +18,8 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _HANG_S = 60  # a break can make a test wait for ever
 _PYTEST = (
-    *("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--timeout={_HANG_S}"),
+    *("-m", "pytest", "-q", "--no-header", "-m", "", "-p", "no:cacheprovider"),
+    f"--timeout={_HANG_S}",
     "--timeout-method=thread",  # ends pytest: a busy event loop handles no signal
     *("--hypothesis-profile", "full"),
 )
