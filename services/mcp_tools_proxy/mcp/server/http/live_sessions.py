@@ -166,7 +166,9 @@ class LiveSessions:
             yield live
         finally:
             self._records.leave(claims.name, record)
-            self._count(live, is_held=live.is_held)
+            # another request of the session may have taken its space, and not used it yet
+            takes_space = live.is_counted and record.users > 0
+            self._count(live, is_held=live.is_held or takes_space)
             if not record.users and not live.is_held and self._live.get(claims.name) is live:
                 del self._live[claims.name]
                 live.handshake.subscriptions.cancel_all()
