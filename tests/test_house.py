@@ -150,8 +150,8 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
 """Each setting affects the construction of the service in one of these."""
 
 READ_ELSEWHERE = {
-    "port", "documents_owner_url", "logins_dir", "jwt_allow_http", "remote_allow_insecure",
-    "otlp_protocol", "otlp_traces_protocol", "gateway_address",
+    "port", "workers", "documents_owner_url", "logins_dir", "jwt_allow_http",
+    "remote_allow_insecure", "otlp_protocol", "otlp_traces_protocol", "gateway_address",
 }  # fmt: skip
 """Settings read by the ``serve`` command itself or by the settings' own validators."""
 

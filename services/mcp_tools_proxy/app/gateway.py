@@ -59,6 +59,7 @@ from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, chosen_tools, is_turned_off
 from mcp_tools_proxy.ratelimit.budget_rules import BudgetLimits
@@ -85,8 +86,13 @@ class Gateway:
     """The objects of a gateway; ``lifespan`` opens and closes those with resources."""
 
     def __init__(
-        self, settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
+        self,
+        settings: Settings,
+        *,
+        retrieval_transport: "AsyncBaseTransport | None" = None,
+        workers: WorkerGroup | None = None,
     ) -> None:
+        self.workers = WorkerGroup() if workers is None else workers
         self._build_telemetry(settings)
         self._build_documents(settings, retrieval_transport)
         self._build_stores(settings)
@@ -99,7 +105,7 @@ class Gateway:
         self._warnings = settings.warnings
         self.log_level = LogLevel(settings.log_level)
         self.lifecycle = Lifecycle()
-        self.audit = build_audit(settings)
+        self.audit = build_audit(settings, self.workers.number)
         self.request_telemetry = RequestTelemetry(self.audit)
         self.tokens = build_tokens(settings, self.audit)
         self.authenticator = build_authenticator(settings, self.tokens)
@@ -337,10 +343,11 @@ class Gateway:
         warn = (
             log.error if self.log_level.default == "error" else log.warning
         )  # shown at every log level
-        for warning in self._warnings:
-            warn("settings.warning", variable=warning.variable, reason=warning.message)
-        for reason in process_warnings(process_environment()):
-            warn("process.warning", reason=reason)
+        if self.workers.is_first:
+            for warning in self._warnings:
+                warn("settings.warning", variable=warning.variable, reason=warning.message)
+            for reason in process_warnings(process_environment()):
+                warn("process.warning", reason=reason)
         self.tracer.open()
         try:
             self.audit.open()

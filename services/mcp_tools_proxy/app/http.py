@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.gateway.preset_switch import PresetPreviews
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.http.api.audit_routes import AuditRoutes
 from mcp_tools_proxy.http.api.batch_routes import BatchRoutes
 from mcp_tools_proxy.http.api.call_routes import CallRoutes, ItemRoutes
@@ -81,14 +82,19 @@ READABLE_BY_PAGES = (
 
 
 def create_app(
-    settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
+    settings: Settings,
+    *,
+    retrieval_transport: "AsyncBaseTransport | None" = None,
+    workers: WorkerGroup | None = None,
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` replaces the network in tests.
+
+    ``workers`` are the processes of the service; by default this one is alone.
 
     ``app.state`` has ``gateway``, ``mcp_endpoints``, and, if any, ``connector`` and ``console``.
     Raises ValueError for an unusable limit store URL or CA file.
     """
-    gateway = Gateway(settings, retrieval_transport=retrieval_transport)
+    gateway = Gateway(settings, retrieval_transport=retrieval_transport, workers=workers)
     refusals = RequestRefusals(
         gateway.metrics,
         gateway.request_telemetry,

@@ -93,9 +93,9 @@ _UNAUTHENTICATED_FILES = 4
 """Limit of kept rotated files of unauthenticated requests."""
 
 
-def build_audit(settings: Settings) -> AuditTrail:
-    """Build the audit without opening it. Raises ValueError for an unusable key."""
-    path = settings.audit_path
+def build_audit(settings: Settings, worker: int = 1) -> AuditTrail:
+    """Build a worker's audit without opening it. Raises ValueError for an unusable key."""
+    path = settings.audit_path_of(worker)
     if path is None:
         return AuditTrail()
     key, companion = read_key(settings.audit_key_file), unauthenticated_path(path)

@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from mcp_tools_proxy.app.start_checks import check_start
+from mcp_tools_proxy.app.workers import number_of_workers, settings_of_workers
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.config_init import config_app
@@ -33,7 +34,7 @@ from mcp_tools_proxy.settings.auth import ClientSettings, TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.observability import AuditSettings
 from mcp_tools_proxy.settings.settings import ConfigDirSettings, Settings, SettingsError, load
-from mcp_tools_proxy.settings.types import EnvironmentSettings
+from mcp_tools_proxy.settings.types import EnvironmentSettings, parse_workers
 from mcp_tools_proxy.system.system_calls import hide_memory
 from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
 
@@ -46,6 +47,15 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         echo(f"mcp-tools-proxy {version('mcp-tools-proxy')}")
         raise typer.Exit
+
+
+def _workers(value: str | None) -> object:
+    if value is None:
+        return None
+    try:
+        return parse_workers(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")]
@@ -132,6 +142,14 @@ Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
 ]
 
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        callback=_workers,
+        help="Processes that serve, a number or auto: one for each CPU [MCP_PROXY_WORKERS].",
+    ),
+]
+
 Pretty = Annotated[
     bool,
     typer.Option(
@@ -168,24 +186,32 @@ def version_command() -> None:
 
 
 @app.command("serve")
-def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) -> None:
+def serve_command(
+    host: Host = None, port: Port = None, workers: Workers = None, pretty: Pretty = False
+) -> None:
     """Serve HTTP until SIGTERM or Ctrl+C.
 
     This is the default command. Settings come from MCP_PROXY_* and .env; the options override them.
     """
     settings = _load(Settings)
-    overrides = {"host": host, "port": port}
+    overrides = {"host": host, "port": port, "workers": workers}
     settings = settings.model_copy(update=without_none(overrides))
     for_people = pretty and sys.stdout.isatty()
     configure_logging(settings.log_level, sys.stdout, for_people=for_people)
     gc.disable()  # imported objects stay; the server enables it again after its start
     from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
-    from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - as above
+    from mcp_tools_proxy.server.listener import listen  # noqa: PLC0415 - as above
 
     try:
+        size = number_of_workers(settings)
         check_start(settings)
-        server = build_server(settings, greets=for_people)
-        server.audit.open()
+        if size > 1:
+            of_workers = settings_of_workers(settings, size)
+        else:
+            from mcp_tools_proxy.server.uvicorn_server import build_server  # noqa: PLC0415 - as above
+
+            server = build_server(settings, greets=for_people)
+            server.audit.open()
         listener = listen(settings.host, settings.port)
     except ValueError as error:
         fail(str(error))
@@ -195,7 +221,14 @@ def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) 
             f"{error.strerror}"
         )
     raise_descriptor_limit()
-    server.run(sockets=[listener])
+    if size > 1:
+        from mcp_tools_proxy.server.supervisor import supervise  # noqa: PLC0415 - as above
+
+        failure = supervise(of_workers, listener, size, greets=for_people)
+        if failure is not None:
+            fail(failure)
+    else:
+        server.run(sockets=[listener])
 
 
 @app.command("stdio")
@@ -322,7 +355,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "check",
         "call read_doc_metadata --tenant acme --arg doc_id=handbook",
     ),
-    "serve": ("serve", "serve --host 0.0.0.0 --port 8082"),
+    "serve": ("serve", "serve --host 0.0.0.0 --port 8082", "serve --workers auto"),
     "stdio": ("stdio --tenant acme --user jo",),
     "check": (
         "check",
@@ -378,7 +411,7 @@ METAVARS: Mapping[str, str] = {
     **dict.fromkeys(("config_dir", "documents_path"), "FOLDER"),
     **dict.fromkeys(("tokens_file", "key_file"), "FILE"),
     **dict.fromkeys(("since", "until", "expires"), "TIME"),
-    **dict.fromkeys(("lines", "limit"), "COUNT"),
+    **dict.fromkeys(("lines", "limit", "workers"), "COUNT"),
     **dict.fromkeys(("document", "doc_id"), "DOC_ID"),
     **dict.fromkeys(("trace", "token"), "ID"),
     "may": "RIGHT",

@@ -58,7 +58,7 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self._phase = Phase.STARTING
-        self._stopping = asyncio.Event()
+        self._draining = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._running: set[asyncio.Task[object]] = set()
@@ -76,11 +76,23 @@ class Lifecycle:
     def phase(self, phase: Phase) -> None:
         self._phase = phase
         if phase is Phase.STOPPING:
-            self._stopping.set()
+            self.drain()
 
-    async def stopping(self) -> None:
-        """Wait until the process begins to stop."""
-        await self._stopping.wait()
+    def drain(self) -> None:
+        """End streams, and close each connection after its next response.
+
+        In the phase SERVING, calls are still answered: another process takes new connections.
+        """
+        self._draining.set()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether connections are closed after their next response."""
+        return self._draining.is_set()
+
+    async def draining(self) -> None:
+        """Wait until streams have to end."""
+        await self._draining.wait()
 
     async def idle(self) -> None:
         """Wait until no call is in flight."""

@@ -1,13 +1,8 @@
 """Runs the service with uvicorn on duplicated sockets, and stops it gracefully."""
 
 import asyncio
-import ctypes
-import errno
 import json
-import resource
-import select
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv6Address, ip_address
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 import uvicorn
@@ -24,11 +19,13 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.app.start_checks import warn_of_exposure
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.http.api.document_routes import UPLOADS
 from mcp_tools_proxy.http.request_refusals import CONSOLE_UPLOAD
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
+from mcp_tools_proxy.server.listener import copies_of, drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.telemetry.logging import flush_logs
@@ -103,6 +100,7 @@ class GracefulServer(uvicorn.Server):
         self._grace_s = grace_s
         self._drain_s = drain_s
         self._stop_by: float | None = None
+        self._closed_listener = False
         self._copies: list[socket.socket] = []
         """Duplicates of the listeners, see ``copies_of``."""
 
@@ -136,23 +134,36 @@ class GracefulServer(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         self._captured_signals.append(sig)
+        self.stop()
+
+    def stop(self) -> None:
+        """Refuse new calls, and exit when no call is in flight or the grace is over."""
         self._lifecycle.phase = Phase.STOPPING
         self._stop_by = time.monotonic() + self._grace_s
+        self._announce_closing()
+
+    def _announce_closing(self) -> None:
+        """Close each connection after its next response."""
         for connection in self.server_state.connections:
             if isinstance(connection, BoundedProtocol):
                 connection.close_after_response()
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether uvicorn should exit: no call is in flight, or the grace is over."""
+        """Return whether uvicorn should exit."""
         if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
             self.should_exit = True  # background work of the gateway failed; a restart helps
-        if self._stop_by is not None:
-            if time.monotonic() >= self._stop_by:
-                self._lifecycle.cancel_in_flight()
-                self.should_exit = True
-            elif not self._lifecycle.in_flight:
-                self.should_exit = True
+        if self.is_done():
+            self.should_exit = True
         return await super().on_tick(counter)
+
+    def is_done(self) -> bool:
+        """Return whether it stops, and no call is in flight, or the grace is over."""
+        if self._stop_by is None:
+            return False
+        if time.monotonic() >= self._stop_by:
+            self._lifecycle.cancel_in_flight()
+            return True
+        return not self._lifecycle.in_flight
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, then the connections, without losing requests.
@@ -161,15 +172,19 @@ class GracefulServer(uvicorn.Server):
         accepted: six requests in six replacements with 40 callers.
         """
         begun = time.monotonic()
-        if self.server_state.connections:
+        if self.server_state.connections and not self._closed_listener:
             for listener in sockets or ():
                 await drain_listener(listener)
+        self._close_listener(sockets)
+        await self._answer_last_requests(begun)
+        await super().shutdown(sockets)
+
+    def _close_listener(self, sockets: list[socket.socket] | None) -> None:
+        self._closed_listener = True
         for server in self.servers:
             server.close()
         for listener in (*(sockets or ()), *self._copies):
             listener.close()
-        await self._answer_last_requests(begun)
-        await super().shutdown(sockets)
 
     async def _answer_last_requests(self, begun: float) -> None:
         """Wait until responses have closed all connections, at most for the drain time."""
@@ -179,14 +194,25 @@ class GracefulServer(uvicorn.Server):
             await asyncio.sleep(TICK_S)
 
 
+ServerT = TypeVar("ServerT", bound=GracefulServer)
+
+
 def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
     """Build the service and its server. Raises ValueError for an invalid setting.
 
     With ``greets``, it prints the addresses and an example command when it listens.
     """
+    return build_server_of(GracefulServer, settings, WorkerGroup(), greets=greets)
+
+
+def build_server_of(
+    kind: Callable[..., ServerT], settings: Settings, workers: WorkerGroup, *, greets: bool
+) -> ServerT:
+    """Build the service as a process of ``workers``, and its server of a kind."""
     settings.check_listener()
-    app = create_app(settings)
-    warn_of_exposure(settings)
+    app = create_app(settings, workers=workers)
+    if workers.is_first:
+        warn_of_exposure(settings)
     gateway: Gateway = app.state.gateway
     config = uvicorn.Config(
         app,
@@ -197,115 +223,33 @@ def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
         http=partial(  # type: ignore[arg-type]
             LimitedProtocol,
             limit=ConnectionLimit(),
-            is_stopping=lambda: gateway.lifecycle.phase is Phase.STOPPING,
+            is_stopping=lambda: gateway.lifecycle.is_draining,
             uploads=UPLOADS if app.state.console is None else (*UPLOADS, CONSOLE_UPLOAD),
         ),
         server_header=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type] # floats are accepted
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
-    return GracefulServer(
+    return kind(
         config,
         gateway.lifecycle,
         grace_s=settings.shutdown_grace_s,
         drain_s=settings.shutdown_drain_s,
         audit=gateway.audit,
-        announce=partial(_announce, settings if greets else None, app.state.console),
+        announce=partial(
+            _announce, settings if greets else None, app.state.console, workers.is_first
+        ),
     )
 
 
-def _announce(greeted: Settings | None, console: "Console | None", host: str, port: int) -> None:
+def _announce(
+    greeted: Settings | None, console: "Console | None", is_first: bool, host: str, port: int
+) -> None:
+    address = None if console is None else console.open_address(host, port)
     if greeted is not None:
         flush_logs()  # print the greeting after all log lines
         sys.stdout.write(greeting(greeted, host, port))
         sys.stdout.flush()
-    _print_address(console, host, port)
-
-
-def _print_address(console: "Console | None", host: str, port: int) -> None:
-    """Print the console's one-time sign-in address, only on a terminal."""
-    address = None if console is None else console.open_address(host, port)
-    if address is not None and sys.stderr.isatty():
+    if address is not None and is_first and sys.stderr.isatty():
         sys.stderr.write(f"Sign in to the console, within ten minutes: {address}\n")
         sys.stderr.flush()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Bind a socket. Raises OSError if the address is unknown or in use."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except UnicodeError:  # a name invalid in DNS
-        raise OSError(errno.EADDRNOTAVAIL, "not a host name") from None
-    family, kind, proto, _, address = found[0]
-    listener = socket.socket(family, kind, proto)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-MAX_LISTENERS = 16
-"""Sockets per address, and so connections accepted per turn."""
-
-DESCRIPTORS_PER_LISTENER = 64
-"""Fewer copies with few descriptors: 256 allow 4 sockets."""
-
-
-def copies_of(listener: socket.socket) -> list[socket.socket]:
-    """Duplicate a listener; the copies share its connection queue and socket options."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    listeners = MAX_LISTENERS
-    if descriptors != resource.RLIM_INFINITY:
-        listeners = min(listeners, descriptors // DESCRIPTORS_PER_LISTENER)
-    return [listener.dup() for _ in range(listeners - 1)]
-
-
-ACCEPT_S = 0.05
-"""Seconds to complete started handshakes."""
-
-MAX_BACKLOG = 4096
-"""Maximum connections to wait for if further ones cannot be kept out."""
-
-_SO_ATTACH_FILTER = 26
-_LOAD_BYTE, _JUMP_IF_SET, _RETURN = 0x30, 0x45, 0x06
-_FLAGS_OFFSET, _SYN = 13, 0x02
-_NO_SYN = (
-    (_LOAD_BYTE, 0, 0, _FLAGS_OFFSET),
-    (_JUMP_IF_SET, 0, 1, _SYN),
-    (_RETURN, 0, 0, 0),
-    (_RETURN, 0, 0, 0xFFFFFFFF),
-)
-"""Classic BPF program, run on the TCP header and payload, that drops segments with SYN."""
-
-
-async def drain_listener(listener: socket.socket) -> None:
-    """Wait until the event loop has accepted all established connections.
-
-    Closing a listener resets connections that are not accepted, and their clients cannot know
-    whether a request was read. If the system allows it, SYNs of new ones are dropped: the client's
-    system repeats them after a second, and is then refused before sending data.
-    """
-    drop_new_connections(listener)
-    await asyncio.sleep(ACCEPT_S)
-    backlog = select.poll()
-    backlog.register(listener.fileno(), select.POLLIN)
-    for _ in range(MAX_BACKLOG):
-        if not backlog.poll(0):
-            return
-        await asyncio.sleep(0)  # the loop accepts at least one per turn
-
-
-def drop_new_connections(listener: socket.socket) -> bool:
-    """Attach the filter; return whether the system allows it: Linux may require CAP_NET_ADMIN."""
-    if sys.platform != "linux":
-        return False
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *it) for it in _NO_SYN))
-    filter_ = struct.pack("HL", len(_NO_SYN), ctypes.addressof(program))
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)
-    except OSError:
-        return False
-    return True

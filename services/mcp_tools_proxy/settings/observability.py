@@ -25,6 +25,8 @@ TO_LOG = "log"
 TO_FILE = "file:"
 HOST = "{host}"
 """What is replaced by the name of the machine in the path of the file."""
+WORKER = "{worker}"
+"""What is replaced by the number of the worker process, from 1."""
 
 
 def _is_destination(value: str) -> str:
@@ -40,7 +42,7 @@ class AuditSettings(EnvironmentSettings):
 
     audit: Annotated[str, AfterValidator(_is_destination)] = TO_LOG
     """Destination of audit records: ``log``, or ``file:PATH`` for the log and a file. ``{host}`` is
-    replaced by the host name."""
+    replaced by the host name, ``{worker}`` by the number of the worker process."""
     audit_key_file: OptionalPath = None
     """File with a key of at least 32 characters that signs the records in the file."""
     audit_required: bool = False
@@ -56,9 +58,14 @@ class AuditSettings(EnvironmentSettings):
     @property
     def audit_path(self) -> Path | None:
         """The path of the audit file; None where records go to the log only."""
+        return self.audit_path_of(1)
+
+    def audit_path_of(self, worker: int) -> Path | None:
+        """Return the path of a worker's audit file."""
         if self.audit == TO_LOG:
             return None
-        return Path(self.audit.removeprefix(TO_FILE).strip().replace(HOST, socket.gethostname()))
+        path = self.audit.removeprefix(TO_FILE).strip().replace(HOST, socket.gethostname())
+        return Path(path.replace(WORKER, str(worker)))
 
 
 def check_audit(settings: AuditSettings) -> None:

@@ -56,6 +56,7 @@ from mcp_tools_proxy.settings.types import (
     nearest_values,
     not_empty,
     parse_log_level,
+    parse_workers,
     starting_with,
     variable,
 )
@@ -135,6 +136,8 @@ class QuotaSettings(EnvironmentSettings):
         return Quota(kind="logins", count=self.quota_logins, bytes=self.quota_login_bytes)
 
 
+MAX_WORKERS = 256
+
 _Link = Annotated[str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")]
 
 
@@ -188,6 +191,12 @@ class Settings(
     secrets are refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 picks a free port."""
+    workers: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_WORKERS)] | Literal["auto"],
+        BeforeValidator(parse_workers),
+    ] = 1
+    """Processes that serve HTTP, to use several CPUs; ``auto`` starts one for each CPU that the
+    process may use. More than one need a Redis, see MCP_PROXY_RATE_LIMIT_STORAGE_URL."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], BeforeValidator(parse_log_level)
     ] = "info"

@@ -178,6 +178,14 @@ def parse_log_level(value: object) -> object:
     return "warning" if name == "warn" else name
 
 
+def parse_workers(value: object) -> object:
+    """Read a number of workers, or ``auto``. Raises ValueError."""
+    text = str(value).strip().lower()
+    if text != "auto" and not (text.isascii() and text.isdigit()):
+        raise ValueError("should be a number of processes, or auto")
+    return text if text == "auto" else int(text)
+
+
 def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
     """Build a validator for a text, or a secret, that begins with a prefix or is ``word``."""
     expected = f"should start with {' or '.join(prefixes)}"

@@ -7,7 +7,7 @@ async def woken_by(phase: Phase) -> bool:
     """Set a phase; return whether tasks waiting for the stop are woken."""
     lifecycle = Lifecycle()
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(lifecycle.stopping())
+        waiting = tasks.create_task(lifecycle.draining())
         lifecycle.phase = phase
         await asyncio.sleep(0)
         await asyncio.sleep(0)

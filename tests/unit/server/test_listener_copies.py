@@ -10,7 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
-from mcp_tools_proxy.server.uvicorn_server import MAX_LISTENERS, GracefulServer, copies_of, listen
+from mcp_tools_proxy.server.listener import MAX_LISTENERS, copies_of, listen
+from mcp_tools_proxy.server.uvicorn_server import GracefulServer
 from tests.support.tables import each_row
 
 CLIENTS = 64

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mcp_tools_proxy.server.uvicorn_server import drain_listener, drop_new_connections, listen
+from mcp_tools_proxy.server.listener import drain_listener, drop_new_connections, listen
 from tests.support.bounds import until
 
 CLIENTS = 50

@@ -364,7 +364,7 @@ class AuditRoutes(Feature):
             self._trail,
             feed,
             check=partial(self._gate.admit, parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id),
-            stopping=self._lifecycle.stopping,
+            stopping=self._lifecycle.draining,
             on_end=partial(self._end, parsed, feed),
             headers={TRACE_HEADER: parsed.trace_id},
         )

@@ -208,7 +208,7 @@ async def _receive(
 async def _stop_reading(
     server: GatewayMcpServer, lifecycle: Lifecycle, session: MessageSession, lines: InputLines
 ) -> None:
-    await lifecycle.stopping()
+    await lifecycle.draining()
     server.listen_streams.close()
     await lifecycle.idle()
     await session.wait_until_answered()

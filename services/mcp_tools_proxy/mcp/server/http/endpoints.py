@@ -246,14 +246,14 @@ class HttpEndpoints:
         return json_rpc_error_response(error, trace_id)
 
     async def _end_streams(self) -> None:
-        await self._lifecycle.stopping()
+        await self._lifecycle.draining()
         self._server.listen_streams.close()
         self._streams.end()
         await self._no_more_calls()
         await self._streams.end_all()
 
     async def _no_more_calls(self) -> None:
-        await self._lifecycle.stopping()
+        await self._lifecycle.draining()
         await self._lifecycle.idle()
 
 

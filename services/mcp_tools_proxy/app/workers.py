@@ -1,0 +1,106 @@
+"""What several worker processes need: shared settings, and answers to each other's questions."""
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from mcp_tools_proxy.app.configuration import configuration_reader
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.settings.observability import TO_LOG, WORKER
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+
+_SESSION_KEY_BYTES = 32
+
+
+def number_of_workers(settings: Settings) -> int:
+    """Return the number of processes that serve."""
+    return usable_cpus() if settings.workers == "auto" else settings.workers
+
+
+def settings_of_workers(settings: Settings, size: int) -> Settings:
+    """Return the settings that all workers share, with what they keep in Redis.
+
+    Blocks. Raises ValueError for settings that do not allow several workers.
+    """
+    name = variable("workers")
+    url = settings.rate_limit_storage_url or settings.state_url
+    if url is None:
+        raise ValueError(
+            f"{name}: {size} processes share budgets and sessions in a Redis; set "
+            f"{variable('rate_limit_storage_url')}, or use 1"
+        )
+    if settings.audit != TO_LOG and WORKER not in settings.audit:
+        raise ValueError(
+            f"{variable('audit')}: each of {size} workers needs its own file; put {WORKER} in the "
+            "path, such as file:audit/{worker}.jsonl"
+        )
+    for server in _servers(settings):
+        if server.transport is not Transport.STDIO and server.max_calls_in_flight < size:
+            raise ValueError(
+                f"{name}: {size} processes cannot share the {server.max_calls_in_flight} calls "
+                f"that maxCallsInFlight of server {server.label} allows; raise it, or start fewer"
+            )
+    keys = settings.session_keys or (SecretStr(secrets.token_hex(_SESSION_KEY_BYTES)),)
+    return settings.model_copy(
+        update={
+            "rate_limit_storage_url": url,
+            "state_url": settings.state_url or url,
+            "session_keys": keys,
+        }
+    )
+
+
+def _servers(settings: Settings) -> Sequence[ServerConfig]:
+    try:
+        found = configuration_reader(settings, settings.config_dir)()
+    except InvalidConfig:  # each worker reports its problems
+        return ()
+    return tuple(found.servers.values())
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def usable_cpus(root: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+    """Return the CPUs that affinity and the limits of cgroups allow, at least 1.
+
+    A limit of 1.5 CPUs is 1: a second process would be throttled half of the time. ``root`` is the
+    mounted hierarchy, ``own`` lists the groups of this process.
+    """
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    limits = (int(limit) for limit in _limits(root, own))
+    return max(1, min((allowed or 1, *limits)))
+
+
+def _limits(root: Path, own: Path) -> Iterator[float]:
+    """Yield the limits of this process's groups and of those above them, in CPUs."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = own.read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2
+            yield from _limits_above(root, path)
+        elif "cpu" in controllers.split(","):
+            yield from _limits_above(root / "cpu", path)
+
+
+def _limits_above(mount: Path, path: str) -> Iterator[float]:
+    folder = mount / path.lstrip("/")
+    for group in (folder, *folder.parents):
+        with suppress(OSError, ValueError):
+            quota, period = (group / "cpu.max").read_text().split()
+            yield int(quota) / int(period)  # ValueError for "max", no limit
+        with suppress(OSError, ValueError):
+            quota_us = int((group / "cpu.cfs_quota_us").read_text())
+            if quota_us > 0:
+                yield quota_us / int((group / "cpu.cfs_period_us").read_text())
+        if group == mount:
+            return

@@ -1,0 +1,380 @@
+"""Starts, replaces and stops the worker processes of ``serve --workers``.
+
+It imports none of the application: each worker is a new Python process that listens on the same
+socket. Questions of a worker to the others pass through here.
+"""
+
+import asyncio
+import secrets
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import structlog
+
+from mcp_tools_proxy.server.worker_link import (
+    ASK,
+    CLOSE,
+    FAILED,
+    IDLE,
+    LEAD,
+    PING,
+    READY,
+    REPLY,
+    RETIRE,
+    STOP,
+    WorkerLink,
+    WorkerPlan,
+)
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.logging import flush_logs
+
+log = structlog.get_logger()
+
+ANSWER_S = 0.5
+"""Seconds for the answers to a question: Kubernetes waits one second for readiness."""
+
+PING_S = 5.0
+HUNG_S = 30.0
+"""Seconds without a message from a worker until it is killed: any worker answers liveness checks,
+so these do not find the one that hangs."""
+
+START_S = 120.0
+"""Seconds for the start of a worker."""
+
+LEFTOVER_S = 5.0
+"""Seconds beyond the grace and the drain time until a worker that does not stop is killed."""
+
+STABLE_S = 10.0
+"""A worker that ran for so many seconds is replaced at once; others after a growing pause."""
+
+MAX_PAUSE_S = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    number: int
+    process: Process
+    link: WorkerLink
+    started_at: float
+    heard_at: float
+    is_ready: bool = False
+    is_retiring: bool = False
+    is_idle: bool = False
+    problem: str | None = None
+    """Why it could not start, if it said so."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it is ready, or has ended."""
+    has_ended: bool = False
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question of a worker, and the workers that have not replied."""
+
+    asker: _Worker
+    number: int
+    pending: set[_Worker]
+    timer: asyncio.TimerHandle
+    answers: list[Any] = field(default_factory=list)
+
+
+class Supervisor:
+    """Runs ``size`` workers on ``listener`` until SIGTERM or SIGINT; SIGHUP replaces each."""
+
+    def __init__(
+        self, settings: Settings, listener: socket.socket, size: int, *, greets: bool = False
+    ) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._size = size
+        self._greets = greets
+        self._console_key = secrets.token_bytes(32)
+        self._workers: list[_Worker] = []
+        self._questions: dict[int, _Question] = {}
+        self._numbers = count()
+        self._leader: _Worker | None = None
+        self._stopping = asyncio.Event()
+        self.stopped_by: signal.Signals | None = None
+        self._failure: str | None = None
+        self._stopped = asyncio.Event()
+        self._tasks: asyncio.TaskGroup
+        self._rolls: asyncio.Lock = asyncio.Lock()
+
+    async def run(self) -> str | None:
+        """Run the workers; return why they could not be started, None after a stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop_by, number)
+        async with asyncio.TaskGroup() as self._tasks:
+            loop.add_signal_handler(signal.SIGHUP, self._begin_roll)
+            first = [await self._start(is_first=not place) for place in range(self._size)]
+            pinging = self._tasks.create_task(self._ping())
+            for worker in first:
+                await self._wait_started(worker)
+            self._failure = next((_failure_of(it) for it in first if not it.is_ready), None)
+            if self._failure is not None:
+                self._stop()
+            elif not self._is_stopping:
+                log.info("service.workers", workers=self._size)
+            await self._stopped.wait()
+            pinging.cancel()
+            await self._end_all()
+        return self._failure
+
+    async def _start(self, *, is_first: bool = False) -> _Worker:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # no module of the working folder
+                "-m",
+                "mcp_tools_proxy.server.worker",
+                *(str(it.fileno()) for it in (self._listener, theirs)),
+                pass_fds=[self._listener.fileno(), theirs.fileno()],
+                start_new_session=True,  # Ctrl+C is for the supervisor only
+            )
+        now = asyncio.get_running_loop().time()
+        number = _lowest_free(it.number for it in self._workers)
+        worker = _Worker(number, process, await WorkerLink.open(ours), now, now)
+        plan = WorkerPlan(
+            settings=self._settings,
+            number=number,
+            size=self._size,
+            is_first=is_first,
+            greets=self._greets,
+            console_key=self._console_key,
+        )
+        worker.link.send("plan", plan)
+        self._workers.append(worker)
+        self._tasks.create_task(self._attend(worker))
+        if self._is_stopping:
+            worker.link.send(STOP)
+        return worker
+
+    async def _wait_started(self, worker: _Worker) -> bool:
+        """Return whether a worker is ready; kill one that takes too long."""
+        try:
+            async with asyncio.timeout(START_S):
+                await worker.changed.wait()
+        except TimeoutError:
+            worker.problem = f"it was not ready within {START_S:g} s"
+            _kill(worker)
+        return worker.is_ready
+
+    async def _attend(self, worker: _Worker) -> None:
+        """Handle the messages of a worker until it ends; then replace it if it is needed."""
+        while (message := await worker.link.receive()) is not None:
+            worker.heard_at = asyncio.get_running_loop().time()
+            self._take(worker, *message)
+        worker.link.close()  # before the wait: one that failed to start waits for this
+        code = await worker.process.wait()
+        self._workers.remove(worker)
+        worker.has_ended = True
+        self._forget(worker)
+        if not (self._is_stopping or worker.is_retiring) and worker.is_ready:
+            log.error("worker.exited", worker=worker.number, **_ending(code))
+            self._tasks.create_task(self._replace(worker))
+        worker.changed.set()
+        self._check_stopped()
+
+    def _take(self, worker: _Worker, kind: str, values: tuple[Any, ...]) -> None:
+        if kind == READY:
+            worker.is_ready = True
+            worker.changed.set()
+            if self._leader is None:
+                self._lead(worker)
+        elif kind == FAILED:
+            (worker.problem,) = values
+            worker.link.close()
+        elif kind == IDLE:
+            worker.is_idle = True
+            self._check_stopped()
+        elif kind == ASK:
+            self._ask(worker, *values)
+        elif kind == REPLY:
+            self._answer(worker, *values)
+
+    def _lead(self, worker: _Worker) -> None:
+        self._leader = worker
+        worker.link.send(LEAD)
+
+    def _forget(self, worker: _Worker) -> None:
+        for number in [*self._questions]:
+            if self._questions[number].asker is worker:
+                self._questions.pop(number).timer.cancel()
+            else:
+                self._answer(worker, number)
+        if self._leader is worker:
+            self._leader = None
+            others = [it for it in self._workers if it.is_ready and not it.is_retiring]
+            if others:
+                self._lead(others[0])
+
+    def _ask(self, asker: _Worker, number: int, question: str, value: object) -> None:
+        others = {it for it in self._workers if it.is_ready and it is not asker}
+        own = next(self._numbers)
+        timer = asyncio.get_running_loop().call_later(ANSWER_S, self._finish, own)
+        self._questions[own] = _Question(asker, number, others, timer)
+        for other in others:
+            other.link.send(ASK, own, question, value)
+        if not others:
+            self._finish(own)
+
+    def _answer(self, worker: _Worker, number: int, *answer: Any) -> None:
+        asked = self._questions.get(number)
+        if asked is not None and worker in asked.pending:
+            asked.pending.remove(worker)
+            asked.answers += answer
+            if not asked.pending:
+                self._finish(number)
+
+    def _finish(self, number: int) -> None:
+        asked = self._questions.pop(number)
+        asked.timer.cancel()
+        asked.asker.link.send(REPLY, asked.number, asked.answers)
+
+    async def _replace(self, ended: _Worker) -> None:
+        """Start another worker, at once if the one that ended had run for a while."""
+        loop, failures = asyncio.get_running_loop(), 0
+        if loop.time() - ended.started_at < STABLE_S:
+            failures = 1
+        while True:
+            if failures:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(0.5 * 2**failures, MAX_PAUSE_S)):
+                        await self._stopping.wait()
+            if self._is_stopping:
+                return
+            worker = await self._start()
+            if await self._wait_started(worker):
+                log.info("worker.replaced", worker=worker.number)
+                return
+            failures += 1
+            log.error("worker.not_started", worker=worker.number, reason=_failure_of(worker))
+
+    async def _ping(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(PING_S)
+            for worker in self._workers:
+                worker.link.send(PING)
+                if worker.is_ready and loop.time() - worker.heard_at > HUNG_S:
+                    log.error("worker.hangs", worker=worker.number, silent_s=HUNG_S)
+                    _kill(worker)
+
+    def _begin_roll(self) -> None:
+        self._tasks.create_task(self._roll())
+
+    async def _roll(self) -> None:
+        """Replace each worker by a new one, which is ready before the old one retires."""
+        async with self._rolls:
+            log.info("service.replacing_workers", workers=self._size)
+            for old in [it for it in self._workers if it.is_ready and not it.is_retiring]:
+                if self._is_stopping:
+                    return
+                new = await self._start()
+                if not await self._wait_started(new):
+                    log.error(
+                        "worker.not_started",
+                        worker=new.number,
+                        reason=_failure_of(new),
+                        problem="the other workers are kept",
+                    )
+                    return
+                old.is_retiring = True
+                if self._leader is old:
+                    self._lead(new)
+                old.link.send(RETIRE)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.shutdown_grace_s + LEFTOVER_S):
+                        while not old.has_ended:
+                            old.changed.clear()
+                            await old.changed.wait()
+            log.info("service.replaced_workers", workers=self._size)
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def _stop_by(self, number: signal.Signals) -> None:
+        self.stopped_by = number
+        self._stop()
+
+    def _stop(self) -> None:
+        """Stop all workers; the second time at once."""
+        for worker in self._workers:
+            worker.link.send(STOP)
+        if not self._is_stopping:
+            self._stopping.set()
+            limit_s = self._settings.shutdown_grace_s + LEFTOVER_S
+            asyncio.get_running_loop().call_later(limit_s, self._stopped.set)
+        self._check_stopped()
+
+    def _check_stopped(self) -> None:
+        """Let the workers close once no call is in flight in any of them.
+
+        Until then the idle ones answer with SHUTTING_DOWN, as a service of one process does.
+        """
+        if self._is_stopping and all(it.is_idle for it in self._workers):
+            self._stopped.set()
+
+    async def _end_all(self) -> None:
+        for worker in self._workers:
+            worker.link.send(CLOSE)
+        limit_s = self._settings.shutdown_drain_s + LEFTOVER_S
+        waiting = [asyncio.ensure_future(it.process.wait()) for it in self._workers]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=limit_s)
+            if late:
+                for worker in self._workers:
+                    _kill(worker)
+
+
+def _kill(worker: _Worker) -> None:
+    with suppress(ProcessLookupError):
+        worker.process.kill()
+
+
+def _lowest_free(numbers: Iterable[int]) -> int:
+    taken = set(numbers)
+    return next(number for number in count(1) if number not in taken)
+
+
+def _failure_of(worker: _Worker) -> str:
+    return (
+        worker.problem or f"a worker ended during its start; see its log ({_ending_text(worker)})"
+    )
+
+
+def _ending_text(worker: _Worker) -> str:
+    return ", ".join(f"{key} {value}" for key, value in _ending(worker.process.returncode).items())
+
+
+def _ending(code: int | None) -> dict[str, object]:
+    """Return how a process ended, as fields of a log line."""
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return {"signal": signal.Signals(-code).name}
+    return {"code": code}
+
+
+def supervise(
+    settings: Settings, listener: socket.socket, size: int, *, greets: bool = False
+) -> str | None:
+    """Run the workers until a signal, which then ends this process as well.
+
+    Returns why the workers could not be started.
+    """
+    supervisor = Supervisor(settings, listener, size, greets=greets)
+    failure = asyncio.run(supervisor.run())
+    flush_logs()
+    if failure is None and supervisor.stopped_by is not None:
+        signal.raise_signal(supervisor.stopped_by)
+    return failure

@@ -1,0 +1,232 @@
+"""One worker process of ``serve --workers``; ``server.supervisor`` starts it."""
+
+import asyncio
+import gc
+import itertools
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import structlog
+import uvicorn
+
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
+from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server_of
+from mcp_tools_proxy.server.worker_link import (
+    ASK,
+    CLOSE,
+    FAILED,
+    IDLE,
+    LEAD,
+    PING,
+    PONG,
+    READY,
+    REPLY,
+    RETIRE,
+    STOP,
+    WorkerLink,
+    WorkerPlan,
+    receive_plan,
+)
+from mcp_tools_proxy.system.system_calls import hide_memory
+from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
+
+log = structlog.get_logger()
+
+NOT_STARTED = 3
+"""Exit code of a worker that could not start."""
+
+
+class WorkerServer(GracefulServer):
+    """A server that obeys the supervisor. Without it, it stops as after SIGTERM.
+
+    On SIGTERM it retires: it no longer accepts connections, and answers those it has.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        lifecycle: Lifecycle,
+        *,
+        workers: WorkerGroup,
+        end: socket.socket,
+        grace_s: float,
+        **more: Any,
+    ) -> None:
+        super().__init__(config, lifecycle, grace_s=grace_s, **more)
+        self._workers = workers
+        self._end = end
+        self._link: WorkerLink | None = None
+        """None once the supervisor has ended."""
+        self._asked: dict[int, asyncio.Future[Sequence[Any]]] = {}
+        """The questions without an answer."""
+        self._numbers = itertools.count()
+        self._sockets: list[socket.socket] = []
+        self._retire_by: float | None = None
+        self._said_idle = self._may_close = False
+        workers.connect(self._ask)
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and obey the supervisor meanwhile."""
+        self._sockets = sockets or []
+        link = self._link = await WorkerLink.open(self._end)
+        async with asyncio.TaskGroup() as tasks:
+            obeying = tasks.create_task(self._obey(link, tasks))
+            try:
+                await super().serve(sockets)
+            finally:
+                obeying.cancel()
+                link.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and tell the supervisor."""
+        await super().startup(sockets)
+        if self.started and self._link is not None:
+            self._link.send(READY)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave SIGINT to the supervisor; retire on SIGTERM."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        loop.add_signal_handler(signal.SIGTERM, self.retire)
+        try:
+            yield
+        finally:
+            flush_logs()
+
+    def retire(self) -> None:
+        """Accept no more connections, and exit when those open are closed and no call runs.
+
+        Idle connections are closed after the grace.
+        """
+        if self._retire_by is None:
+            self._retire_by = time.monotonic() + self._grace_s
+            self._workers.is_retiring = True
+            self._lifecycle.drain()
+            if self.started:
+                self._close_listener(self._sockets)
+            self._announce_closing()
+
+    def is_done(self) -> bool:
+        """Return whether it has retired, or, after a stop, whether all workers may close."""
+        if self._retire_by is not None and not self._lifecycle.in_flight:
+            is_late = time.monotonic() >= self._retire_by
+            if is_late or not self.server_state.connections:
+                return True
+        if not super().is_done():
+            return False
+        if self._link is not None and not self._said_idle:
+            self._said_idle = True
+            self._link.send(IDLE)
+        return self._may_close or self._link is None
+
+    async def _obey(self, link: WorkerLink, tasks: asyncio.TaskGroup) -> None:
+        """Handle messages until the supervisor ends, then stop."""
+        obey: Mapping[str, Callable[..., object]] = {
+            # in a task: an answer can take longer than a message
+            ASK: lambda *asked: tasks.create_task(self._reply(link, *asked)),
+            REPLY: self._take_answers,
+            PING: partial(link.send, PONG),
+            LEAD: self._workers.leads.set,
+            RETIRE: self.retire,
+            STOP: self._stop_now_if_stopping,
+            CLOSE: self._let_close,
+        }
+        while (message := await link.receive()) is not None:
+            kind, values = message
+            obey[kind](*values)
+        self._link = None
+        for number in [*self._asked]:
+            self._take_answers(number, ())
+        log.error("worker.supervisor_ended", worker=self._workers.number)
+        if self._stop_by is None:
+            self.stop()
+
+    def _stop_now_if_stopping(self) -> None:
+        """Stop; the second time, and before the start is complete, without the grace."""
+        if self._stop_by is not None or not self.started:
+            self._drain_s = 0
+            self.should_exit = self.force_exit = True
+        else:
+            self.stop()
+
+    def _let_close(self) -> None:
+        self._may_close = True
+
+    async def _ask(self, question: str, value: object) -> Sequence[Any]:
+        if self._link is None:
+            return ()
+        number = next(self._numbers)
+        asked: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+        self._asked[number] = asked
+        try:
+            self._link.send(ASK, number, question, value)
+            return await asked
+        finally:
+            self._asked.pop(number, None)
+
+    def _take_answers(self, number: int, answers: Sequence[Any]) -> None:
+        asked = self._asked.get(number)
+        if asked is not None and not asked.done():
+            asked.set_result(answers)
+
+    async def _reply(self, link: WorkerLink, number: int, question: str, value: object) -> None:
+        """Answer a question; the supervisor counts the replies, so a failure is one without."""
+        try:
+            answer = await self._workers.answer(question, value)
+        except Exception:
+            log.exception("worker.question_failed", question=question)
+            link.send(REPLY, number)
+        else:
+            link.send(REPLY, number, answer)
+
+
+def run(listener: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
+    """Serve until the end; return the exit code."""
+    configure_logging(plan.settings.log_level, sys.stdout, for_people=plan.greets)
+    workers = WorkerGroup(
+        plan.number, plan.size, is_first=plan.is_first, console_key=plan.console_key
+    )
+    try:
+        server = build_server_of(
+            partial(WorkerServer, workers=workers, end=end),
+            plan.settings,
+            workers,
+            greets=plan.greets and plan.is_first,
+        )
+        server.audit.open()
+    except ValueError as error:
+        asyncio.run(_fail(end, str(error)))
+        return NOT_STARTED
+    server.run(sockets=[listener])
+    return 0 if server.started else NOT_STARTED
+
+
+async def _fail(end: socket.socket, problem: str) -> None:
+    link = await WorkerLink.open(end)
+    link.send(FAILED, problem)
+    await link.receive()
+
+
+def main() -> None:
+    """Run the worker; its arguments are the descriptors of the listener and of its link."""
+    hide_memory()
+    gc.disable()  # imported objects stay; the server enables it again after its start
+    listener, end = (socket.socket(fileno=int(it)) for it in sys.argv[1:3])
+    try:
+        plan = receive_plan(end)
+    except EOFError:
+        sys.exit(NOT_STARTED)
+    sys.exit(run(listener, end, plan))
+
+
+if __name__ == "__main__":
+    main()
