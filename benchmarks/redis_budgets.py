@@ -21,7 +21,7 @@ from benchmarks.servers import (
     free_ports,
     gateway,
 )
-from tests.support.redis_server import server_program
+from mcp_tools_proxy.app.workers import redis_program
 
 DOC_ID = "big-0"
 LIMITS = {1: 1.5, 32: 1.25}
@@ -100,7 +100,7 @@ def _job(server: Server, bodies: list[str], connections: int, calls: int) -> Job
 @contextmanager
 def _redis() -> Iterator[str]:
     (port,) = free_ports(1)
-    command = [server_program(), "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    command = [redis_program(), "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - our own binary
     try:
         ends = time.monotonic() + START_LIMIT_S
@@ -111,7 +111,7 @@ def _redis() -> Iterator[str]:
                     break
                 except RedisConnectionError:
                     if time.monotonic() > ends:
-                        raise NotStarted(f"{server_program()} does not answer") from None
+                        raise NotStarted(f"{redis_program()} does not answer") from None
                     time.sleep(0.02)
         yield f"redis://127.0.0.1:{port}/0"
     finally:

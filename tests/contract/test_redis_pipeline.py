@@ -110,6 +110,11 @@ async def test_an_unexpected_reply_ends_the_connection(reply: bytes) -> None:
     assert all(isinstance(it, RedisError | ValueError) for found in outcomes for it in found)
 
 
+async def test_scripts_run_over_a_unix_socket(server: RedisServer) -> None:
+    async with pipeline_to(server.unix_url) as it:
+        assert await asyncio.gather(*(echo(it, n) for n in range(50))) == list(range(50))
+
+
 async def test_scripts_run_over_tls(server: RedisServer, tmp_path: Path) -> None:
     certified = certify(tmp_path)
     async with (

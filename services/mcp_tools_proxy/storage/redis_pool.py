@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
@@ -28,7 +28,9 @@ class RedisPool:
 
 
 def open_pool(url: str, *, max_connections: int, variable: str = URL_VARIABLE) -> RedisPool:
-    """Build a pool for ``redis[s]://host[:port][/db]``; it connects on first use.
+    """Build a pool for ``redis[s]://host[:port][/db]`` or ``unix:///path[?db=0]``.
+
+    It connects on first use.
 
     Raises ValueError with one line that names the setting ``variable`` but no part of the URL,
     which can contain a password. redis-py's retries are off: callers limit the wait (T-10).
@@ -64,14 +66,33 @@ def _checked_name(url: str, variable: str) -> str:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ValueError(f"{variable}: the host or port cannot be read") from error
-    if parts.scheme not in ("redis", "rediss"):
-        raise ValueError(f"{variable}: the scheme must be redis:// or rediss://")
-    if not host:
-        raise ValueError(f"{variable}: has no host")
-    database = parts.path.strip("/")
-    if database and not (database.isascii() and database.isdigit()):
-        raise ValueError(f"{variable}: the path must be a database number, e.g. /0")
-    return f"{parts.scheme}://{host}:{port or 6379}/{database or 0}"
+    match parts.scheme:
+        case "unix":
+            return _checked_socket(parts, variable)
+        case "redis" | "rediss":
+            if not host:
+                raise ValueError(f"{variable}: has no host")
+            database = parts.path.strip("/")
+            if database and not _is_number(database):
+                raise ValueError(f"{variable}: the path must be a database number, e.g. /0")
+            return f"{parts.scheme}://{host}:{port or 6379}/{database or 0}"
+    raise ValueError(f"{variable}: the scheme must be redis://, rediss:// or unix://")
+
+
+def _checked_socket(parts: SplitResult, variable: str) -> str:
+    """Check the URL of a Unix socket; the name of ``unix:///a:secret@/b`` would show a password."""
+    if parts.hostname or parts.port is not None or "@" in parts.path or not parts.path.strip("/"):
+        raise ValueError(
+            f"{variable}: a Unix socket needs an absolute path, e.g. unix:///run/redis.sock?db=0"
+        )
+    (database,) = parse_qs(parts.query).get("db", ["0"])[:1]
+    if not _is_number(database):
+        raise ValueError(f"{variable}: db must be a database number, e.g. ?db=0")
+    return f"unix://{parts.path}?db={database}"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def eviction_problem(memory: object, variable: str) -> str | None:

@@ -22,6 +22,7 @@ WRONG_SECRETS = (
     f"ftp://user:{MARK}@host",
     f"https://user:{MARK}@[host",
     f"redis://:{MARK}/1@host:{MARK}",
+    f"unix:///:{MARK}@/run/{MARK}.sock",
     f"postgresql://role:{MARK}@host:{MARK}",
     f"wss://user:{MARK}@host/#{MARK}",
 )
