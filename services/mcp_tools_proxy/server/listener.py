@@ -35,7 +35,12 @@ DESCRIPTORS_PER_LISTENER = 64
 
 
 def copies_of(listener: socket.socket) -> list[socket.socket]:
-    """Duplicate a listener; the copies share its connection queue and socket options."""
+    """Duplicate a listener; the copies share its connection queue and socket options.
+
+    It is made non-blocking first: the copy of a blocking one is blocking, and so are then those of
+    all workers. A worker that served hung in ``accept`` while another one started.
+    """
+    listener.setblocking(False)
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     listeners = MAX_LISTENERS
     if descriptors != resource.RLIM_INFINITY:

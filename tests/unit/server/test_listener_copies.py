@@ -1,4 +1,5 @@
 import asyncio
+import os
 import resource
 import socket
 from contextlib import ExitStack
@@ -78,3 +79,13 @@ def test_the_number_of_copies_depends_on_available_descriptors(
         for copy in made:
             stack.enter_context(copy)
         assert len(made) == copies
+
+
+def test_copies_in_another_worker_leave_the_listener_non_blocking() -> None:
+    with listen("127.0.0.1", 0) as first:
+        mine = copies_of(first)
+        with socket.socket(fileno=os.dup(first.fileno())) as second:
+            theirs = copies_of(second)
+            assert not os.get_blocking(first.fileno())
+        for copy in (*mine, *theirs):
+            copy.close()
