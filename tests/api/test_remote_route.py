@@ -47,7 +47,11 @@ async def shown(status: RemoteStatus | None) -> httpx.Response:
         needs_token=False,
         tracer=NoTracer(),
     )
-    app = FastAPI(routes=[*build.routes_of(RemoteRoutes(authenticator, remote=lambda: status))])
+
+    async def remote() -> RemoteStatus | None:
+        return status
+
+    app = FastAPI(routes=[*build.routes_of(RemoteRoutes(authenticator, remote=remote))])
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
 

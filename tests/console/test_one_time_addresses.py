@@ -1,5 +1,6 @@
 """One-time addresses: sign-in for users of the local terminal if tokens cannot sign in."""
 
+import secrets
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from mcp_tools_proxy.console.one_time_address import (
     key_file,
     new_address,
 )
+from mcp_tools_proxy.storage.logins.sign_in_store import MemorySignIns
 from tests.support.captured_logs import capture_logs
 from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
 
@@ -27,6 +29,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def addresses_in(folder: Path, clock: Clock) -> OneTimeAddresses:
+    """Return the addresses of a gateway that has just started."""
+    return OneTimeAddresses(folder, secrets.token_bytes(32), MemorySignIns(clock), clock)
 
 
 @pytest.fixture
@@ -74,15 +81,6 @@ async def test_a_code_from_elsewhere_is_invalid(console: ConsoleService, code: s
     )
 
 
-async def test_signing_out_ends_the_token_of_the_session(console: ConsoleService) -> None:
-    browser = console.browser
-    await browser.post(BEGIN, {"code": opened(console)})
-    local = console.service.gateway.authenticator.operators.local
-    assert len(local._issued) == 1
-    await browser.press("/console/sign-out", on="/console/servers")
-    assert len(local._issued) == 0
-
-
 async def test_no_log_contains_the_address(console: ConsoleService) -> None:
     with capture_logs() as logs:
         code = opened(console)
@@ -92,43 +90,44 @@ async def test_no_log_contains_the_address(console: ConsoleService) -> None:
     assert code not in str(logs)
 
 
-def test_a_code_expires_after_ten_minutes(tmp_path: Path) -> None:
+async def test_a_code_expires_after_ten_minutes(tmp_path: Path) -> None:
     clock = Clock()
-    addresses = OneTimeAddresses(tmp_path / "own", clock)
+    addresses = addresses_in(tmp_path / "own", clock)
     code = code_of(addresses.open(HOST, 8082))
     clock.now += CODE_S - 1
-    assert addresses.codes.is_good(code)
+    assert await addresses.is_valid(code)
     clock.now += 1
-    assert (addresses.codes.is_good(code), addresses.codes.redeem(code)) == (False, False)
+    assert (await addresses.is_valid(code), await addresses.redeem(code)) == (False, False)
 
 
-def test_the_gateway_accepts_a_code_of_the_command(tmp_path: Path) -> None:
+async def test_the_gateway_accepts_a_code_of_the_command(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
-    addresses = OneTimeAddresses(folder, clock)
+    addresses = addresses_in(folder, clock)
     addresses.open(HOST, 8082)
     mode = stat.S_IMODE(key_file(folder, 8082).stat().st_mode)
     assert (mode, stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
     code = code_of(new_address(folder, HOST, 8082, clock))
-    assert (addresses.codes.redeem(code), addresses.codes.redeem(code)) == (True, False)
+    assert (await addresses.redeem(code), await addresses.redeem(code)) == (True, False)
+    assert not await addresses.is_valid(code)
     addresses.close()
     assert new_address(folder, HOST, 8082, clock) is None
 
 
-def test_a_code_of_an_earlier_start_is_invalid(tmp_path: Path) -> None:
+async def test_a_code_of_an_earlier_start_is_invalid(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
-    earlier = code_of(OneTimeAddresses(folder, clock).open(HOST, 8082))
-    later = OneTimeAddresses(folder, clock)
+    earlier = code_of(addresses_in(folder, clock).open(HOST, 8082))
+    later = addresses_in(folder, clock)
     later.open(HOST, 8082)
-    assert not later.codes.redeem(earlier)
+    assert not await later.redeem(earlier)
 
 
-def test_a_process_that_stops_late_keeps_the_key_of_the_next_one(tmp_path: Path) -> None:
+async def test_a_process_that_stops_late_keeps_the_key_of_the_next_one(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
-    earlier, later = OneTimeAddresses(folder, clock), OneTimeAddresses(folder, clock)
+    earlier, later = addresses_in(folder, clock), addresses_in(folder, clock)
     earlier.open(HOST, 8082)
     later.open(HOST, 8082)
     earlier.close()
-    assert later.codes.redeem(code_of(new_address(folder, HOST, 8082, clock)))
+    assert await later.redeem(code_of(new_address(folder, HOST, 8082, clock)))
     later.close()
     later.close()
     assert not key_file(folder, 8082).exists()
@@ -139,6 +138,6 @@ def test_a_planted_key_is_not_used(tmp_path: Path) -> None:
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     with capture_logs() as logs:
-        OneTimeAddresses(folder, clock).open(HOST, 8082)
+        addresses_in(folder, clock).open(HOST, 8082)
     assert [line["event"] for line in logs] == ["console.key_not_kept"]
     assert not key_file(folder, 8082).exists()

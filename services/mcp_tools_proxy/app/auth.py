@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
-from mcp_tools_proxy.auth.operator_tokens import AdminToken, OperatorTokens
+from mcp_tools_proxy.auth.operator_tokens import AdminToken, GuestTokens, OperatorTokens
 from mcp_tools_proxy.domain.audit import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.identity import TokenVerifier
@@ -48,11 +48,16 @@ def build_tokens(settings: Settings, recorder: Recorder) -> Tokens | None:
     return None
 
 
-def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authenticator:
-    """Build the authenticator of all entries; it accepts ``tokens`` and the admin token."""
+def build_authenticator(
+    settings: Settings, tokens: Tokens | None, console_key: bytes
+) -> Authenticator:
+    """Build the authenticator of all entries.
+
+    It accepts ``tokens``, the admin token, and tokens of console guests.
+    """
     token = settings.admin_token
     admin = None if token is None else AdminToken(token.get_secret_value())
-    return Authenticator(tokens, OperatorTokens(admin))
+    return Authenticator(tokens, OperatorTokens(admin, GuestTokens(console_key)))
 
 
 def mcp_callers(

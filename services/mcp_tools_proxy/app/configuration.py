@@ -1,6 +1,7 @@
 """Reads the configuration with the defaults and limits of the settings."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_network
@@ -9,17 +10,56 @@ from pathlib import Path
 from mcp_tools_proxy.config.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.entry_rules import IdentitySupport, NetworkSupport, StdioSupport
-from mcp_tools_proxy.config.loader import load_configuration, process_environment
-from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.config.loader import (
+    CONFIGURATION_FILE,
+    load_configuration,
+    process_environment,
+)
+from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.networks import Proxies, ServerNetworks
+from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.settings.settings import Settings
 
 
-def open_config_folder(settings: Settings) -> ConfigFolder:
-    """Open the configuration folder of a gateway."""
+def open_config_folder(settings: Settings, workers: int = 1) -> ConfigFolder:
+    """Open the configuration folder of a gateway with a number of worker processes."""
     folder = settings.config_dir
     reader = configuration_reader(settings, folder)
-    return ConfigFolder(folder, load_configuration=reader, pinned=settings.preset)
+    return ConfigFolder(
+        folder,
+        load_configuration=lambda: divided_among(workers, reader()),
+        pinned=settings.preset,
+    )
+
+
+def divided_among(workers: int, configuration: Configuration) -> Configuration:
+    """Return the part of one worker: the calls in flight at servers that all workers share.
+
+    A stdio server runs once per worker. Raises InvalidConfig for a limit that is too low.
+    """
+    if workers == 1:
+        return configuration
+    servers, problems = dict(configuration.servers), []
+    for server_id, server in configuration.servers.items():
+        if server.transport is Transport.STDIO:
+            continue
+        of_tenant = server.max_calls_in_flight_per_tenant
+        for key, limit in (
+            ("maxCallsInFlight", server.max_calls_in_flight),
+            ("maxCallsInFlightPerTenant", of_tenant),
+        ):
+            if limit is not None and limit < workers:
+                path = f"$.mcpServers.{configuration.key_of(server_id)}.{key}"
+                message = f"{workers} worker processes cannot share {limit} calls; raise it"
+                problems.append(Problem(file=CONFIGURATION_FILE, path=path, message=message))
+        servers[server_id] = replace(
+            server,
+            max_calls_in_flight=server.max_calls_in_flight // workers,
+            max_calls_in_flight_per_tenant=None if of_tenant is None else of_tenant // workers,
+        )
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return replace(configuration, servers=servers) if servers else configuration
 
 
 def configuration_reader(settings: Settings, folder: Path) -> Callable[[], Configuration]:

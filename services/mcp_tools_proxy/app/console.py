@@ -76,10 +76,10 @@ def build_console(
     addresses = None
     if needs_one_time_address(settings):
         folder = settings.cache_dir or default_folder()
-        addresses = OneTimeAddresses(folder, _now)
+        addresses = OneTimeAddresses(folder, gateway.workers.console_key, store, _now)
     sign_in = ConsoleSignIn(
         pages,
-        gateway.authenticator.operators.local,
+        gateway.authenticator.operators.guests,
         addresses,
         issuer=_issuer(settings, gateway),
         issuer_name=settings.jwt_issuer or "",

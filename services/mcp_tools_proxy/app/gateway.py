@@ -70,7 +70,7 @@ from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.storage import cache_folder
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
-from mcp_tools_proxy.telemetry.logging import LogLevel
+from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import DocumentChanges, LoginChanges, RequestTelemetry
@@ -108,7 +108,7 @@ class Gateway:
         self.audit = build_audit(settings, self.workers.number)
         self.request_telemetry = RequestTelemetry(self.audit)
         self.tokens = build_tokens(settings, self.audit)
-        self.authenticator = build_authenticator(settings, self.tokens)
+        self.authenticator = build_authenticator(settings, self.tokens, self.workers.console_key)
         self.metrics = Metrics(tenants=settings.metrics_tenants)
         self.tracer = build_tracer(settings, self.metrics)
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
@@ -180,7 +180,7 @@ class Gateway:
         )
 
     def _build_publisher(self, settings: Settings) -> None:
-        self.files = open_config_folder(settings)
+        self.files = open_config_folder(settings, self.workers.size)
         self.registry = RegistryHolder()
         local_tools = tuple(self._local_tools(settings))
         local_templates = self._local_templates(settings)
@@ -212,8 +212,9 @@ class Gateway:
             publisher=self.publisher,
             offer_changes=self.offer_changes,
         )
-        self.preset_switch = PresetSwitch(self.files, self.publisher)
-        self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
+        self.preset_switch = PresetSwitch(self.files, self.publisher, self.workers)
+        self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher, self.workers)
+        self._follow_changes()
 
     def _build_sign_ins(self, settings: Settings) -> None:
         publisher = self.publisher
@@ -311,11 +312,6 @@ class Gateway:
         async with (await self.dialer.open()).dial(*connecting) as connection:
             yield connection
 
-    def embed_document(self, key: Key) -> None:
-        """Request the vectors of a document, which are computed in the background."""
-        if self.meaning is not None:
-            self.meaning.maker.request(key)
-
     async def _close_clients(self) -> None:
         if self.retrieval is not None:
             await self.retrieval.aclose()
@@ -328,6 +324,53 @@ class Gateway:
             group.create_task(self.search_indexes.run())
             if self.meaning is not None:
                 group.create_task(self.meaning.maker.run())
+
+    def _follow_changes(self) -> None:
+        """Make changes that other worker processes have made."""
+        self.workers.on("reconnect", self.pool.reconnect)
+        self.workers.on("log level", lambda changed: self._set_log_level(*changed))
+        self.workers.on("current log level", lambda _: self._changed_log_level())
+        self.workers.on("document changed", self.documents.refresh)
+        if (tokens := self.tokens) is not None:
+            self.workers.on("tokens changed", lambda _: tokens.load())
+
+    async def _join_workers(self) -> None:
+        """Take over what operators have changed in the workers that run already."""
+        await self.preset_switch.join()
+        for level in await self.workers.ask("current log level"):
+            if level is not None:
+                self._set_log_level(*level)
+            return
+
+    async def reconnect(self, server_id: str) -> bool:
+        """Reconnect a server in all worker processes, see Pool."""
+        await self.workers.tell("reconnect", server_id)
+        return self.pool.reconnect(server_id)
+
+    async def change_log_level(self, level: LevelName, for_s: float | None) -> None:
+        """Change the log level of all worker processes, see LogLevel."""
+        self._set_log_level(level, for_s)
+        await self.workers.tell("log level", (level, for_s))
+
+    def _set_log_level(self, level: LevelName, for_s: float | None) -> None:
+        self.log_level.change(level, for_s=for_s)
+
+    def _changed_log_level(self) -> tuple[LevelName, float | None] | None:
+        level = self.log_level
+        return None if level.current == level.default else (level.current, level.remaining_s)
+
+    async def tokens_changed(self) -> None:
+        """Have the other worker processes read the changed tokens file."""
+        await self.workers.tell("tokens changed")
+
+    async def document_changed(self, key: Key) -> None:
+        """Have the other worker processes read a changed document."""
+        await self.workers.tell("document changed", key)
+
+    def embed_document(self, key: Key) -> None:
+        """Request the vectors of a document, which are computed in the background."""
+        if self.meaning is not None:
+            self.meaning.maker.request(key)
 
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
@@ -372,6 +415,7 @@ class Gateway:
                 if self.signing_keys is not None:
                     background.append(group.create_task(self.signing_keys.run()))
                 self.document_changes.begin()
+                await self._join_workers()
                 self.lifecycle.phase = Phase.SERVING
                 try:
                     yield

@@ -51,14 +51,18 @@ def build_health(
         checks["signing_keys"] = gateway.signing_keys.state
     if remote is not None:
         caller = remote_caller(settings, gateway)
-        checks["remote"] = lambda: backend_readiness(remote(), _problem_of(gateway, caller))
+        leads = gateway.workers.leads
+        checks["remote"] = lambda: (
+            backend_readiness(remote(), _problem_of(gateway, caller)) if leads.is_set() else None
+        )
     for name, check in checks.items():
         gateway.metrics.readiness_ok.labels(name).set_function(partial(_is_ok, check))
     return Health(gateway.lifecycle, checks, gateway.statuses, started=gateway.startup.is_over)
 
 
 def _is_ok(check: ReadinessCheck) -> bool:
-    return check()["status"] == "ok"
+    result = check()
+    return result is None or result["status"] == "ok"
 
 
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:

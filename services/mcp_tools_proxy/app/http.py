@@ -21,6 +21,8 @@ from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.gateway.preset_switch import PresetPreviews
+from mcp_tools_proxy.gateway.service_metrics import ServiceMetrics
+from mcp_tools_proxy.gateway.whole_service import WholeService
 from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.http.api.audit_routes import AuditRoutes
 from mcp_tools_proxy.http.api.batch_routes import BatchRoutes
@@ -116,7 +118,7 @@ def create_app(
                 yield
         finally:
             if console is not None:
-                await console.aclose()
+                await console.aclose(ends_service=not gateway.workers.is_retiring)
             flush_logs()  # uvicorn can end the process by the signal it received
 
     app = DescribedApp(
@@ -182,6 +184,13 @@ def _api_routes(
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
+    service = WholeService(
+        gateway.workers,
+        health,
+        servers=gateway.statuses,
+        remote=lambda: connector.status() if connector else None,
+        recent_calls=gateway.recent_calls,
+    )
     gate = OperatorGate(host=settings.host, authenticator=authenticator)
     build = RouteBuilder(
         EndpointFactory(refusals, limits=_body_limits(settings)),
@@ -200,6 +209,7 @@ def _api_routes(
             _uploads(settings),
             gate,
             gateway.lifecycle,
+            on_change=gateway.document_changed,
             on_put=gateway.embed_document,
         ),
         AuditRoutes(gateway.audit, gate, gateway.lifecycle, refusals),
@@ -217,18 +227,17 @@ def _api_routes(
             _tokens_file(gateway),
             lambda: gateway.registry.current.access_rules.agents,
             settings.token_quota,
+            on_change=gateway.tokens_changed,
         ),
         ServerRoutes(
             authenticator,
             gate,
-            servers=gateway.statuses,
+            service=service,
             registry=gateway.registry,
-            reconnect=gateway.pool.reconnect,
+            reconnect=gateway.reconnect,
         ),
-        OverviewRoutes(
-            health, publisher, servers=gateway.statuses, recent_calls=gateway.recent_calls
-        ),
-        LogLevelRoutes(gateway.log_level),
+        OverviewRoutes(service, publisher, gateway.workers.started_at),
+        LogLevelRoutes(gateway.log_level, gateway.change_log_level),
         TryRoutes(
             callers, gate, executor, gateway.explainer, max_text_bytes=settings.max_text_bytes
         ),
@@ -258,10 +267,10 @@ def _api_routes(
         ),
         LimitRoutes(callers, gate, gateway.registry, gateway.limiter),
         PresetRoutes(gateway.preset_switch, publisher, authenticator=authenticator),
-        RemoteRoutes(authenticator, remote=lambda: connector.status() if connector else None),
+        RemoteRoutes(authenticator, remote=service.remote),
         HealthRoutes(
-            health,
-            gateway.metrics,
+            service,
+            ServiceMetrics(gateway.workers, gateway.metrics).exposition,
             OperatorCheck(authenticator),
             metrics_token=secret_text(settings.metrics_token),
             published_keys=_published_keys(gateway),

@@ -1,7 +1,6 @@
 """Builds the MCP server over the gateway, and the connector that serves it to a backend."""
 
 import ssl
-from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -78,6 +77,11 @@ def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connecto
     )
     server = build_server(settings, gateway, one_tenant=True)
 
+    async def ready() -> None:
+        await gateway.workers.leads.wait()
+        # many backends list only once
+        await gateway.pool.wait_first_attempts(settings.startup_wait_s)
+
     def record_ignored(reason: str) -> None:
         server.record_unread("remote.frame_ignored", caller, "INVALID_REQUEST", reason=reason)
 
@@ -85,8 +89,7 @@ def build_connector(settings: Settings, gateway: Gateway, url: str) -> "Connecto
         rules,
         _token(settings),
         MessageSessions(server, caller),
-        # many backends list only once
-        ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
+        ready=ready,
         on_frame_ignored=record_ignored,
         metrics=gateway.metrics,
     )

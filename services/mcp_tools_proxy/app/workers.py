@@ -4,15 +4,14 @@ import importlib.util
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from mcp_tools_proxy.app.configuration import configuration_reader
+from mcp_tools_proxy.app.configuration import configuration_reader, divided_among
 from mcp_tools_proxy.domain.configuration import InvalidConfig
-from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.settings.observability import TO_LOG, WORKER
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
@@ -70,12 +69,7 @@ def settings_of_workers(
             f"{variable('audit')}: each of {size} workers needs its own file; put {WORKER} in the "
             "path, such as file:audit/{worker}.jsonl"
         )
-    for server in _servers(settings):
-        if server.transport is not Transport.STDIO and server.max_calls_in_flight < size:
-            raise ValueError(
-                f"{name}: {size} processes cannot share the {server.max_calls_in_flight} calls "
-                f"that maxCallsInFlight of server {server.label} allows; raise it, or start fewer"
-            )
+    _check_limits(settings, size)
     # replicas share unfinished sign-ins in PostgreSQL, and this Redis may be of one replica only
     state_url = settings.state_url or (url if settings.documents_url is None else None)
     return settings.model_copy(
@@ -92,12 +86,15 @@ def _new_key() -> SecretStr:
     return SecretStr(secrets.token_hex(_KEY_BYTES))
 
 
-def _servers(settings: Settings) -> Sequence[ServerConfig]:
+def _check_limits(settings: Settings, size: int) -> None:
     try:
-        found = configuration_reader(settings, settings.config_dir)()
-    except InvalidConfig:  # each worker reports its problems
-        return ()
-    return tuple(found.servers.values())
+        configuration = configuration_reader(settings, settings.config_dir)()
+    except InvalidConfig:  # each worker reports the problems of the file
+        return
+    try:
+        divided_among(size, configuration)
+    except InvalidConfig as error:
+        raise ValueError(f"{variable('workers')}: {error}") from None
 
 
 CGROUPS = Path("/sys/fs/cgroup")

@@ -1,9 +1,9 @@
-"""Tokens of operators that are not in a file: the admin token, and tokens of this process."""
+"""Tokens of operators that are not in a file: the admin token, and those of console guests."""
 
 import hmac
 import secrets
-import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from hashlib import sha256
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
@@ -15,8 +15,22 @@ OPERATOR = Principal(
 )
 """The principal of the admin token, with every right."""
 
-MAX_LOCAL_TOKENS = 100
-"""Limit of valid tokens of this process; a further one replaces the oldest."""
+GUEST = Principal(
+    tenant_id=None,
+    rights=frozenset(
+        {
+            OperatorRight.PRESETS,
+            OperatorRight.AUDIT,
+            OperatorRight.DOCUMENTS,
+            OperatorRight.RUN,
+        }
+    ),
+    token_log_fields={"token_id": "console"},
+)
+"""The principal of users who sign in with a one-time address."""
+
+
+GUEST_PREFIX = "guest."
 
 
 class AdminToken:
@@ -33,53 +47,55 @@ class AdminToken:
         return hmac.compare_digest(self._token, presented.encode())
 
 
-class LocalTokens:
-    """Temporary tokens that this process issues; they are not in files or logs.
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
 
-    ``clock`` returns seconds. Only digests are stored.
+
+class GuestTokens:
+    """Temporary tokens of GUEST, which the console issues and keeps in its sessions.
+
+    They are signed, not stored: each worker process with the same ``key`` accepts them. ``now``
+    returns seconds since 1970.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._issued: dict[bytes, tuple[Principal, float]] = {}
+    def __init__(self, key: bytes, now: Callable[[], float] = _now) -> None:
+        self._key = key
+        self._now = now
 
-    def issue(self, principal: Principal, ttl_s: float) -> str:
-        """Return a new token that proves ``principal`` for ``ttl_s`` seconds."""
-        token = secrets.token_urlsafe(32)
-        while len(self._issued) >= MAX_LOCAL_TOKENS:
-            del self._issued[next(iter(self._issued))]
-        self._issued[_digest(token)] = (principal, self._clock() + ttl_s)
-        return token
+    def __repr__(self) -> str:
+        return "<GuestTokens>"
 
-    def revoke(self, token: str) -> None:
-        """Revoke a token, if it was issued here."""
-        self._issued.pop(_digest(token), None)
+    def issue(self, ttl_s: float) -> str:
+        """Return a new token that is valid for ``ttl_s`` seconds."""
+        signed = f"{GUEST_PREFIX}{secrets.token_urlsafe(32)}.{int(self._now() + ttl_s)}"
+        return f"{signed}.{self._digest(signed)}"
 
     def find(self, presented: str) -> Principal | None:
-        """Return the principal of a token; None if it is unknown or expired."""
-        if not self._issued:
+        """Return GUEST for a valid token; None if it is unknown or expired."""
+        if not presented.startswith(GUEST_PREFIX):
             return None
-        digest = _digest(presented)
-        principal, until = self._issued.get(digest, (None, 0.0))
-        if principal is not None and self._clock() >= until:
-            del self._issued[digest]
+        signed, _, digest = presented.rpartition(".")
+        if not hmac.compare_digest(self._digest(signed).encode(), _encoded(digest)):
             return None
-        return principal
+        return None if self._now() >= int(signed.rpartition(".")[2]) else GUEST
+
+    def _digest(self, signed: str) -> str:
+        return hmac.digest(self._key, b"guest " + _encoded(signed), sha256).hex()
 
 
 class OperatorTokens:
     """Tokens of operators, valid in any ``auth_mode``, without a tenant."""
 
-    def __init__(self, admin: AdminToken | None = None, local: LocalTokens | None = None) -> None:
+    def __init__(self, admin: AdminToken | None = None, guests: GuestTokens | None = None) -> None:
         self.admin = admin
-        self.local = LocalTokens() if local is None else local
+        self.guests = GuestTokens(secrets.token_bytes(32)) if guests is None else guests
 
     def find(self, presented: str) -> Principal | None:
         """Return the principal of a token, or None."""
         if self.admin is not None and self.admin.matches(presented):
             return OPERATOR
-        return self.local.find(presented)
+        return self.guests.find(presented)
 
 
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+def _encoded(token: str) -> bytes:
+    return token.encode("utf-8", "surrogatepass")

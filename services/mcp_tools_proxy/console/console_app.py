@@ -63,9 +63,9 @@ class Console:
         """Return the one-time address of the listening gateway; None if these are off."""
         return None if self._addresses is None else self._addresses.open(host, port)
 
-    async def aclose(self) -> None:
-        """Close the session store and invalidate the one-time addresses."""
-        if self._addresses is not None:
+    async def aclose(self, *, ends_service: bool = True) -> None:
+        """Close the session store; at the end of the service, invalidate one-time addresses."""
+        if self._addresses is not None and ends_service:
             self._addresses.close()
         await self._close()
 

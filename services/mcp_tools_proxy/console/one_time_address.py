@@ -15,25 +15,11 @@ from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.storage.cache_folder import make_private
+from mcp_tools_proxy.storage.logins.sign_in_store import RecordKind, SignInStore
 
 CODE_S = 600
 """Validity of a code in seconds."""
-
-GUEST = Principal(
-    tenant_id=None,
-    rights=frozenset(
-        {
-            OperatorRight.PRESETS,
-            OperatorRight.AUDIT,
-            OperatorRight.DOCUMENTS,
-            OperatorRight.RUN,
-        }
-    ),
-    token_log_fields={"token_id": "console"},
-)
-"""The principal of users who sign in with a one-time address."""
 
 _NONCE_BYTES = 32
 _TIME_BYTES = 8
@@ -43,82 +29,49 @@ _CODE_BYTES = _NONCE_BYTES + _TIME_BYTES + sha256().digest_size
 log = structlog.get_logger()
 
 
-class OneTimeCodes:
-    """Creates and redeems codes with ``key``; ``now`` returns seconds since 1970."""
-
-    def __init__(self, key: bytes, now: Callable[[], float]) -> None:
-        self._key = key
-        self._now = now
-        self._used: dict[bytes, float] = {}
-
-    def make(self) -> str:
-        """Return a new code: a 256-bit random nonce, the expiry time, and the MAC of both."""
-        ends_at = int(self._now()) + CODE_S
-        content = secrets.token_bytes(_NONCE_BYTES) + ends_at.to_bytes(_TIME_BYTES)
-        return urlsafe_b64encode(content + self._digest(content)).decode().rstrip("=")
-
-    def is_good(self, code: str) -> bool:
-        """Return whether a code is valid, without redeeming it."""
-        return self._open(code) is not None
-
-    def redeem(self, code: str) -> bool:
-        """Redeem a code; return whether it was valid."""
-        nonce = self._open(code)
-        if nonce is None:
-            return False
-        now = self._now()
-        self._used = {it: until for it, until in self._used.items() if until > now}
-        self._used[nonce] = now + CODE_S
-        return True
-
-    def _open(self, code: str) -> bytes | None:
-        """Return the nonce of a valid code, otherwise None."""
-        try:
-            content = urlsafe_b64decode(code + "=" * (-len(code) % 4))
-        except ValueError:
-            return None
-        if len(content) != _CODE_BYTES:
-            return None
-        signed, digest = content[: _NONCE_BYTES + _TIME_BYTES], content[-sha256().digest_size :]
-        if not hmac.compare_digest(self._digest(signed), digest):
-            return None
-        nonce, ends_at = signed[:_NONCE_BYTES], int.from_bytes(signed[_NONCE_BYTES:])
-        is_over = self._now() >= ends_at or nonce in self._used
-        return None if is_over else nonce
-
-    def _digest(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, b"console code" + content, sha256)
-
-
 class OneTimeAddresses:
-    """Creates one-time addresses for the gateway on a port.
+    """One-time addresses for the gateway on a port, all signed with ``key``.
 
-    The key is in a file of ``folder`` while the gateway runs.
+    The key is in a file of ``folder`` while the gateway runs. ``store`` keeps the used codes; it is
+    the same in all worker processes. ``now`` returns seconds since 1970.
     """
 
-    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+    def __init__(
+        self, folder: Path, key: bytes, store: SignInStore, now: Callable[[], float]
+    ) -> None:
         self._folder = folder
+        self._key = key
+        self._store = store
         self._now = now
         self._file: Path | None = None
-        self._key = secrets.token_bytes(_NONCE_BYTES)
-        self.codes = OneTimeCodes(self._key, now)
 
     def open(self, host: str, port: int) -> str:
-        """Write a new key to the file of this port, and return the first address.
+        """Write the key to the file of this port, and return an address.
 
         If the folder is not writable, only this address works.
         """
-        key = self._key = secrets.token_bytes(_NONCE_BYTES)
-        self.codes = OneTimeCodes(key, self._now)
         file = key_file(self._folder, port)
         try:
             make_private(self._folder)
-            _write_key(file, key)
+            _write_key(file, self._key)
         except OSError as error:
             log.warning("console.key_not_kept", path=str(file), reason=error.strerror or str(error))
         else:
             self._file = file
-        return address_of(self.codes.make(), host, port)
+        return address_of(_new_code(self._key, self._now()), host, port)
+
+    async def is_valid(self, code: str) -> bool:
+        """Return whether a code is valid and not used. Raises LoginsUnavailable."""
+        used = self._name_of(code)
+        return used is not None and await self._store.find(RecordKind.CONSOLE, used) is None
+
+    async def redeem(self, code: str) -> bool:
+        """Use a code; return whether it was valid and not used. Raises LoginsUnavailable."""
+        used = self._name_of(code)
+        if used is None:
+            return False
+        mark = secrets.token_bytes(_NONCE_BYTES)
+        return await self._store.add(RecordKind.CONSOLE, used, mark, CODE_S) == mark
 
     def close(self) -> None:
         """Remove the key file unless another gateway on this port has replaced it."""
@@ -127,6 +80,20 @@ class OneTimeAddresses:
         with suppress(FileNotFoundError):
             if self._file.read_bytes() == self._key:
                 self._file.unlink()
+
+    def _name_of(self, code: str) -> str | None:
+        """Return the name of the record of a used code; None for a code that is not valid."""
+        try:
+            content = urlsafe_b64decode(code + "=" * (-len(code) % 4))
+        except ValueError:
+            return None
+        if len(content) != _CODE_BYTES:
+            return None
+        signed, digest = content[: _NONCE_BYTES + _TIME_BYTES], content[-sha256().digest_size :]
+        if not hmac.compare_digest(_digest(self._key, signed), digest):
+            return None
+        ends_at = int.from_bytes(signed[_NONCE_BYTES:])
+        return None if self._now() >= ends_at else f"code:{digest.hex()}"
 
 
 def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) -> str | None:
@@ -138,7 +105,18 @@ def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) ->
         key = key_file(folder, port).read_bytes()
     except FileNotFoundError:
         return None
-    return address_of(OneTimeCodes(key, now).make(), host, port)
+    return address_of(_new_code(key, now()), host, port)
+
+
+def _new_code(key: bytes, now: float) -> str:
+    """Return a new code: a 256-bit random nonce, the expiry time, and the MAC of both."""
+    ends_at = int(now) + CODE_S
+    content = secrets.token_bytes(_NONCE_BYTES) + ends_at.to_bytes(_TIME_BYTES)
+    return urlsafe_b64encode(content + _digest(key, content)).decode().rstrip("=")
+
+
+def _digest(key: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, b"console code" + content, sha256)
 
 
 def address_of(code: str, host: str, port: int) -> str:

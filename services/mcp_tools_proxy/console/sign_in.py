@@ -7,9 +7,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.auth.operator_tokens import LocalTokens
+from mcp_tools_proxy.auth.operator_tokens import GUEST, GuestTokens
 from mcp_tools_proxy.console.navigation import parts_for, wanted_page
-from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
+from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import (
     FORM_MARGIN_BYTES,
     SIGN_IN_PATH,
@@ -54,14 +54,14 @@ class ConsoleSignIn:
     def __init__(
         self,
         pages: Pages,
-        local_tokens: LocalTokens,
+        guest_tokens: GuestTokens,
         addresses: OneTimeAddresses | None,
         *,
         issuer: OwnSignIn | None,
         issuer_name: str,
     ) -> None:
         self._pages = pages
-        self._local_tokens = local_tokens
+        self._guest_tokens = guest_tokens
         self._addresses = addresses
         self._issuer = issuer
         self._issuer_name = issuer_name
@@ -113,16 +113,16 @@ class ConsoleSignIn:
     async def show_code(self, request: Request) -> Response:
         """Show a button that redeems the code, so link previews do not use it up."""
         code = request.query_params.get("code", "")
-        if self._addresses is None or not self._addresses.codes.is_good(code):
+        if self._addresses is None or not await self._addresses.is_valid(code):
             raise Forbidden(UNKNOWN_CODE)
         return self._pages.render(request, PageView(template="begin.html", context={"code": code}))
 
     async def by_code(self, request: Request) -> Response:
         """Sign in with the code of a one-time address."""
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
-        if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
+        if self._addresses is None or not await self._addresses.redeem(form.text("code")):
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
-        token = self._local_tokens.issue(GUEST, SESSION_S)
+        token = self._guest_tokens.issue(SESSION_S)
         return await self._begin(request, token, GUEST, "")
 
     async def to_issuer(self, request: Request) -> Response:
@@ -166,7 +166,6 @@ class ConsoleSignIn:
             page.request.scope, RecordedOperation(SIGNED_OUT, page.operator.token_log_fields)
         )
         await self._pages.sessions.end(page.session)
-        self._local_tokens.revoke(page.session.token)
         self._pages.refusals.record_operation(page.request.scope, "OK", new_trace_id())
         response = self._pages.redirect(f"{SIGN_IN_PATH}?signed_out=1")
         self._pages.cookie.session.drop_on(response)

@@ -16,8 +16,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mcp_tools_proxy.auth.operator_tokens import GUEST
 from mcp_tools_proxy.console.navigation import may_run
-from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.page_request import SECURITY_HEADERS, page_address
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.console.pages.call_record import code_kind

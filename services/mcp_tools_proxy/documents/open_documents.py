@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_file import read_document
-from mcp_tools_proxy.documents.document_store import DocumentStore, WrongRole
+from mcp_tools_proxy.documents.document_store import DocumentStore, Key, WrongRole
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
 from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES
 from mcp_tools_proxy.documents.folder.folder_cache import ScanCache, VectorFile
@@ -63,6 +63,10 @@ class FolderDocuments:
         """Scan the folder."""
         await self.store.load()
 
+    async def refresh(self, key: Key) -> None:
+        """Read a document that another process of this service has changed."""
+        await self.store.refresh(key)
+
     async def run(self) -> None:
         """Follow changes in the folder until cancelled."""
         await self._watch.run()
@@ -91,6 +95,10 @@ class OpenDocuments(Protocol):
 
     async def connect(self) -> None:
         """Load the list of documents, within a short time."""
+        ...
+
+    async def refresh(self, key: Key) -> None:
+        """Read a document that another process of this service has changed."""
         ...
 
     async def run(self) -> None:

@@ -8,6 +8,7 @@ from mcp_tools_proxy.config.definitions_lock import ActiveLock
 from mcp_tools_proxy.domain.definitions import DefinitionKey
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, InvalidRequest, VersionMismatch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.policy.definitions.canonical import descriptor_of
 from mcp_tools_proxy.policy.definitions.comparison import (
     PresentDefinition,
@@ -16,13 +17,20 @@ from mcp_tools_proxy.policy.definitions.comparison import (
 )
 from mcp_tools_proxy.wire.text import quote
 
+ACCEPTED = "definition accepted"
+"""Message to the other worker processes."""
+
 
 class DefinitionAcceptance:
-    """Adds definitions to the lock and publishes the result."""
+    """Adds definitions to the lock and publishes the result, in all ``workers``."""
 
-    def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
+    def __init__(
+        self, files: ConfigFolder, publisher: RegistryPublisher, workers: WorkerGroup
+    ) -> None:
         self._files = files
         self._publisher = publisher
+        self._workers = workers
+        workers.on(ACCEPTED, lambda _: self._follow())
 
     async def accept(self, key: DefinitionKey, sha256: str) -> None:
         """Accept an item's current definition if ``sha256`` is its hash.
@@ -41,6 +49,14 @@ class DefinitionAcceptance:
                     details={"sha256": present.sha256},
                 )
             lock = await asyncio.to_thread(self._save, key, present)
+            await publisher.publish_screened(replace(publisher.config, lock=lock))
+        await self._workers.tell(ACCEPTED)
+
+    async def _follow(self) -> None:
+        """Publish the lock that another worker has changed."""
+        publisher = self._publisher
+        async with publisher.lock:
+            lock = await asyncio.to_thread(self._files.load_lock, publisher.config.lock)
             await publisher.publish_screened(replace(publisher.config, lock=lock))
 
     def _present(self, key: DefinitionKey) -> PresentDefinition:

@@ -11,8 +11,11 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 CheckResult = Mapping[str, object]
 """State of one dependency in ``/health/ready``: ``{"status": "ok" | "degraded", …}``."""
 
-ReadinessCheck = Callable[[], CheckResult]
-"""Returns the last known state of a dependency without contacting it."""
+ReadinessCheck = Callable[[], CheckResult | None]
+"""Returns the last known state of a dependency without contacting it.
+
+None while only another worker process uses it.
+"""
 
 _HEALTHY = frozenset({ServerState.READY, ServerState.DISABLED})
 
@@ -62,7 +65,8 @@ class Health:
 
     def readiness(self) -> Readiness:
         """Return the readiness of this replica from last known states, without I/O."""
-        checks = {name: check() for name, check in self._checks.items()}
+        found = ((name, check()) for name, check in self._checks.items())
+        checks = {name: result for name, result in found if result is not None}
         checks |= {f"server:{it.server_id}": _server_check(it) for it in self._servers()}
         if self._lifecycle.phase is not Phase.SERVING:
             return Readiness(self._lifecycle.phase.value, checks)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
@@ -12,16 +13,25 @@ from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, Preset
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.gateway.registry_builder import BuiltRegistry
 from mcp_tools_proxy.gateway.registry_publisher import PresetState, RegistryPublisher
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.text import quote
 
+SWITCH, ACTIVE = "switch preset", "active preset"
+"""Messages to the other worker processes."""
+
 
 class PresetSwitch:
-    """Activates a preset; ``active_config.choose_preset`` chooses the initial one."""
+    """Activates a preset, in all ``workers``; ``choose_preset`` chooses the initial one."""
 
-    def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
+    def __init__(
+        self, files: ConfigFolder, publisher: RegistryPublisher, workers: WorkerGroup
+    ) -> None:
         self._files = files
         self._publisher = publisher
+        self._workers = workers
+        workers.on(SWITCH, lambda switched: self._follow(*switched))
+        workers.on(ACTIVE, lambda _: publisher.config.preset.preset_id)
 
     async def list_presets(self) -> tuple[PresetSummary, ...]:
         """List the available presets, oldest first."""
@@ -34,12 +44,29 @@ class PresetSwitch:
         Calls that begin after the return use the new preset. Raises PresetPinned, PresetNotFound or
         ConfigReadOnly without changing anything.
         """
-        publisher = self._publisher
-        async with publisher.lock:
+        async with self._publisher.lock:
             loaded = await asyncio.to_thread(self._load_and_save, preset_id, persist)
-            switched = publisher.config.with_preset(loaded, persisted=persist)
-            await publisher.publish_screened(switched)
-            publisher.count_reload()
+            await self._activate(loaded, persisted=persist)
+        await self._workers.tell(SWITCH, (preset_id, persist))
+
+    async def join(self) -> None:
+        """Activate the preset of the workers that run already, when this one starts."""
+        for active in await self._workers.ask(ACTIVE):
+            if active != self._publisher.config.preset.preset_id:
+                with suppress(PresetNotFound):  # of a file that has changed since
+                    await self._follow(active, False)
+            return
+
+    async def _follow(self, preset_id: str, persisted: bool) -> None:
+        """Activate the preset that another worker has activated."""
+        async with self._publisher.lock:
+            loaded = await asyncio.to_thread(self.load, preset_id)
+            await self._activate(loaded, persisted=persisted)
+
+    async def _activate(self, loaded: LoadedPreset, *, persisted: bool) -> None:
+        publisher = self._publisher
+        await publisher.publish_screened(publisher.config.with_preset(loaded, persisted=persisted))
+        publisher.count_reload()
 
     def _load_and_save(self, preset_id: str, persist: bool) -> LoadedPreset:
         """Load a preset, and with ``persist`` save it as the default; blocks."""

@@ -13,7 +13,9 @@ from asyncio.subprocess import Process
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
+from tempfile import TemporaryFile
 from typing import Any
 
 import structlog
@@ -23,7 +25,9 @@ from mcp_tools_proxy.server.worker_link import (
     ASK,
     CLOSE,
     FAILED,
+    HAND_DOWN,
     IDLE,
+    KEEP,
     LEAD,
     PING,
     READY,
@@ -34,12 +38,9 @@ from mcp_tools_proxy.server.worker_link import (
     WorkerPlan,
 )
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.telemetry.logging import flush_logs, share_output
 
 log = structlog.get_logger()
-
-ANSWER_S = 0.5
-"""Seconds for the answers to a question: Kubernetes waits one second for readiness."""
 
 PING_S = 5.0
 HUNG_S = 30.0
@@ -73,6 +74,8 @@ class _Worker:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it is ready, or has ended."""
     has_ended: bool = False
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What another worker goes on with when this one ends, by name."""
 
 
 @dataclass(slots=True)
@@ -98,19 +101,23 @@ class Supervisor:
         listener: socket.socket,
         size: int,
         *,
-        redis: PrivateRedis | None = None,
-        greets: bool = False,
+        redis: PrivateRedis | None,
+        greets: bool,
+        output_lock: int,
     ) -> None:
         self._settings = settings
         self._listener = listener
         self._size = size
         self._redis = redis
         self._greets = greets
+        self._started_at = datetime.now(UTC)
         self._console_key = secrets.token_bytes(32)
+        self._output_lock = output_lock
         self._workers: list[_Worker] = []
         self._questions: dict[int, _Question] = {}
         self._numbers = count()
         self._leader: _Worker | None = None
+        self._to_hand_down: list[tuple[str, Any]] = []
         self._stopping = asyncio.Event()
         self.stopped_by: signal.Signals | None = None
         self._failure: str | None = None
@@ -172,13 +179,14 @@ class Supervisor:
     async def _start(self, *, is_first: bool = False) -> _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
+            passed = [self._listener.fileno(), theirs.fileno(), self._output_lock]
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",  # no module of the working folder
                 "-m",
                 "mcp_tools_proxy.server.worker",
-                *(str(it.fileno()) for it in (self._listener, theirs)),
-                pass_fds=[self._listener.fileno(), theirs.fileno()],
+                *map(str, passed),
+                pass_fds=passed,
                 start_new_session=True,  # Ctrl+C is for the supervisor only
             )
         now = asyncio.get_running_loop().time()
@@ -190,6 +198,7 @@ class Supervisor:
             size=self._size,
             is_first=is_first,
             greets=self._greets,
+            started_at=self._started_at,
             console_key=self._console_key,
         )
         worker.link.send("plan", plan)
@@ -231,6 +240,7 @@ class Supervisor:
             worker.changed.set()
             if self._leader is None:
                 self._lead(worker)
+            self._hand_down()
         elif kind == FAILED:
             (worker.problem,) = values
             worker.link.close()
@@ -241,6 +251,9 @@ class Supervisor:
             self._ask(worker, *values)
         elif kind == REPLY:
             self._answer(worker, *values)
+        elif kind == KEEP:
+            name, value = values
+            worker.kept[name] = value
 
     def _lead(self, worker: _Worker) -> None:
         self._leader = worker
@@ -252,16 +265,27 @@ class Supervisor:
                 self._questions.pop(number).timer.cancel()
             else:
                 self._answer(worker, number)
+        self._to_hand_down += worker.kept.items()
         if self._leader is worker:
             self._leader = None
             others = [it for it in self._workers if it.is_ready and not it.is_retiring]
             if others:
                 self._lead(others[0])
+        self._hand_down()
 
-    def _ask(self, asker: _Worker, number: int, question: str, value: object) -> None:
+    def _hand_down(self) -> None:
+        """Give the leader what ended workers have kept."""
+        if self._leader is not None:
+            for name, value in self._to_hand_down:
+                self._leader.link.send(HAND_DOWN, name, value)
+            self._to_hand_down.clear()
+
+    def _ask(
+        self, asker: _Worker, number: int, question: str, value: object, wait_s: float
+    ) -> None:
         others = {it for it in self._workers if it.is_ready and it is not asker}
         own = next(self._numbers)
-        timer = asyncio.get_running_loop().call_later(ANSWER_S, self._finish, own)
+        timer = asyncio.get_running_loop().call_later(wait_s, self._finish, own)
         self._questions[own] = _Question(asker, number, others, timer)
         for other in others:
             other.link.send(ASK, own, question, value)
@@ -422,9 +446,13 @@ def supervise(
 
     Returns why the workers could not be started.
     """
-    supervisor = Supervisor(settings, listener, size, redis=redis, greets=greets)
-    failure = asyncio.run(supervisor.run())
-    flush_logs()
+    with TemporaryFile() as lock:
+        share_output(lock.fileno())
+        supervisor = Supervisor(
+            settings, listener, size, redis=redis, greets=greets, output_lock=lock.fileno()
+        )
+        failure = asyncio.run(supervisor.run())
+        flush_logs()
     if failure is None and supervisor.stopped_by is not None:
         signal.raise_signal(supervisor.stopped_by)
     return failure

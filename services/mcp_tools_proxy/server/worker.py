@@ -16,13 +16,15 @@ import structlog
 import uvicorn
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.gateway.worker_group import WorkerGroup
+from mcp_tools_proxy.gateway.worker_group import HEIR, WorkerGroup
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server_of
 from mcp_tools_proxy.server.worker_link import (
     ASK,
     CLOSE,
     FAILED,
+    HAND_DOWN,
     IDLE,
+    KEEP,
     LEAD,
     PING,
     PONG,
@@ -35,7 +37,7 @@ from mcp_tools_proxy.server.worker_link import (
     receive_plan,
 )
 from mcp_tools_proxy.system.system_calls import hide_memory
-from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
+from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs, share_output
 
 log = structlog.get_logger()
 
@@ -70,7 +72,7 @@ class WorkerServer(GracefulServer):
         self._sockets: list[socket.socket] = []
         self._retire_by: float | None = None
         self._said_idle = self._may_close = False
-        workers.connect(self._ask)
+        workers.connect(self._ask, self._keep)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve, and obey the supervisor meanwhile."""
@@ -89,6 +91,12 @@ class WorkerServer(GracefulServer):
         await super().startup(sockets)
         if self.started and self._link is not None:
             self._link.send(READY)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections, and hand down what other workers go on with."""
+        await super().shutdown(sockets)
+        if self._workers.is_retiring:
+            self._workers.leave()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -133,6 +141,7 @@ class WorkerServer(GracefulServer):
         obey: Mapping[str, Callable[..., object]] = {
             # in a task: an answer can take longer than a message
             ASK: lambda *asked: tasks.create_task(self._reply(link, *asked)),
+            HAND_DOWN: lambda name, value: tasks.create_task(self._inherit(name, value)),
             REPLY: self._take_answers,
             PING: partial(link.send, PONG),
             LEAD: self._workers.leads.set,
@@ -161,14 +170,14 @@ class WorkerServer(GracefulServer):
     def _let_close(self) -> None:
         self._may_close = True
 
-    async def _ask(self, question: str, value: object) -> Sequence[Any]:
+    async def _ask(self, question: str, value: object, wait_s: float) -> Sequence[Any]:
         if self._link is None:
             return ()
         number = next(self._numbers)
         asked: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = asked
         try:
-            self._link.send(ASK, number, question, value)
+            self._link.send(ASK, number, question, value, wait_s)
             return await asked
         finally:
             self._asked.pop(number, None)
@@ -177,6 +186,16 @@ class WorkerServer(GracefulServer):
         asked = self._asked.get(number)
         if asked is not None and not asked.done():
             asked.set_result(answers)
+
+    def _keep(self, name: str, value: object) -> None:
+        if self._link is not None:
+            self._link.send(KEEP, name, value)
+
+    async def _inherit(self, name: str, value: object) -> None:
+        try:
+            await self._workers.answer(f"{HEIR}{name}", value)
+        except Exception:
+            log.exception("worker.question_failed", question=name)
 
     async def _reply(self, link: WorkerLink, number: int, question: str, value: object) -> None:
         """Answer a question; the supervisor counts the replies, so a failure is one without."""
@@ -193,7 +212,11 @@ def run(listener: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
     """Serve until the end; return the exit code."""
     configure_logging(plan.settings.log_level, sys.stdout, for_people=plan.greets)
     workers = WorkerGroup(
-        plan.number, plan.size, is_first=plan.is_first, console_key=plan.console_key
+        plan.number,
+        plan.size,
+        is_first=plan.is_first,
+        console_key=plan.console_key,
+        started_at=plan.started_at,
     )
     try:
         server = build_server_of(
@@ -217,10 +240,14 @@ async def _fail(end: socket.socket, problem: str) -> None:
 
 
 def main() -> None:
-    """Run the worker; its arguments are the descriptors of the listener and of its link."""
+    """Run the worker.
+
+    Its arguments are the descriptors of the listener, of its link, and of the lock of the output.
+    """
     hide_memory()
     gc.disable()  # imported objects stay; the server enables it again after its start
     listener, end = (socket.socket(fileno=int(it)) for it in sys.argv[1:3])
+    share_output(int(sys.argv[3]))
     try:
         plan = receive_plan(end)
     except EOFError:

@@ -8,16 +8,19 @@ import pickle
 import socket
 import struct
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from mcp_tools_proxy.settings.settings import Settings
 
 _LENGTH = struct.Struct("!I")
 
-LEAD, RETIRE, STOP, CLOSE, PING = "lead", "retire", "stop", "close", "ping"
+LEAD, RETIRE, STOP, CLOSE, PING, HAND_DOWN = (
+    "lead", "retire", "stop", "close", "ping", "hand down",
+)  # fmt: skip
 """What the supervisor tells a worker."""
 
-READY, FAILED, IDLE, PONG = "ready", "failed", "idle", "pong"
+READY, FAILED, IDLE, PONG, KEEP = "ready", "failed", "idle", "pong", "keep"
 """What a worker tells the supervisor."""
 
 ASK, REPLY = "ask", "reply"
@@ -37,6 +40,8 @@ class WorkerPlan:
     """Whether it is the first worker since the start of the service."""
     greets: bool
     """Whether it prints the addresses and an example command when it listens."""
+    started_at: datetime
+    """The start of the service."""
     console_key: bytes
     """The key of one-time addresses and their sessions, the same in all workers."""
 

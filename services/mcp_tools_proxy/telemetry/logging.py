@@ -7,6 +7,7 @@ fit are dropped and counted. Operators can change the level at run time.
 
 import asyncio
 import atexit
+import fcntl
 import io
 import logging
 import os
@@ -14,7 +15,8 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Literal, TextIO, cast
@@ -234,6 +236,9 @@ class LogWriter:
     call, so the lock and the wake-up queue are reentrant.
     """
 
+    shared_lock: int | None = None
+    """Descriptor of the file that processes with the same output lock, see ``share_output``."""
+
     def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
         self._descriptor = descriptor
         self._max_bytes = max_bytes
@@ -320,14 +325,28 @@ class LogWriter:
         """Write all of ``batch``, waiting for its reader; drop it if the pipe is closed."""
         rest = memoryview(batch)
         try:
-            while rest:
-                rest = rest[self._write_some(rest) :]
+            with self._alone():
+                while rest:
+                    rest = rest[self._write_some(rest) :]
         except OSError:
             with self._lock:
                 self.dropped += batch.count(b"\n")
         self._written += len(batch)
         if self._dropping and self._added - self._written <= self._max_bytes // 2:
             self._resume()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Lock the file's byte for this descriptor; the system unlocks it when a process ends."""
+        lock = self.shared_lock
+        if lock is None:
+            yield
+            return
+        fcntl.lockf(lock, fcntl.LOCK_EX, 1, self._descriptor)
+        try:
+            yield
+        finally:
+            fcntl.lockf(lock, fcntl.LOCK_UN, 1, self._descriptor)
 
     def _write_some(self, data: memoryview) -> int:
         try:
@@ -342,6 +361,14 @@ class LogWriter:
         with self._lock:
             dropped, self._dropping = self._dropping, 0
             self._add(_notice("log.resumed", dropped_lines=dropped))
+
+
+def share_output(lock: int) -> None:
+    """Write to stdout and stderr in turn with the processes that have the same lock file.
+
+    Lines in a pipe that is full, or longer than 4 kB, would mix.
+    """
+    LogWriter.shared_lock = lock
 
 
 class LogStream(io.TextIOBase):

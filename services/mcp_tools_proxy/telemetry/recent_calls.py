@@ -123,6 +123,24 @@ class CallFigures:
     minutes: list[MinuteCalls] = field(default_factory=list)
     is_complete: bool = True
 
+    def update(self, other: "CallFigures") -> None:
+        """Add the calls of another process."""
+        self.whole.update(other.whole)
+        for server_id, calls in other.by_server.items():
+            self.by_server.setdefault(server_id, CallSum()).update(calls)
+        places = {minute.at: place for place, minute in enumerate(self.minutes)}
+        for place, minute in enumerate(other.minutes):
+            own = places.get(minute.at)  # None if a minute began between the two
+            if own is None:
+                continue
+            known = self.minutes[own]
+            self.minutes[own] = MinuteCalls(
+                known.at, known.total + minute.total, known.errors + minute.errors
+            )
+            for server_id, counts in other.per_minute.items():
+                self.per_minute.setdefault(server_id, [0] * MINUTES)[own] += counts[place]
+        self.is_complete = self.is_complete and other.is_complete
+
 
 @dataclass(slots=True)
 class _Minute:

@@ -2,18 +2,18 @@ import pytest
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.operator_tokens import (
-    MAX_LOCAL_TOKENS,
+    GUEST,
     OPERATOR,
     AdminToken,
-    LocalTokens,
+    GuestTokens,
     OperatorTokens,
 )
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.domain.identity import Principal
 from tests.support.tables import each_row
 
 TOKEN = "correct-horse-battery"
-AUDITOR = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
+KEY = bytes(range(32))
 
 
 class NoTokens:
@@ -44,26 +44,28 @@ async def test_a_token_similar_to_the_admin_token_is_refused(token: str) -> None
         await tokens.authenticate(f"Bearer {token}")
 
 
-async def test_a_local_token_is_valid_until_it_expires() -> None:
+async def test_the_token_of_a_guest_is_valid_until_it_expires() -> None:
     clock = Clock()
-    local = LocalTokens(clock)
-    tokens = authenticator(OperatorTokens(None, local))
-    token = local.issue(AUDITOR, 60.0)
-    assert await tokens.authenticate(f"Bearer {token}") == AUDITOR
+    guests = GuestTokens(KEY, clock)
+    tokens = authenticator(OperatorTokens(None, guests))
+    token = guests.issue(60.0)
+    assert await tokens.authenticate(f"Bearer {token}") == GUEST
     clock.now = 60.0
     with pytest.raises(Unauthenticated):
         await tokens.authenticate(f"Bearer {token}")
 
 
-def test_a_revoked_local_token_is_unknown_immediately() -> None:
-    local = LocalTokens()
-    token, other = local.issue(AUDITOR, 60.0), local.issue(AUDITOR, 60.0)
-    local.revoke(token)
-    assert (local.find(token), local.find(other), local.find("")) == (None, AUDITOR, None)
+def test_worker_processes_with_the_same_key_accept_the_token_of_a_guest() -> None:
+    token = GuestTokens(KEY).issue(60.0)
+    assert GuestTokens(KEY).find(token) == GUEST
+    assert GuestTokens(KEY[::-1]).find(token) is None
 
 
-def test_the_number_of_local_tokens_is_bounded() -> None:
-    local = LocalTokens()
-    tokens = [local.issue(AUDITOR, 60.0) for _ in range(MAX_LOCAL_TOKENS + 1)]
-    found = [local.find(token) for token in tokens]
-    assert found == [None, *[AUDITOR] * MAX_LOCAL_TOKENS]
+@each_row("forged", ["", "guest.", "guest.x", "guest.x.9999999999.", "guest.\ud800.1.x"])
+def test_a_forged_token_of_a_guest_is_unknown(forged: str) -> None:
+    assert GuestTokens(KEY).find(forged) is None
+
+
+def test_a_guest_cannot_extend_a_token() -> None:
+    nonce, ends_at, digest = GuestTokens(KEY).issue(60.0).rsplit(".", 2)
+    assert GuestTokens(KEY).find(f"{nonce}.{int(ends_at) + 1}.{digest}") is None

@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.offers import View
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_caller, make_snapshot
@@ -64,7 +65,7 @@ class Reloading:
             publisher=self.publisher,
             offer_changes=self.offer_changes,
         )
-        self.preset_switch = PresetSwitch(files, self.publisher)
+        self.preset_switch = PresetSwitch(files, self.publisher, WorkerGroup())
 
     @property
     def active(self) -> str:

@@ -187,7 +187,7 @@ class ChangeFeed:
                     self._first_mark,
                 )
         for change in changes:
-            self._notify((loaded(change["tenant_id"]), loaded(change["doc_id"])))
+            self.changed((loaded(change["tenant_id"]), loaded(change["doc_id"])))
         self._first_mark = str(mark)
 
     async def _wait(self, left_s: float) -> None:
@@ -206,13 +206,14 @@ class ChangeFeed:
         except (ValueError, TypeError):  # any role of the database can notify the channel
             self._notify_all()
             return
-        self._notify((tenant_id, doc_id))
+        self.changed((tenant_id, doc_id))
 
     def _on_beat(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         if payload == str(self._beats):  # a late beat does not prove that all changes arrived
             self._arrived.set()
 
-    def _notify(self, key: tuple[str, str]) -> None:
+    def changed(self, key: tuple[str, str]) -> None:
+        """Tell the listeners that a document may have changed."""
         for listener in self._listeners:
             listener.changed(key)
 

@@ -220,6 +220,10 @@ class PostgresDocuments:
         """Check the database once, within the timeout of a call; it may be unreachable."""
         await self._feed.check()
 
+    async def refresh(self, key: Key) -> None:
+        """Read a document anew that another process of this service has changed."""
+        self._feed.changed(key)
+
     async def run(self) -> None:
         """Follow changes until cancelled."""
         await self._feed.run()

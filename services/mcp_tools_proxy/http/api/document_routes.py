@@ -5,7 +5,7 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from fastapi import Response
@@ -143,13 +143,15 @@ class DocumentRoutes(Feature):
         uploads: Uploads,
         gate: OperatorGate,
         lifecycle: Lifecycle,
-        on_put: Callable[[Key], None] = lambda _: None,
+        on_change: Callable[[Key], Awaitable[None]],
+        on_put: Callable[[Key], None],
     ) -> None:
-        """Create the routes; ``on_put`` is called with each document that was put."""
+        """Create the routes; the functions get each document that changed, or that was put."""
         self._writer = writer
         self._uploads = uploads
         self._gate = gate
         self._lifecycle = lifecycle
+        self._on_change = on_change
         self._on_put = on_put
 
     @operation(
@@ -265,6 +267,7 @@ class DocumentRoutes(Feature):
                     original=uploaded.original,
                 )
         self._on_put(key)
+        await self._on_change(key)
         is_new = expected is Expected.NOTHING
         _record_change("document.added" if is_new else "document.replaced", parsed, head)
         return response_of(
@@ -290,6 +293,7 @@ class DocumentRoutes(Feature):
         with _as_api_errors():
             expected = await self._expected(parsed.request.headers, key)
             head = await self._writer.remove(key, expected=expected)
+        await self._on_change(key)
         if head is None:
             raise _no_document(key)
         _record_change("document.removed", parsed, head)
@@ -342,6 +346,7 @@ class DocumentRoutes(Feature):
                 raise _no_document(key)
             expected = _matching(parsed.request.headers, rights_tag(old.readers))
             head = await self._writer.set_readers(key, readers, expected=expected)
+        await self._on_change(key)
         _record_change("document.rights_changed", parsed, head)
         return _rights_response(parsed, head)
 

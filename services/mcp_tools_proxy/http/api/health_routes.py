@@ -21,13 +21,13 @@ from mcp_tools_proxy.auth.authenticator import bearer_token
 from mcp_tools_proxy.auth.caller_resolver import read_authorization
 from mcp_tools_proxy.domain.errors import RouteNotFound, Unauthenticated
 from mcp_tools_proxy.gateway.health import Health
+from mcp_tools_proxy.gateway.whole_service import WholeService
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest
 from mcp_tools_proxy.http.api.openapi import Answer, Tag, errors_of, refusal
 from mcp_tools_proxy.http.api.route_builder import Feature, operation
 from mcp_tools_proxy.http.api.schemas import open_names
 from mcp_tools_proxy.http.responses import json_response
-from mcp_tools_proxy.telemetry.metrics import Metrics
 
 ReadinessStatusField = Annotated[
     str,
@@ -102,14 +102,14 @@ class HealthRoutes(Feature):
 
     def __init__(
         self,
-        health: Health,
-        metrics: Metrics,
+        service: WholeService,
+        metrics: Callable[[], Awaitable[bytes]],
         shows_details: Callable[[Scope], Awaitable[bool]],
         *,
         metrics_token: str | None,
         published_keys: Callable[[], Mapping[str, object]] | None,
     ) -> None:
-        self._health = health
+        self._service = service
         self._metrics = metrics
         self._shows_details = shows_details
         self._metrics_token = metrics_token
@@ -151,7 +151,7 @@ class HealthRoutes(Feature):
         503 only while the replica is starting or stopping; a failed dependency makes it `degraded`.
         Only operators get errors, problems and paths; others get states and numbers.
         """
-        readiness = self._health.readiness()
+        readiness = await self._service.readiness()
         if not await self._shows_details(parsed.request.scope):
             readiness = readiness.brief
         return json_response(
@@ -174,15 +174,10 @@ class HealthRoutes(Feature):
 
         Requires the token in `MCP_PROXY_METRICS_TOKEN`, if it is set.
         """
-        # one request at a time, piece by piece: by default anyone can send any number of them
         if self._metrics_token is not None:
             self._check_metrics_token(parsed.request, self._metrics_token)
-        pieces = []
-        async with self._exposing:
-            for piece in self._metrics.pieces():
-                pieces.append(piece)
-                await asyncio.sleep(0)
-        return Response(b"".join(pieces), media_type=CONTENT_TYPE_LATEST)
+        async with self._exposing:  # by default anyone can send any number of requests
+            return Response(await self._metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @operation(
         "GET",

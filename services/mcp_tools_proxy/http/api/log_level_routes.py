@@ -1,5 +1,6 @@
 """Shows and changes this process's log level, for operators (contract §1)."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -46,8 +47,12 @@ class LogLevelRoutes(Feature):
 
     tag = Tag.STATUS
 
-    def __init__(self, log_level: LogLevel) -> None:
+    def __init__(
+        self, log_level: LogLevel, change: Callable[[LevelName, float | None], Awaitable[None]]
+    ) -> None:
+        """Initialize; ``change`` sets a level for a number of seconds."""
         self._log_level = log_level
+        self._change = change
 
     @operation("GET", PATH, "This replica's log level.", right=OperatorRight.CONFIG)
     async def get_log_level(self, parsed: ParsedRequest[None]) -> LogLevelAnswer:
@@ -76,7 +81,7 @@ class LogLevelRoutes(Feature):
             level=parsed.body.level,
             for_s=parsed.body.for_s,
         )
-        self._log_level.change(parsed.body.level, for_s=parsed.body.for_s)
+        await self._change(parsed.body.level, parsed.body.for_s)
         return self._answer()
 
     def _answer(self) -> LogLevelAnswer:

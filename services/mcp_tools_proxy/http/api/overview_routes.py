@@ -2,7 +2,7 @@
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain
@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.server import LoginFor, ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.gateway.definition_guard import reason_of
-from mcp_tools_proxy.gateway.health import CheckResult, Health, Readiness
+from mcp_tools_proxy.gateway.health import CheckResult, Readiness
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.whole_service import WholeService
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest
 from mcp_tools_proxy.http.api.health_routes import ReadinessAnswer
@@ -25,8 +26,8 @@ from mcp_tools_proxy.http.api.schemas import open_names
 from mcp_tools_proxy.telemetry.recent_calls import (
     MINUTE_S,
     MINUTES,
+    CallFigures,
     CallSum,
-    RecentCalls,
     TightBudget,
 )
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -205,23 +206,19 @@ MAX_BUDGETS_SHOWN = 100
 
 
 class OverviewRoutes(Feature):
-    """Shows the current state of this replica; ``recent_calls`` is None if they are not counted."""
+    """Shows the current state of this replica, with all its worker processes."""
 
     tag = Tag.STATUS
 
     def __init__(
         self,
-        health: Health,
+        service: WholeService,
         publisher: RegistryPublisher,
-        *,
-        servers: Callable[[], Sequence[ServerStatus]],
-        recent_calls: RecentCalls | None,
+        started_at: datetime,
     ) -> None:
-        self._health = health
+        self._service = service
         self._publisher = publisher
-        self._servers = servers
-        self._recent_calls = recent_calls
-        self._started_at = datetime.now(UTC)
+        self._started_at = started_at
 
     @operation(
         "GET",
@@ -239,21 +236,22 @@ class OverviewRoutes(Feature):
         `MCP_PROXY_CONSOLE` is true. With a right for one tenant, the figures are those of the
         tenant, and servers are shown with their state only. Requires the operator right `audit`.
         """
-        tenant_id, readiness = query.tenant_id, self._health.readiness()
+        tenant_id, service = query.tenant_id, self._service
+        readiness, servers = await service.readiness(), await service.servers()
         if tenant_id is None:
-            needed = for_all_tenants(self._servers(), self._publisher, readiness.checks)
+            needed = for_all_tenants(servers, self._publisher, readiness.checks)
         else:
             readiness = _states_of_servers(readiness)
             configs = self._publisher.configuration.servers
-            needed = for_tenant(self._servers(), configs, tenant_id)
+            needed = for_tenant(servers, configs, tenant_id)
         attention, left_out = at_most(needed)
-        recent = self._recent_calls
-        tight = [] if recent is None else recent.budgets.near_end(tenant_id)
+        figures = await service.calls(tenant_id)
+        tight = await service.tight_budgets(tenant_id)
         return OverviewAnswer(
             replica=self._replica(shows_host=tenant_id is None),
             readiness=ReadinessAnswer.model_validate(readiness),
-            calls=None if recent is None else _calls(recent, tenant_id),
-            budgets=None if recent is None else [_budget(it) for it in tight[:MAX_BUDGETS_SHOWN]],
+            calls=None if figures is None else _calls(figures),
+            budgets=None if tight is None else [_budget(it) for it in tight[:MAX_BUDGETS_SHOWN]],
             attention=attention,
             attention_left_out=left_out,
         )
@@ -276,8 +274,7 @@ def _states_of_servers(readiness: Readiness) -> Readiness:
     return Readiness(readiness.status, checks)
 
 
-def _calls(recent: RecentCalls, tenant_id: str | None) -> RecentCallsAnswer:
-    figures = recent.figures(tenant_id)
+def _calls(figures: CallFigures) -> RecentCallsAnswer:
     whole = figures.whole
     by_server = sorted(figures.by_server.items(), key=lambda it: (-it[1].total, it[0] or ""))
     return RecentCallsAnswer(

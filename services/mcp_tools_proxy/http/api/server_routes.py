@@ -4,7 +4,7 @@ Items are shown in pages, limited in items and bytes.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -23,6 +23,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers import EMPTY_SNAPSHOT, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
+from mcp_tools_proxy.gateway.whole_service import WholeService
 from mcp_tools_proxy.http.api.answer_models import AnswerModel, Object
 from mcp_tools_proxy.http.api.endpoint import (
     ParsedRequest,
@@ -277,7 +278,7 @@ def _dropped(item: InvalidItem) -> OfferedItem:
 
 
 class ServerRoutes(Feature):
-    """Operations on ``servers``, in the order of mcp.json.
+    """Operations on servers, in the order of mcp.json.
 
     ``reconnect`` starts to reconnect a server, and returns whether it runs.
     """
@@ -289,13 +290,13 @@ class ServerRoutes(Feature):
         authenticator: Authenticator,
         gate: OperatorGate,
         *,
-        servers: Callable[[], Iterable[ServerStatus]],
+        service: WholeService,
         registry: RegistryHolder,
-        reconnect: Callable[[str], bool],
+        reconnect: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._authenticator = authenticator
         self._gate = gate
-        self._servers = servers
+        self._service = service
         self._registry = registry
         self._reconnect = reconnect
 
@@ -313,7 +314,8 @@ class ServerRoutes(Feature):
         offers = None
         if "offers" in parsed.request.query_params:  # otherwise unknown parameters are ignored
             offers = await self._offers_page(parsed)
-        servers = [_shown(status, is_operator=is_operator) for status in self._servers()]
+        statuses = await self._service.servers()
+        servers = [_shown(status, is_operator=is_operator) for status in statuses]
         return ServersAnswer(servers=servers, offers=offers)
 
     @operation(
@@ -338,14 +340,15 @@ class ServerRoutes(Feature):
         is_operator = await require_authentication(self._authenticator, parsed.request)
         server_id = server_id_of(parsed.request.path_params["server_id"])
         add_to_operation(parsed.request.scope, server_id=cut(server_id))
-        self._status_of(server_id)
-        if not self._reconnect(server_id):
+        await self._status_of(server_id)
+        if not await self._reconnect(server_id):
             raise InvalidRequest(
                 f"server_id: server {quote(server_id)} is disabled, or its entry in mcp.json is "
                 "invalid; fix the entry in mcp.json",
                 details={"field": "server_id"},
             )
-        return response_of(_shown(self._status_of(server_id), is_operator=is_operator), parsed, 202)
+        status = await self._status_of(server_id)
+        return response_of(_shown(status, is_operator=is_operator), parsed, 202)
 
     async def _offers_page(self, parsed: ParsedRequest[None]) -> ServerOffersAnswer:
         """Return a page of a server's items. Raises the errors of the gate; RouteNotFound."""
@@ -353,12 +356,12 @@ class ServerRoutes(Feature):
         server_id = server_id_of(query.offers or "")
         await self._gate.check(parsed, OperatorRight.AUDIT)
         add_to_operation(parsed.request.scope, server_id=cut(server_id))
-        self._status_of(server_id)
+        await self._status_of(server_id)
         items = OfferedItems(server_id, self._registry.current.offers)
         return page_of(server_id, items, query.cursor)
 
-    def _status_of(self, server_id: str) -> ServerStatus:
-        for status in self._servers():
+    async def _status_of(self, server_id: str) -> ServerStatus:
+        for status in await self._service.servers():
             if status.server_id == server_id:
                 return status
         raise RouteNotFound(
@@ -444,7 +447,7 @@ class RemoteRoutes(Feature):
     tag = Tag.STATUS
 
     def __init__(
-        self, authenticator: Authenticator, *, remote: Callable[[], RemoteStatus | None]
+        self, authenticator: Authenticator, *, remote: Callable[[], Awaitable[RemoteStatus | None]]
     ) -> None:
         self._authenticator = authenticator
         self._remote = remote
@@ -453,5 +456,5 @@ class RemoteRoutes(Feature):
     async def get_remote(self, parsed: ParsedRequest[None]) -> RemoteAnswer:
         """Show the state of the connection to the remote backend."""
         await require_authentication(self._authenticator, parsed.request)
-        status = self._remote()
+        status = await self._remote()
         return RemoteAnswer(state="off") if status is None else RemoteAnswer.model_validate(status)

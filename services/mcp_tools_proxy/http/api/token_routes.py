@@ -1,7 +1,7 @@
 """Lists, creates and revokes bearer tokens, for operators (contract §1)."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -225,11 +225,14 @@ class TokenRoutes(Feature):
         tokens: TokenFileVerifier | None,
         agents: Callable[[], Collection[str] | None],
         quota: Quota,
+        *,
+        on_change: Callable[[], Awaitable[None]],
     ) -> None:
         self._gate = gate
         self._tokens = tokens
         self._agents = agents
         self._quota = quota
+        self._on_change = on_change
 
     @operation("GET", PATH, "The tokens.", token_for=OperatorRight.TOKENS)
     async def list_tokens(self, parsed: ParsedRequest[None], query: TokensQuery) -> TokensAnswer:
@@ -283,6 +286,7 @@ class TokenRoutes(Feature):
         )
         with _write_errors():
             token, entry = await tokens.change(add)
+        await self._on_change()
         add_to_operation(parsed.request.scope, affected_token_id=entry.id)
         new = {**token_facts(entry), "token": token}
         answer = NewToken(**new, warnings=_warnings(principal, self._agents()) or None)
@@ -313,6 +317,7 @@ class TokenRoutes(Feature):
         )
         with _write_errors():
             entry = await tokens.change(revoke)
+        await self._on_change()
         add_to_operation(scope, **without_none({"tenant_id": entry.principal.tenant_id}))
         return TokenItem.model_validate(token_facts(entry))
 
