@@ -107,6 +107,7 @@ class Supervisor:
     ) -> None:
         self._settings = settings
         self._listener = listener
+        listener.setblocking(False)  # for all workers: the mode belongs to the socket itself
         self._size = size
         self._redis = redis
         self._greets = greets

@@ -248,6 +248,8 @@ def main() -> None:
     gc.disable()  # imported objects stay; the server enables it again after its start
     listener, end = (socket.socket(fileno=int(it)) for it in sys.argv[1:3])
     share_output(int(sys.argv[3]))
+    # A copy of it would otherwise be made blocking, and so block the others in accept().
+    listener.setblocking(False)
     try:
         plan = receive_plan(end)
     except EOFError:

@@ -1,0 +1,448 @@
+"""``serve --workers 2``: one service in two processes over one Redis."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.roll_out.callers import Callers, Work
+from tests.support.bounds import BOUND_S, until
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_endpoint import BOTH, ENVELOPE, INITIALIZE, LEGACY, MODERN
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.plain_http import NO_TLS
+from tests.support.program import UNLIMITED, Program, started, wait_until
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.service import EXECUTE, SERVERS
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+ADMIN = {"Authorization": "Bearer an-admin-token-of-the-test"}
+TOOLS = ("echo", "sleep")
+FRESH = 12
+"""Requests over connections of their own: both workers get some of them, almost certainly."""
+
+WORK = (
+    Work("s1:echo", {"text": "hello"}, "hello"),
+    Work("s1:sleep", {"seconds": 0.2}, "slept"),
+    Work("read_doc_pages", {"doc_id": "doc_1", "page_start": 1, "page_end": 2}, "LDAP"),
+)
+METADATA = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
+
+
+@contextmanager
+def two_workers(
+    folder: Path, redis_url: str, servers: Json | None = None, **settings: str
+) -> Iterator[Program]:
+    """Start a service; its configuration has the presets ``work`` (echo, sleep) and ``less``."""
+    presets = [
+        make_preset(tools=[("s1", name) for name in TOOLS]),
+        make_preset("less", tools=[("s1", "echo")]),
+    ]
+    Config(servers=servers or {}, presets=presets, more={"defaultPresetId": "work"}).write(
+        folder / "config"
+    )
+    environment = {
+        **UNLIMITED,
+        "MCP_PROXY_RATE_LIMIT_TENANT_CALLS": "1000000",  # Redis counts each call
+        "MCP_PROXY_CONFIG_DIR": str(folder / "config"),
+        "MCP_PROXY_RATE_LIMIT_STORAGE_URL": redis_url,
+        "MCP_PROXY_STATE_KEY": "a secret of at least 32 characters",
+        "MCP_PROXY_ADMIN_TOKEN": "an-admin-token-of-the-test",
+        "MCP_PROXY_WORKERS": "2",
+        **settings,
+    }
+    with started(folder, environment, fresh=True) as program:
+        wait_until(lambda: '"service.workers"' in program.log.read_text())
+        yield program
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+@asynccontextmanager
+async def with_server(
+    folder: Path, redis: RedisServer, **settings: str
+) -> AsyncIterator[tuple[Program, RawServer]]:
+    async with running_raw() as server:
+        starting = two_workers(folder, redis.url, {"s1": server.entry}, **settings)
+        program = await asyncio.to_thread(starting.__enter__)
+        try:
+            await until(lambda: all_workers_see_the_server(program))
+            yield program, server
+        finally:
+            await asyncio.to_thread(starting.__exit__, None, None, None)
+
+
+def all_workers_see_the_server(program: Program) -> bool:
+    return all(request(program, "GET", SERVERS)["servers"][0]["state"] == "ready" for _ in range(4))
+
+
+def request(program: Program, method: str, path: str, **more: Any) -> Any:
+    """Send a request over a new connection, and return the JSON of the answer."""
+    url = f"http://127.0.0.1:{program.port}{path}"
+    headers = {**ADMIN, **more.pop("headers", {})}
+    response = httpx.request(
+        method, url, headers=headers, timeout=BOUND_S, verify=NO_TLS, trust_env=False, **more
+    )
+    return response.json() if response.content else None
+
+
+def call(program: Program, tool: str, arguments: Json, **user: str) -> Json:
+    body = {
+        "tool_name": tool,
+        "arguments": arguments,
+        "user": {"user_id": "u", "tenant_id": "tenant_1", **user},
+    }
+    answer: Json = request(program, "POST", EXECUTE, json=body, headers={"Authorization": ""})
+    return answer
+
+
+def code_of(answer: Json) -> str:
+    return "OK" if answer["status"] == "ok" else str(answer["error"]["code"])
+
+
+def children(process_id: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{process_id}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
+def is_running(process_id: int) -> bool:
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def total_of(program: Program, metric: str) -> float:
+    url = f"http://127.0.0.1:{program.port}/metrics"
+    text = httpx.get(url, timeout=BOUND_S, verify=NO_TLS, trust_env=False).text
+    lines = re.findall(rf"^{metric}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+    return sum(map(float, lines))
+
+
+async def at_once(numbers: range, send: Any) -> list[Any]:
+    return await asyncio.gather(*(asyncio.to_thread(send, number) for number in numbers))
+
+
+async def test_both_workers_together_admit_exactly_the_limit(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    settings = {"MCP_PROXY_RATE_LIMIT_CALLS": "30", "MCP_PROXY_AUDIT": "file:audit/{worker}.jsonl"}
+    with two_workers(tmp_path, redis.url, **settings) as program:
+        answers = await at_once(
+            range(90), lambda _: call(program, "read_doc_metadata", {"doc_id": "doc_1"})
+        )
+        assert Counter(map(code_of, answers)) == {"OK": 30, "RATE_LIMIT_EXCEEDED": 60}
+        assert total_of(program, "mcp_proxy_calls_total") == 90
+        assert program.stop() == -signal.SIGTERM
+    calls = [
+        sum('"tool.call"' in line for line in file.read_text().splitlines())
+        for file in (tmp_path / "audit").glob("[12].jsonl")
+    ]
+    assert sum(calls) == 90
+    assert min(calls) > 0, "each worker has a file of its own"
+
+
+async def test_the_totals_of_a_killed_worker_are_not_lost(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    with two_workers(tmp_path, redis.url) as program:
+        for _ in range(FRESH):
+            call(program, "read_doc_metadata", {"doc_id": "doc_1"})
+        assert total_of(program, "mcp_proxy_calls_total") == FRESH
+        for _ in range(3):  # also of those that took over the totals of others
+            os.kill(children(program.process.pid)[0], signal.SIGKILL)
+            await until(lambda: is_whole(program))
+            assert total_of(program, "mcp_proxy_calls_total") == FRESH
+        answer = call(program, "read_doc_metadata", {"doc_id": "doc_1"})
+        assert code_of(answer) == "OK"
+        program.stop()
+    exits = [line for line in program.log_lines() if line["event"] == "worker.exited"]
+    assert [line["payload"]["signal"] for line in exits] == ["SIGKILL"] * 3
+
+
+def is_whole(program: Program) -> bool:
+    """Return whether both workers run, as readiness reports it."""
+    try:
+        answer = request(program, "GET", "/health/ready")
+    except httpx.TransportError:
+        return False
+    return bool(answer["checks"]["workers"]["running"] == 2)
+
+
+async def test_a_change_by_an_operator_reaches_both_workers_at_once(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    tokens.touch()
+    async with with_server(
+        tmp_path, redis, MCP_PROXY_AUTH_MODE="token", MCP_PROXY_TOKENS_FILE=str(tokens)
+    ) as (program, _):
+        for preset in ("less", "work", "less"):
+            body = {"preset_id": preset, "persist": preset == "work"}
+            request(program, "PUT", "/internal/mcp/presets/active", json=body)
+            seen = [request(program, "GET", "/internal/mcp/presets") for _ in range(FRESH)]
+            assert {it["active"] for it in seen} == {preset}
+
+        request(program, "PUT", "/internal/mcp/log-level", json={"level": "warning"})
+        levels = [request(program, "GET", "/internal/mcp/log-level") for _ in range(FRESH)]
+        assert {it["level"] for it in levels} == {"warning"}
+
+        wanted = {"tenant_id": "tenant_1", "user_id": "ann"}
+        created = request(program, "POST", "/internal/mcp/tokens", json=wanted)
+        headers = {"Authorization": f"Bearer {created['token']}"}
+
+        def codes_of_calls() -> set[str]:
+            answers = (
+                request(program, "POST", EXECUTE, json=METADATA, headers=headers)
+                for _ in range(FRESH)
+            )
+            return {code_of(it) for it in answers}
+
+        assert codes_of_calls() == {"OK"}
+        request(program, "DELETE", f"/internal/mcp/tokens?token_id={created['token_id']}")
+        assert codes_of_calls() == {"UNAUTHENTICATED"}
+
+
+async def test_a_document_and_its_readers_are_the_same_in_both_workers(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    (tmp_path / "documents").mkdir()
+    with two_workers(tmp_path, redis.url) as program:
+        place = {"tenant_id": "acme", "doc_id": "plan"}
+
+        def read(**user: str) -> set[str]:
+            answers = [
+                call(program, "read_doc_metadata", {"doc_id": "plan"}, **user) for _ in range(FRESH)
+            ]
+            return {code_of(it) for it in answers}
+
+        for number in range(3):
+            headers = {"Content-Type": "text/markdown", **match_of(program, place)}
+            put = request(
+                program,
+                "PUT",
+                "/internal/documents/content",
+                params=place,
+                content=f"# Plan {number}\n\nText.",
+                headers=headers,
+            )
+            assert "error" not in put, put
+            assert read(tenant_id="acme") == {"OK"}
+            assert read(tenant_id="other") == {"ACCESS_DENIED"}
+        rights = request(
+            program,
+            "PUT",
+            "/internal/documents/rights",
+            params=place,
+            json={"readers": {"users": ["ann"], "roles": []}},
+            headers={"If-Match": "*"},
+        )
+        assert "error" not in rights, rights
+        assert read(tenant_id="acme") == {"ACCESS_DENIED"}
+        assert read(tenant_id="acme", user_id="ann") == {"OK"}
+
+
+def match_of(program: Program, place: Json) -> dict[str, str]:
+    known = request(program, "GET", "/internal/documents", params={"tenant_id": "acme"})
+    return {"If-Match": "*"} if known["documents"] else {"If-None-Match": "*"}
+
+
+async def test_workers_are_replaced_under_load_without_a_lost_call(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    callers = Callers(WORK, "tenant_1")
+    async with with_server(tmp_path, redis, MCP_PROXY_LOG_LEVEL="info") as (program, _):
+        callers.replicas = [f"http://127.0.0.1:{program.port}"]
+        async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+            group.create_task(callers.run(20))
+            for number in range(2):
+                done = callers.calls
+                await until(lambda done=done: callers.calls >= done + 100)
+                before = set(children(program.process.pid))
+                program.process.send_signal(signal.SIGHUP)
+                await until(lambda n=number: replacements(program) > n)
+                after = set(children(program.process.pid))
+                assert len(after) == 2
+                assert not before & after
+            callers.stop()
+        assert callers.ends.keys() == {"ok"}
+
+
+def replacements(program: Program) -> int:
+    return program.log.read_text().count('"service.replaced_workers"')
+
+
+async def test_a_killed_worker_costs_its_calls_only(tmp_path: Path, redis: RedisServer) -> None:
+    async with with_server(tmp_path, redis) as (program, _):
+        calls = [
+            asyncio.create_task(asyncio.to_thread(outcome, program, "s1:sleep", {"seconds": 1.0}))
+            for _ in range(FRESH)
+        ]
+        await until(lambda: total_of(program, "mcp_proxy_calls_in_flight") == FRESH)
+        os.kill(children(program.process.pid)[0], signal.SIGKILL)
+        slow = Counter(await asyncio.gather(*calls))
+        assert set(slow) <= {"OK", "lost"}
+        await until(lambda: is_whole(program))
+        again = await at_once(range(FRESH), lambda _: outcome(program, "s1:echo", {"text": "here"}))
+        assert set(again) == {"OK"}
+
+
+def outcome(program: Program, tool: str, arguments: Json) -> str:
+    try:
+        return code_of(call(program, tool, arguments))
+    except httpx.TransportError:
+        return "lost"
+
+
+async def test_without_its_supervisor_a_service_ends(tmp_path: Path, redis: RedisServer) -> None:
+    async with with_server(tmp_path, redis) as (program, _):
+        workers = children(program.process.pid)
+        slow = asyncio.create_task(
+            asyncio.to_thread(outcome, program, "s1:sleep", {"seconds": 0.5})
+        )
+        await until(lambda: total_of(program, "mcp_proxy_calls_in_flight") == 1)
+        program.process.kill()
+        assert await slow == "OK"
+        await until(lambda: not any(map(is_running, workers)))
+
+
+async def test_a_stop_waits_for_calls_and_refuses_new_ones_in_both_workers(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    async with with_server(tmp_path, redis) as (program, _):
+        slow = asyncio.create_task(
+            asyncio.to_thread(outcome, program, "s1:sleep", {"seconds": 2.0})
+        )
+        await until(lambda: total_of(program, "mcp_proxy_calls_in_flight") == 1)
+        program.process.send_signal(signal.SIGTERM)
+        await until(lambda: outcome(program, "s1:echo", {"text": "x"}) == "SHUTTING_DOWN")
+        refused = [outcome(program, "s1:echo", {"text": "x"}) for _ in range(FRESH)]
+        assert (await slow, {*refused} - {"lost"}) == ("OK", {"SHUTTING_DOWN"})
+        assert await asyncio.to_thread(program.process.wait, BOUND_S) == -signal.SIGTERM
+
+
+async def test_calls_go_on_while_redis_is_gone(tmp_path: Path, redis: RedisServer) -> None:
+    with two_workers(tmp_path, redis.url) as program:
+        redis.stop()
+        codes = [outcome(program, "read_doc_metadata", {"doc_id": "doc_1"}) for _ in range(FRESH)]
+        assert {*codes} == {"OK"}
+        store = request(program, "GET", "/health/ready")["checks"]["limit_store"]
+        assert store["status"] == "degraded"
+        redis.start()
+        await until(
+            lambda: (
+                request(program, "GET", "/health/ready")["checks"]["limit_store"]["status"] == "ok"
+            )
+        )
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_an_mcp_client_reaches_any_worker(
+    tmp_path: Path, redis: RedisServer, version: str
+) -> None:
+    async with with_server(tmp_path, redis) as (program, _):
+        headers = {**BOTH, "X-Tenant-Id": "tenant_1", "Authorization": ""}
+        if version == LEGACY:
+            session = await asyncio.to_thread(open_session, program, headers)
+            headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
+        else:
+            headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}
+        answers = [rpc(program, headers, "tools/list", version) for _ in range(FRESH)]
+        lists = [[it["name"] for it in answer["result"]["tools"]] for answer in answers]
+        assert all("s1_echo" in names or "s1:echo" in names for names in lists), lists
+        if version == LEGACY:
+            ended = httpx.delete(
+                f"http://127.0.0.1:{program.port}/mcp", headers=headers, verify=NO_TLS
+            )
+            assert ended.status_code in (200, 204)
+            gone = [rpc(program, headers, "tools/list", version) for _ in range(FRESH)]
+            assert all("error" in answer for answer in gone)
+
+
+def open_session(program: Program, headers: dict[str, str]) -> str:
+    response = httpx.post(
+        f"http://127.0.0.1:{program.port}/mcp",
+        headers=headers,
+        json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
+        verify=NO_TLS,
+        timeout=BOUND_S,
+    )
+    return response.headers["Mcp-Session-Id"]
+
+
+def rpc(program: Program, headers: dict[str, str], method: str, version: str) -> Json:
+    params = {"_meta": ENVELOPE} if version == MODERN else {}
+    response = httpx.post(
+        f"http://127.0.0.1:{program.port}/mcp",
+        headers=headers,
+        json={"jsonrpc": "2.0", "id": 2, "method": method, "params": params},
+        verify=NO_TLS,
+        timeout=BOUND_S,
+    )
+    text = response.text
+    if text.startswith(("event:", "data:", ":")):
+        text = text.partition("data:")[2].partition("\n")[0]
+    answer: Json = json.loads(text)
+    return answer
+
+
+async def test_a_stream_at_one_worker_reports_a_change_at_another(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    async with with_server(tmp_path, redis) as (program, _):
+        headers = {**BOTH, "X-Tenant-Id": "tenant_1"}
+        session = await asyncio.to_thread(open_session, program, headers)
+        headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
+        url = f"http://127.0.0.1:{program.port}/mcp"
+        async with (
+            httpx.AsyncClient(verify=NO_TLS, timeout=BOUND_S) as http,
+            http.stream("GET", url, headers=headers) as stream,
+        ):
+            assert stream.status_code == 200
+            lines = stream.aiter_lines()
+            for preset in ("less", "work"):
+                body = {"preset_id": preset, "persist": False}
+                await asyncio.to_thread(
+                    request, program, "PUT", "/internal/mcp/presets/active", json=body
+                )
+                async for line in lines:
+                    if "notifications/tools/list_changed" in line:
+                        break
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"MCP_PROXY_AUDIT": "file:audit.jsonl"}, "MCP_PROXY_AUDIT"),
+        ({"MCP_PROXY_WORKERS": "200"}, "maxCallsInFlight"),
+        ({"MCP_PROXY_WORKERS": "none"}, "MCP_PROXY_WORKERS"),
+        ({"MCP_PROXY_WORKERS": "0"}, "MCP_PROXY_WORKERS"),
+    ],
+)
+def test_settings_that_several_workers_cannot_have_stop_the_start(
+    tmp_path: Path, redis: RedisServer, settings: dict[str, str], problem: str
+) -> None:
+    entry = {"url": "http://127.0.0.1:1/mcp"}
+    with (
+        pytest.raises(AssertionError, match="it ended with 2"),
+        two_workers(tmp_path, redis.url, {"s1": entry}, **settings),
+    ):
+        pass
+    assert problem in (tmp_path / "service.log").read_text()
