@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -62,9 +61,9 @@ def test_a_signal_stops_it(tmp_path: Path, sig: int, exit_code: int) -> None:
 def test_stdio_servers_that_ignore_sigterm_are_all_signalled_immediately_and_then_killed(
     tmp_path: Path,
 ) -> None:
-    """All receive SIGTERM before the first is killed, so the end takes 7 s for any number."""
+    """All receive SIGTERM before the first is killed; a killed one could not note it."""
     signals = [tmp_path / f"signals-{number}" for number in range(5)]
-    script = 'trap "date +%s >> $0" TERM; echo up > $0; while :; do sleep 0.1; done'
+    script = 'trap "echo term >> $0" TERM; echo up > $0; while :; do sleep 0.1; done'
     servers = {
         f"hangs-{number}": {"command": "sh", "args": ["-c", script, str(path)]}
         for number, path in enumerate(signals)
@@ -72,13 +71,16 @@ def test_stdio_servers_that_ignore_sigterm_are_all_signalled_immediately_and_the
     (tmp_path / "config").mkdir()
     (tmp_path / "config/mcp.json").write_text(json.dumps({"mcpServers": servers}))
     with started(tmp_path) as program:
-        wait_until(lambda: all(path.exists() for path in signals))
+        wait_until(
+            lambda: (
+                all(path.exists() for path in signals)
+                and program.log.read_text().count('"server.spawned"') == 6
+            )
+        )
         exit_code = program.stop()
-        ended = datetime.now(tz=UTC).timestamp()
         spawned = [it["payload"] for it in program.log_lines() if it["event"] == "server.spawned"]
     assert (exit_code, len(spawned)) == (-signal.SIGTERM, 6)
-    terms = [int(time_s) for path in signals for time_s in path.read_text().split()[1:]]
-    assert (len(terms), max(terms) - min(terms) < 5, max(terms) + 5 <= ended) == (5, True, True)
+    assert [path.read_text().split() for path in signals] == [["up", "term"]] * 5
     assert [it for it in spawned if Path(f"/proc/{it['pid']}").exists()] == []
 
 

@@ -60,7 +60,6 @@ def settings_of_workers(
     ``private_redis_url`` is required if no Redis is configured. Blocks. Raises ValueError for
     settings that do not allow several workers.
     """
-    name = variable("workers")
     url, state_key = settings.rate_limit_storage_url or settings.state_url, settings.state_key
     if private_redis_url is not None:
         url, state_key = SecretStr(private_redis_url), state_key or (_new_key(),)

@@ -96,11 +96,11 @@ class GracefulServer(uvicorn.Server):
         self._announce = announce
         self.audit = AuditTrail() if audit is None else audit
         """Opened before listening, so that a start without it fails."""
-        self._lifecycle = lifecycle
-        self._grace_s = grace_s
-        self._drain_s = drain_s
-        self._stop_by: float | None = None
-        self._closed_listener = False
+        self.lifecycle = lifecycle
+        self.grace_s = grace_s
+        self.drain_s = drain_s
+        self.stop_by: float | None = None
+        self.closed_listener = False
         self._copies: list[socket.socket] = []
         """Duplicates of the listeners, see ``copies_of``."""
 
@@ -129,8 +129,8 @@ class GracefulServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop; uvicorn installs this for SIGINT and SIGTERM."""
-        if self._stop_by is not None or not self.started:
-            self._drain_s = 0
+        if self.stop_by is not None or not self.started:
+            self.drain_s = 0
             super().handle_exit(sig, frame)
             return
         self._captured_signals.append(sig)
@@ -138,11 +138,11 @@ class GracefulServer(uvicorn.Server):
 
     def stop(self) -> None:
         """Refuse new calls, and exit when no call is in flight or the grace is over."""
-        self._lifecycle.phase = Phase.STOPPING
-        self._stop_by = time.monotonic() + self._grace_s
-        self._announce_closing()
+        self.lifecycle.phase = Phase.STOPPING
+        self.stop_by = time.monotonic() + self.grace_s
+        self.announce_closing()
 
-    def _announce_closing(self) -> None:
+    def announce_closing(self) -> None:
         """Close each connection after its next response."""
         for connection in self.server_state.connections:
             if isinstance(connection, BoundedProtocol):
@@ -150,7 +150,7 @@ class GracefulServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether uvicorn should exit."""
-        if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
+        if self.stop_by is None and self.lifecycle.phase is Phase.STOPPING:
             self.should_exit = True  # background work of the gateway failed; a restart helps
         if self.is_done():
             self.should_exit = True
@@ -158,12 +158,12 @@ class GracefulServer(uvicorn.Server):
 
     def is_done(self) -> bool:
         """Return whether it stops, and no call is in flight, or the grace is over."""
-        if self._stop_by is None:
+        if self.stop_by is None:
             return False
-        if time.monotonic() >= self._stop_by:
-            self._lifecycle.cancel_in_flight()
+        if time.monotonic() >= self.stop_by:
+            self.lifecycle.cancel_in_flight()
             return True
-        return not self._lifecycle.in_flight
+        return not self.lifecycle.in_flight
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, then the connections, without losing requests.
@@ -172,15 +172,16 @@ class GracefulServer(uvicorn.Server):
         accepted: six requests in six replacements with 40 callers.
         """
         begun = time.monotonic()
-        if self.server_state.connections and not self._closed_listener:
+        if self.server_state.connections and not self.closed_listener:
             for listener in sockets or ():
                 await drain_listener(listener)
-        self._close_listener(sockets)
+        self.close_listener(sockets)
         await self._answer_last_requests(begun)
         await super().shutdown(sockets)
 
-    def _close_listener(self, sockets: list[socket.socket] | None) -> None:
-        self._closed_listener = True
+    def close_listener(self, sockets: list[socket.socket] | None) -> None:
+        """Accept no more connections."""
+        self.closed_listener = True
         for server in self.servers:
             server.close()
         for listener in (*(sockets or ()), *self._copies):
@@ -189,7 +190,7 @@ class GracefulServer(uvicorn.Server):
     async def _answer_last_requests(self, begun: float) -> None:
         """Wait until responses have closed all connections, at most for the drain time."""
         while self.server_state.connections:
-            if time.monotonic() >= begun + self._drain_s:
+            if time.monotonic() >= begun + self.drain_s:
                 return
             await asyncio.sleep(TICK_S)
 

@@ -116,16 +116,16 @@ class WorkerServer(GracefulServer):
         Idle connections are closed after the grace.
         """
         if self._retire_by is None:
-            self._retire_by = time.monotonic() + self._grace_s
+            self._retire_by = time.monotonic() + self.grace_s
             self._workers.is_retiring = True
-            self._lifecycle.drain()
+            self.lifecycle.drain()
             if self.started:
-                self._close_listener(self._sockets)
-            self._announce_closing()
+                self.close_listener(self._sockets)
+            self.announce_closing()
 
     def is_done(self) -> bool:
         """Return whether it has retired, or, after a stop, whether all workers may close."""
-        if self._retire_by is not None and not self._lifecycle.in_flight:
+        if self._retire_by is not None and not self.lifecycle.in_flight:
             is_late = time.monotonic() >= self._retire_by
             if is_late or not self.server_state.connections:
                 return True
@@ -156,13 +156,13 @@ class WorkerServer(GracefulServer):
         for number in [*self._asked]:
             self._take_answers(number, ())
         log.error("worker.supervisor_ended", worker=self._workers.number)
-        if self._stop_by is None:
+        if self.stop_by is None:
             self.stop()
 
     def _stop_now_if_stopping(self) -> None:
         """Stop; the second time, and before the start is complete, without the grace."""
-        if self._stop_by is not None or not self.started:
-            self._drain_s = 0
+        if self.stop_by is not None or not self.started:
+            self.drain_s = 0
             self.should_exit = self.force_exit = True
         else:
             self.stop()
