@@ -1,100 +1,90 @@
-"""Time from process start to the first response, and the memory at that point."""
+"""CPU, time and memory from process start to the first response."""
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from benchmarks.bench import Bench
-from benchmarks.echo_calls import echo_configuration
-from benchmarks.facade_messages import opened
-from benchmarks.fleet import wait_until_ready
-from benchmarks.messages import EXECUTE, call_without_document
-from benchmarks.report import Result, Target
+from benchmarks.echo_calls import TEXTS, TOOL, echo_configuration
+from benchmarks.messages import EXECUTE, call, call_without_document
+from benchmarks.paired import target_of
+from benchmarks.report import Result
 from benchmarks.servers import Server, bare, fleet, gateway
 
 
 @dataclass(slots=True)
 class _Starts:
-    """Measurements of one candidate; ``start`` returns after its server's first response."""
+    """Measurements of one candidate, which answers ``body``."""
 
     name: str
     start: Callable[[], AbstractContextManager[Server]]
-    limit: float | None = None
-    """Maximum time relative to a start of the bare app."""
-    max_mb: float | None = None
+    body: str
+    limit: float = 1.0
+    """Maximum CPU and time relative to a start of the bare app."""
+    max_mb: float = 0.0
+    cpu_s: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rss_mb: list[float] = field(default_factory=list)
 
     def run(self) -> None:
         began = time.perf_counter()
         with self.start() as server:
+            server.wait_for(self.body)
             self.seconds.append(time.perf_counter() - began)
+            self.cpu_s.append(server.cpu_s())
             self.rss_mb.append(server.rss_bytes() / 1e6)
 
 
 def measure_start(bench: Bench) -> Result:
     """Start a bare app and the gateway, without and with one server, in turn."""
     body, documents = call_without_document(), bench.folder("start")
-    with gateway(bench.workdir, documents) as server:  # also writes the bytecode
+    with gateway(bench.workdir, documents) as server:
         server.wait_for(body)
         answer = server.request(EXECUTE, body)
     with fleet(bench.workdir) as (downstream,):
         settings = echo_configuration(bench.workdir / "start-config", downstream)
-
-        @contextmanager
-        def bare_app() -> Iterator[Server]:
-            with bare("fastapi", bench.workdir, answer) as server:
-                server.wait_for(body)
-                yield server
-
-        @contextmanager
-        def alone() -> Iterator[Server]:
-            with gateway(bench.workdir, documents) as server:
-                server.wait_for(body)
-                yield server
-
-        @contextmanager
-        def with_a_server() -> Iterator[Server]:
-            with gateway(bench.workdir, documents, settings) as server:
-                server.wait_for(body)
-                wait_until_ready(server, 1)
-                opened(server)
-                yield server
-
-        candidates = [
-            _Starts("bare app that imports FastAPI, uvicorn and pydantic", bare_app),
-            _Starts("gateway, nothing loaded", alone, 1.6, 85),
-            _Starts("gateway, one server connected, one MCP session", with_a_server, 2.2, 115),
+        base, *others = candidates = [
+            _Starts("bare FastAPI app", partial(bare, "fastapi", bench.workdir, answer), body),
+            _Starts(
+                "gateway without a server",
+                partial(gateway, bench.workdir, documents),
+                body,
+                1.4,
+                85,
+            ),
+            _Starts(
+                "gateway with a server, which answers",
+                partial(gateway, bench.workdir, documents, settings),
+                call(TOOL, text=TEXTS[0]),
+                2.2,
+                115,
+            ),
         ]
-        for number in range(bench.sizes.starts + 1):
+        for number in range(bench.sizes.starts + 1):  # the first round also writes the bytecode
             bench.show_progress(f"  start: round {number} of {bench.sizes.starts}")
             for candidate in candidates:
                 candidate.run()
-    return _report(candidates)
+    return _report(base, others)
 
 
-def _report(candidates: list[_Starts]) -> Result:
-    result = Result("Start to first answer", ("candidate", "s", "resident MB"))
-    base = statistics.median(candidates[0].seconds[1:])
-    for candidate in candidates:
-        seconds = statistics.median(candidate.seconds[1:])
-        rss_mb = statistics.median(candidate.rss_mb[1:])
-        result.rows.append((candidate.name, f"{seconds:.3f}", f"{rss_mb:.1f}"))
-        if candidate.limit is not None and candidate.max_mb is not None:
-            result.targets += [
-                Target(
-                    name=f"start / bare app's, {candidate.name}",
-                    limit=candidate.limit,
-                    measured=seconds / base,
-                    unit="x",
-                ),
-                Target(
-                    name=f"memory, {candidate.name}",
-                    limit=candidate.max_mb,
-                    measured=rss_mb,
-                    unit="MB",
-                ),
-            ]
+def _report(base: _Starts, others: Sequence[_Starts]) -> Result:
+    result = Result("Start to first answer", ("candidate", "CPU s", "s", "resident MB"))
+    for one in (base, *others):
+        cells = [
+            f"{statistics.median(values):.3f} ({min(values):.3f})"
+            for values in (one.cpu_s[1:], one.seconds[1:])
+        ]
+        result.rows.append((one.name, *cells, f"{statistics.median(one.rss_mb[1:]):.1f}"))
+    result.notes.append("Medians, and minima in parentheses.")
+    for one in others:
+        for kind, ours, bares in (
+            ("CPU", one.cpu_s, base.cpu_s),
+            ("time", one.seconds, base.seconds),
+        ):
+            figures = [mine / its for mine, its in zip(ours[1:], bares[1:], strict=True)]
+            result.targets.append(target_of(f"{kind} / bare app's, {one.name}", one.limit, figures))
+        result.targets.append(target_of(f"memory, {one.name}", one.max_mb, one.rss_mb[1:], "MB"))
     return result

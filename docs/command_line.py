@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
 
 from docs.field_docstrings import field_docstrings
 from mcp_tools_proxy.cli import check_report
-from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, app, complete_help
+from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, build_program
 
 PAGE = Path(__file__).parent / "reference/cli.md"
 
@@ -29,10 +28,7 @@ _EXTRA = re.compile(r"(.*?)  \[([^\[]*)\]", re.DOTALL)
 
 def written(page: str) -> str:
     """Return the page with each generated part. Raises ValueError if a command has no marker."""
-    program = get_command(app)
-    complete_help(program)
-    if not isinstance(program, TyperGroup):
-        raise TypeError(program)
+    program = build_program()
     commands = {name: it for name, it in program.commands.items() if isinstance(it, Command)}
     marked = [found[3] for found in _MARKED.finditer(page) if found[2] == "command"]
     if sorted(marked) != sorted(commands):

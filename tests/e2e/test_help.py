@@ -5,17 +5,16 @@ import shlex
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.core import TyperGroup
-from typer.main import get_command
 
-from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, app, complete_help
+from mcp_tools_proxy.cli.main import EXAMPLES, PROGRAM, build_program
 from tests.support.program_launch import run
 from tests.support.tables import named_row
 
-ROOT = get_command(app)
-complete_help(ROOT)
+ROOT = build_program()
 
 VALUE = re.compile(r"^  (?:-\w, )?--[\w-]+ (?P<value>\S+)(?:  |$)", re.MULTILINE)
 ARGUMENTS = re.compile(r"^Arguments:\n((?:  .+\n)+)", re.MULTILINE)
@@ -33,12 +32,13 @@ PATHS = [*commands(ROOT)]
 
 
 def help_of(path: str) -> str:
-    command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
+    command: Any = ROOT
+    context = ROOT.make_context(PROGRAM, [], resilient_parsing=True)
     for name in path.split():
         assert isinstance(command, TyperGroup)
         command = command.commands[name]
         context = command.make_context(name, [], parent=context, resilient_parsing=True)
-    return command.get_help(context)
+    return str(command.get_help(context))
 
 
 def test_value_names_have_one_style() -> None:
@@ -63,7 +63,8 @@ def test_each_help_has_valid_examples() -> None:
                 assert program == PROGRAM
                 assert len(f"  {line}") <= 80
                 assert " ".join(words).startswith(path)
-                command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
+                command: Any = ROOT
+                context = ROOT.make_context(PROGRAM, [], resilient_parsing=True)
                 while isinstance(command, TyperGroup):
                     command, words = command.commands[words[0]], words[1:]
                 if words and any("--config-dir" in word for word in words):

@@ -13,13 +13,12 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-import typer.main
 import yaml  # type: ignore[import-untyped]
 from fastapi.testclient import TestClient
 from typer.core import TyperGroup
 
 from mcp_tools_proxy.app.http import create_app
-from mcp_tools_proxy.cli.main import app
+from mcp_tools_proxy.cli.main import build_program
 from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
@@ -213,7 +212,7 @@ def test_printed_commands_and_options_exist() -> None:
     printed_commands = [(page, words) for page in PAGES for words in commands_of(page)]
     assert len(printed_commands) > 20
     for page, words in printed_commands:
-        command = typer.main.get_command(app)
+        command: Any = build_program()
         while words and isinstance(command, TyperGroup) and words[0] in command.commands:
             command = command.commands[words.pop(0)]
         known = {option for it in command.params for option in it.opts} | {"--help"}

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.main import get_command
 
-from mcp_tools_proxy.cli.main import PROGRAM, app, complete_help
+from mcp_tools_proxy.cli.main import PROGRAM, build_program
 from tests.support.goldens import Golden, flat, section
 from tests.support.printed_examples import link_root
 from tests.support.program import started
@@ -25,10 +24,7 @@ WIDTH = 100
 @pytest.fixture(scope="module")
 def commands() -> dict[str, Command]:
     """Return each command by its words."""
-    program = get_command(app)
-    complete_help(program)
-    assert isinstance(program, Command)
-    return dict(commands_of(program, PROGRAM))
+    return dict(commands_of(build_program(), PROGRAM))
 
 
 def commands_of(command: Command, path: str) -> Iterator[tuple[str, Command]]:

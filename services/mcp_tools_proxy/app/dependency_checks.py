@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
 from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieval_client
 from mcp_tools_proxy.app.workers import needs_private_redis, redis_program
 from mcp_tools_proxy.documents.chunk_windows import WantedWindow
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.request_headers import new_trace_id
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_tools_proxy.app.configuration import configuration_reader
@@ -10,6 +9,7 @@ from mcp_tools_proxy.app.logins import OpenLogins
 from mcp_tools_proxy.app.server_identity import build_filler, build_oauth
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.configuration import InvalidConfig
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.logins import LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.server import LoginFor, ServerAuth, ServerConfig
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused

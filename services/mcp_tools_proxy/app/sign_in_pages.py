@@ -1,7 +1,6 @@
 """Builds the sign-in pages for servers, and the gateway's client at the callers' issuer."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -9,6 +8,7 @@ from mcp_tools_proxy.app.logins import OpenLogins, open_sign_in_store
 from mcp_tools_proxy.app.optional import Lazy
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.logins import SignInOffers
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.http.login_pages import LoginPages

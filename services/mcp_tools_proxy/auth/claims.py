@@ -4,9 +4,9 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_identifier
 

@@ -6,7 +6,7 @@ attacker could sign a token with HMAC and the public RSA key as the shared secre
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import structlog
@@ -16,6 +16,7 @@ from jwt.exceptions import PyJWTError
 from pydantic_core import from_json
 
 from mcp_tools_proxy.auth.claims import ALGORITHMS
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.file_watch import follow
 
 MIN_RSA_BITS = 2048

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from mcp_tools_proxy.auth.claims import (
 )
 from mcp_tools_proxy.auth.jwks import KeySet
 from mcp_tools_proxy.domain.errors import Unauthenticated
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 

@@ -5,13 +5,14 @@ token: its id, SHA-256, tenant and time of revocation.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.auth.token_format import TokenEntry
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.files import write_atomically
 
 KEPT = timedelta(days=90)

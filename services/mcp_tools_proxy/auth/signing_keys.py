@@ -9,7 +9,6 @@ import hashlib
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from jwt.algorithms import get_default_algorithms
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.file_watch import follow
 
 MAX_FILE_BYTES = 65_536

@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, cast
 
@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier

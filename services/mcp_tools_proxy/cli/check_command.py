@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from mcp_tools_proxy.config.preset_files import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,

@@ -4,11 +4,15 @@ Examples and value names are added to each command's help.
 """
 
 import gc
+
+gc.disable()  # what is imported here stays: scanning it took 5 % of a start
+
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -21,16 +25,8 @@ from mcp_tools_proxy.app.workers import (
     number_of_workers,
     settings_of_workers,
 )
-from mcp_tools_proxy.cli.audit import audit_app
-from mcp_tools_proxy.cli.call import add_call_commands
-from mcp_tools_proxy.cli.config_init import config_app
-from mcp_tools_proxy.cli.documents.documents_app import documents_app
-from mcp_tools_proxy.cli.gateway_commands import add_console_command, add_gateway_commands
-from mcp_tools_proxy.cli.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import agent_names, document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson, echo, fail
-from mcp_tools_proxy.cli.settings_command import add_settings_command
-from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
@@ -41,6 +37,9 @@ from mcp_tools_proxy.settings.settings import ConfigDirSettings, Settings, Setti
 from mcp_tools_proxy.settings.types import EnvironmentSettings, parse_workers
 from mcp_tools_proxy.system.system_calls import hide_memory
 from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
+
+gc.freeze()
+gc.enable()
 
 PROGRAM = "mcp-tools-proxy"
 
@@ -321,15 +320,39 @@ def check_configuration(
         raise typer.Exit(1)
 
 
-add_login_commands(app, lambda: _load_quietly(Settings))
-add_console_command(app, lambda: _load_quietly(Settings))
-add_call_commands(app, lambda: _load(ClientSettings))
-add_gateway_commands(app, lambda: _load(ClientSettings))
-add_settings_command(app, lambda: _load_quietly(Settings))
-app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
-app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
-app.add_typer(config_app(lambda: _load(ConfigDirSettings).config_dir), name="config")
-app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
+@cache
+def _add_other_commands() -> None:
+    """Add the commands whose modules serve does not need: they took 5 % of its start."""
+    from mcp_tools_proxy.cli.audit import audit_app  # noqa: PLC0415 - see above
+    from mcp_tools_proxy.cli.call import add_call_commands  # noqa: PLC0415
+    from mcp_tools_proxy.cli.config_init import config_app  # noqa: PLC0415
+    from mcp_tools_proxy.cli.documents.documents_app import documents_app  # noqa: PLC0415
+    from mcp_tools_proxy.cli.gateway_commands import (  # noqa: PLC0415
+        add_console_command,
+        add_gateway_commands,
+    )
+    from mcp_tools_proxy.cli.login_commands import add_login_commands  # noqa: PLC0415
+    from mcp_tools_proxy.cli.settings_command import add_settings_command  # noqa: PLC0415
+    from mcp_tools_proxy.cli.tokens import tokens_app  # noqa: PLC0415
+
+    add_login_commands(app, lambda: _load_quietly(Settings))
+    add_console_command(app, lambda: _load_quietly(Settings))
+    add_call_commands(app, lambda: _load(ClientSettings))
+    add_gateway_commands(app, lambda: _load(ClientSettings))
+    add_settings_command(app, lambda: _load_quietly(Settings))
+    app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
+    app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
+    app.add_typer(config_app(lambda: _load(ConfigDirSettings).config_dir), name="config")
+    app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
+
+
+def build_program(*, serves: bool = False) -> TyperGroup:
+    """Build the program, with only the commands of this module if it ``serves``."""
+    if not serves:
+        _add_other_commands()
+    program = cast("TyperGroup", get_command(app))
+    _complete_help(program)
+    return program
 
 
 def _load_quietly(kind: type[S]) -> S:
@@ -348,9 +371,8 @@ def main() -> None:
     """Run the command line; errors are one line on stderr."""
     hide_memory()  # before secrets are read from .env
     try:
-        command = get_command(app)
-        complete_help(command)
-        sys.exit(command(prog_name=PROGRAM, standalone_mode=False))
+        program = build_program(serves=sys.argv[1:2] == ["serve"])
+        sys.exit(program(prog_name=PROGRAM, standalone_mode=False))
     except typer.Abort:
         sys.exit(130)
     except TyperException as error:
@@ -428,7 +450,7 @@ METAVARS: Mapping[str, str] = {
 """Value names that differ from their option's name."""
 
 
-def complete_help(command: object, path: str = "") -> None:
+def _complete_help(command: object, path: str = "") -> None:
     """Add examples and value names to the help of a command and its sub-commands."""
     if not isinstance(command, TyperCommand | TyperGroup):
         return
@@ -443,7 +465,7 @@ def complete_help(command: object, path: str = "") -> None:
     command.epilog = f"\b\nExamples:\n{lines}" if lines else None
     if isinstance(command, TyperGroup):
         for name, below in command.commands.items():
-            complete_help(below, f"{path} {name}".strip())
+            _complete_help(below, f"{path} {name}".strip())
 
 
 def _no_type(ctx: object) -> None:

@@ -12,7 +12,6 @@ import typer
 
 from mcp_tools_proxy.auth.token_format import read_lines
 from mcp_tools_proxy.documents.importers.base import check_languages
-from mcp_tools_proxy.documents.importers.kinds import SUFFIXES
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.settings.auth import TokensFileSettings
@@ -89,6 +88,8 @@ def operator_rights() -> list[str]:
 
 def document_files(incomplete: str) -> list[str]:
     """Return folders and importable files whose path begins with ``incomplete``."""
+    from mcp_tools_proxy.documents.importers.kinds import SUFFIXES  # noqa: PLC0415 - imports parsers
+
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") or not incomplete else start.parent
     with suppress(OSError):

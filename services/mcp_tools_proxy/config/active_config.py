@@ -1,7 +1,7 @@
 """The active configuration: the last valid version of each file, and the active preset."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from mcp_tools_proxy.config.agents import ActiveAgents
@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
     Problem,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.policy.visibility import Visibility

@@ -6,18 +6,18 @@ rights share one ``Visibility``. The docstrings of the models are published.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, Strict, model_validator
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.field_types import (
-    SNAKE_CASE_MODEL,
     AgentBind,
     Name,
+    SnakeCaseModel,
     bindings_of,
     refuse_misplaced,
 )
@@ -55,6 +55,7 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Problem,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import (
     MAX_NAME_CHARS,
     MIN_NAME_CHARS,
@@ -135,13 +136,13 @@ _OF_OTHERS = ("guards", "sandbox")
 """Keys of servers' entries and presets, without effect in a profile."""
 
 
-class AgentEntry(BaseModel):
+class AgentEntry(SnakeCaseModel):
     """The permissions and list options of one agent.
 
     An agent never gets more than its callers have. All keys restrict it, except `sources`,
     `tool_name_style`, `schemas` and `name_max`."""
 
-    model_config = SNAKE_CASE_MODEL | ConfigDict(
+    model_config = ConfigDict(
         json_schema_extra={
             "propertyNames": {"not": {"enum": [*MISSPELT, *_OF_OTHERS, *MISSPELT_GUARDS]}}
         }
@@ -212,10 +213,10 @@ def meant_key(key: str) -> str | None:
     return MISSPELT.get(key) or closest_match(key.casefold(), sorted(set(MISSPELT.values())))
 
 
-class AgentsFile(BaseModel):
+class AgentsFile(SnakeCaseModel):
     """The agents of the gateway and their permissions."""
 
-    model_config = SNAKE_CASE_MODEL | ConfigDict(title="MCP Tools Proxy: agents.json")
+    model_config = ConfigDict(title="MCP Tools Proxy: agents.json")
 
     @model_validator(mode="before")
     @classmethod

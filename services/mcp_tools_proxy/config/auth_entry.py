@@ -7,9 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.field_types import (
-    FILE_MODEL,
     HTTP_URL_PATTERN,
     CallerText,
+    FileModel,
     NotBlank,
     check_url,
     keys_of,
@@ -46,13 +46,12 @@ _For = Annotated[
     LoginFor, Strict(False), Published({"type": "string", "enum": [it.value for it in LoginFor]})
 ]
 _Scopes = list[Annotated[str, Field(pattern=_SCOPE_PATTERN)]]
-_STRICT = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
 
-class IdpEntry(BaseModel):
+class IdpEntry(FileModel):
     """The gateway's client at the issuer of callers' tokens."""
 
-    model_config = _STRICT
+    model_config = ConfigDict(extra="forbid")
 
     client_id: CallerText = Field(examples=["tools-proxy"])
     """Client id."""
@@ -60,10 +59,10 @@ class IdpEntry(BaseModel):
     """Client secret."""
 
 
-class DiscoveryAuthEntry(BaseModel):
+class DiscoveryAuthEntry(FileModel):
     """The client used to discover the server's tools, if the server requires a token for that."""
 
-    model_config = _STRICT
+    model_config = ConfigDict(extra="forbid")
 
     grant: Literal["client_credentials"]
     """`client_credentials`: the token is the client's own, not a caller's."""
@@ -75,10 +74,10 @@ class DiscoveryAuthEntry(BaseModel):
     """Scopes to request."""
 
 
-class AuthEntry(BaseModel):
+class AuthEntry(FileModel):
     """How the gateway gets OAuth tokens for a server."""
 
-    model_config = _STRICT
+    model_config = ConfigDict(extra="forbid")
 
     type: Literal["oauth"]
     """`oauth`, the only supported type."""

@@ -1,13 +1,13 @@
 """Rules between the keys of ``auth``, the entry around it, and the settings."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.auth_entry import AuthEntry
 from mcp_tools_proxy.config.json_file import Fault
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.server import Grant, Isolation, LoginFor, Transport, is_same_issuer
 from mcp_tools_proxy.wire.identifiers import is_loopback
 

@@ -4,7 +4,7 @@ A server's name that is not a valid id, such as "My Server", is replaced by a de
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -34,6 +34,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     unknown_keys,
 )
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote

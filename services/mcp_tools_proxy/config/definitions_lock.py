@@ -7,15 +7,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import ConfigDict, Field, Strict, ValidationError
 from pydantic import WithJsonSchema as Published
 
-from mcp_tools_proxy.config.field_types import SNAKE_CASE_MODEL, Name
+from mcp_tools_proxy.config.field_types import Name, SnakeCaseModel
 from mcp_tools_proxy.config.json_file import (
     MAX_DEPTH,
     json_path,
@@ -36,6 +36,7 @@ from mcp_tools_proxy.domain.definitions import (
     LockedDefinition,
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.text import printable
@@ -43,7 +44,6 @@ from mcp_tools_proxy.wire.text import printable
 _LAST_GOOD = "its last valid version stays active"
 
 
-_STRICT = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
 """Unknown keys are errors, because a misspelt one would pin nothing."""
 
 
@@ -56,10 +56,10 @@ _Kind = Annotated[
 ]
 
 
-class LockEntry(BaseModel):
+class LockEntry(SnakeCaseModel):
     """A definition that an operator accepted."""
 
-    model_config = _STRICT
+    model_config = ConfigDict(extra="forbid")
 
     server_id: Name = Field(examples=["notes"])
     """The server's id in mcp.json."""
@@ -78,10 +78,10 @@ class LockEntry(BaseModel):
     arguments, annotations, `icons`, `_meta` and `execution`. It must match `sha256`."""
 
 
-class DefinitionsLockFile(BaseModel):
+class DefinitionsLockFile(SnakeCaseModel):
     """The accepted definitions, written by `mcp-tools-proxy check --lock`."""
 
-    model_config = _STRICT | ConfigDict(title="MCP Tools Proxy: definitions.lock.json")
+    model_config = ConfigDict(extra="forbid", title="MCP Tools Proxy: definitions.lock.json")
 
     schema_url: str | None = Field(default=None, alias="$schema")
     """URL of this schema, for editors."""

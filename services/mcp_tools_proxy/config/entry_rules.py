@@ -8,13 +8,14 @@ a tenant's session, would show one user's tickets to the next.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.auth_rules import OAuthSupport, auth_faults, turns_oauth_off
 from mcp_tools_proxy.config.json_file import Fault, Location
 from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.networks import (
     ANY_NETWORK,
     DIRECT,

@@ -3,10 +3,13 @@
 Loader and published schema use the same types, so that they agree.
 """
 
+import ast
+import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -16,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     GetPydanticSchema,
     Strict,
     ValidationInfo,
@@ -24,6 +28,8 @@ from pydantic import WithJsonSchema as Published
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 from pydantic.fields import ComputedFieldInfo, FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from mcp_tools_proxy.config.variables import (
     BOUND_PATTERN,
@@ -65,17 +71,44 @@ def _title(name: str, _: FieldInfo | ComputedFieldInfo) -> str:
     return name.replace("_", " ").capitalize()
 
 
-FILE_MODEL = ConfigDict(
-    strict=True,
-    extra="allow",  # an unknown key is a warning
-    frozen=True,
-    alias_generator=to_camel,
-    field_title_generator=_title,
-    use_attribute_docstrings=True,  # editors show them
-    defer_build=True,  # until the first file: building takes 30 ms of the start
-)
-SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
-"""For agents.json, our own format, with the key style of our requests."""
+class FileModel(BaseModel):
+    """A part of a configuration file. JSON Schema describes its fields by their docstrings."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="allow",  # an unknown key is a warning
+        frozen=True,
+        alias_generator=to_camel,
+        field_title_generator=_title,
+        defer_build=True,  # until the first file: building takes 30 ms of the start
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Add the docstrings. ``use_attribute_docstrings`` reads them at each start, for 50 ms."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for model in reversed(cls.__mro__):
+            if issubclass(model, FileModel):
+                for name, text in _docstrings(model):
+                    properties[cls.model_fields[name].alias or name]["description"] = text
+        return schema
+
+
+def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    (definition,) = ast.parse(inspect.getsource(model)).body
+    for field, text in pairwise(ast.iter_child_nodes(definition)):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(docstring))):
+                yield name, inspect.cleandoc(docstring)
+
+
+class SnakeCaseModel(FileModel):
+    """A part of agents.json or limits.json, our own formats, with the key style of our requests."""
+
+    model_config = ConfigDict(alias_generator=None)
 
 
 @cache

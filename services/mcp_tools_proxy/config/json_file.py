@@ -5,7 +5,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import first_of, problem_of
 from mcp_tools_proxy.wire.text import quote
 

@@ -5,7 +5,6 @@ would admit calls that the rule should stop.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,7 +21,7 @@ from pydantic import (
 from pydantic import WithJsonSchema as Published
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.config.field_types import SNAKE_CASE_MODEL
+from mcp_tools_proxy.config.field_types import SnakeCaseModel
 from mcp_tools_proxy.config.json_file import (
     Location,
     json_path,
@@ -35,6 +34,7 @@ from mcp_tools_proxy.config.unknown_keys import Oddity, duplicate_names, group_o
 from mcp_tools_proxy.domain.audit import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.strict_json import whole_number
@@ -66,7 +66,6 @@ NAME_PATTERN = "[A-Za-z0-9_-]{1,64}"
 
 
 RESERVED_NAMES = ("document_calls", "document_tokens", "tenant_calls", "tenant_tokens")
-_MODEL = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
 
 
 def _as_list(written: object) -> object:
@@ -133,13 +132,13 @@ _Fields = Annotated[
 ]
 
 
-class RuleMatch(BaseModel):
+class RuleMatch(SnakeCaseModel):
     """The calls that a rule applies to: a call must match every key.
 
     Each key has one value or a list of values, compared exactly. Without keys, the rule applies to
     all calls."""
 
-    model_config = _MODEL
+    model_config = ConfigDict(extra="forbid")
 
     tenant: Values = Field(examples=["acme"])
     """Tenants."""
@@ -155,11 +154,12 @@ class RuleMatch(BaseModel):
     """Documents. Documents of different tenants are counted separately."""
 
 
-class RuleEntry(BaseModel):
+class RuleEntry(SnakeCaseModel):
     """A budget for matching calls, in addition to the budgets of settings and other rules."""
 
-    model_config = _MODEL | ConfigDict(
-        json_schema_extra={"anyOf": [{"required": ["calls"]}, {"required": ["tokens"]}]}
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"anyOf": [{"required": ["calls"]}, {"required": ["tokens"]}]},
     )
 
     name: _Name = Field(examples=["tickets-per-user"])
@@ -186,10 +186,10 @@ class RuleEntry(BaseModel):
         return self
 
 
-class LimitsFile(BaseModel):
+class LimitsFile(SnakeCaseModel):
     """Budgets of calls and tokens for tenants, users, agents, servers, tools and documents."""
 
-    model_config = _MODEL | ConfigDict(title="MCP Tools Proxy: limits.json")
+    model_config = ConfigDict(extra="forbid", title="MCP Tools Proxy: limits.json")
 
     schema_: str = Field(
         default="", alias="$schema", title="JSON Schema", examples=["limits.schema.json"]

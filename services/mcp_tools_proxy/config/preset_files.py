@@ -5,7 +5,7 @@ The docstrings of the models are published. All reading functions block: call th
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,9 @@ from pydantic import WithJsonSchema as Published
 from pydantic.config import JsonDict
 
 from mcp_tools_proxy.config.field_types import (
-    FILE_MODEL,
     ID_PATTERN,
     ID_RULE,
+    FileModel,
     Name,
     NotBlank,
     OverrideName,
@@ -61,6 +61,7 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
     Reference,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.presets import OverrideProblem, find_override_problems
 from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.problem_texts import closest_match
@@ -97,10 +98,10 @@ def _refuse_misspelt_overrides(entry: object, known: Container[str], advice: str
             raise ValueError(f"has the key {quote(key)}, {advice}")
 
 
-class TextOverrides(BaseModel):
+class TextOverrides(FileModel):
     """Texts shown to callers instead of the server's own."""
 
-    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+    model_config = ConfigDict(extra="forbid")
 
     description: NotBlank | None = Field(default=None, examples=["Find a ticket by its number."])
     """Description shown to models."""
@@ -127,10 +128,10 @@ _ItemOverrides = Annotated[
 ]
 
 
-class ReferenceEntry(BaseModel):
+class ReferenceEntry(FileModel):
     """Common fields of references to tools, prompts and resources."""
 
-    model_config = FILE_MODEL | ConfigDict(json_schema_extra=_NOT_MISSPELT)
+    model_config = ConfigDict(json_schema_extra=_NOT_MISSPELT)
 
     @model_validator(mode="before")
     @classmethod
@@ -204,10 +205,10 @@ PresetInstructions = (
 )
 
 
-class PresetFile(BaseModel):
+class PresetFile(FileModel):
     """A preset: the downstream tools, prompts and resources that callers may use."""
 
-    model_config = FILE_MODEL | ConfigDict(
+    model_config = ConfigDict(
         title="MCP Tools Proxy: preset_<id>.json",
         json_schema_extra={
             "propertyNames": {"not": {"enum": ["overrides", *MISSPELT_OVERRIDES, *MISSPELT_GUARDS]}}

@@ -21,8 +21,8 @@ from pydantic import (
 from mcp_tools_proxy.config.agents import AgentsFile
 from mcp_tools_proxy.config.definitions_lock import DefinitionsLockFile
 from mcp_tools_proxy.config.field_types import (
-    FILE_MODEL,
     SERVER_KEYS,
+    FileModel,
     Number,
     Seconds,
     ServerId,
@@ -40,10 +40,10 @@ KEYS_OF_ENTRIES = (
 )
 
 
-class ConfigurationFile(BaseModel):
+class ConfigurationFile(FileModel):
     """The gateway's downstream MCP servers, in the format shared by MCP clients."""
 
-    model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: mcp.json")
+    model_config = ConfigDict(title="MCP Tools Proxy: mcp.json")
 
     @model_validator(mode="before")
     @classmethod

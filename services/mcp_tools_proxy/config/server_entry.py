@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -25,10 +24,8 @@ from pydantic import WithJsonSchema as Published
 from mcp_tools_proxy.config.auth_entry import AuthEntry
 from mcp_tools_proxy.config.field_types import (
     ANY_URL_PATTERN,
-    FILE_MODEL,
     HEADER_NAME_PATTERN,
     HTTP_URL_PATTERN,
-    SNAKE_CASE_MODEL,
     VARIABLE_NAME_PATTERN,
     WEBSOCKET_URL_PATTERN,
     BoundText,
@@ -36,6 +33,7 @@ from mcp_tools_proxy.config.field_types import (
     CallerText,
     Command,
     Count,
+    FileModel,
     Filled,
     Folder,
     HeaderName,
@@ -44,6 +42,7 @@ from mcp_tools_proxy.config.field_types import (
     NotBlank,
     Seconds,
     ServerBind,
+    SnakeCaseModel,
     VariableName,
     VariableValue,
     check_url,
@@ -89,12 +88,12 @@ _Bytes = Annotated[
 _Cores = Annotated[Count | None, Published({"type": "integer", "minimum": 1})]
 
 
-class SandboxEntry(BaseModel):
+class SandboxEntry(FileModel):
     """Limits for the processes of a stdio server.
 
     Omitted keys restrict nothing. Linux only."""
 
-    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+    model_config = ConfigDict(extra="forbid")
 
     network: _Switch = Field(default=None, examples=[False])
     """`false` blocks the network and this machine's sockets, such as Docker's or D-Bus's."""
@@ -158,13 +157,13 @@ _Action = Annotated[
 ]
 
 
-class GuardsEntry(BaseModel):
+class GuardsEntry(FileModel):
     """Guards that check definitions, arguments and results, each with its action.
 
     `off` does not check, `flag` reports findings, `redact` replaces them with a marker, and
     `refuse` refuses the call or hides the item. Unknown keys and values are errors."""
 
-    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+    model_config = ConfigDict(extra="forbid")
 
     hidden_characters: _Action = Field(default=GuardAction.OFF, examples=["redact"])
     """Invisible characters: bidirectional controls, tags, zero-width and control characters."""
@@ -311,10 +310,10 @@ _BETWEEN_KEYS: dict[str, Any] = {
 }
 
 
-class AssertionEntry(BaseModel):
+class AssertionEntry(FileModel):
     """Audience and header of the token that identifies the caller to the server."""
 
-    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+    model_config = ConfigDict(extra="forbid")
 
     audience: NotBlank = Field(examples=["https://tickets.internal"])
     """The server's own identifier, sent as the claim `aud`."""
@@ -322,10 +321,10 @@ class AssertionEntry(BaseModel):
     """The header that carries the token."""
 
 
-class DiscoveryCallerEntry(BaseModel):
+class DiscoveryCallerEntry(SnakeCaseModel):
     """The caller for whom the gateway connects to discover the server's tools."""
 
-    model_config = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     tenant_id: Identifier = Field(examples=["acme"])
     """Tenant."""
@@ -333,10 +332,10 @@ class DiscoveryCallerEntry(BaseModel):
     """User, if the server requires one."""
 
 
-class ServerEntry(BaseModel):
+class ServerEntry(FileModel):
     """An MCP server: a program to start (`command`), or a `url` to connect to."""
 
-    model_config = ConfigDict(**FILE_MODEL, json_schema_extra=_BETWEEN_KEYS)
+    model_config = ConfigDict(json_schema_extra=_BETWEEN_KEYS)
 
     enabled: bool = True
     """Whether to connect to the server. A disabled server is still shown; its variables may be

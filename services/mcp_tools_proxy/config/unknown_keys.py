@@ -1,7 +1,7 @@
 """Finds unknown keys in the parsed file, so that invalid files get these hints too."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Problem,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 

@@ -1,7 +1,6 @@
 """In-process client of the HTTP API that uses the session's token."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -16,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.domain.audit import Entry
 from mcp_tools_proxy.domain.errors import RouteNotFound
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.definition_routes import DefinitionsAnswer
 from mcp_tools_proxy.http.api.document_models import (
     DocumentContent,

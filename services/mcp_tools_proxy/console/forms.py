@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import parse_qsl
 
@@ -18,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.body import read_body
 
 MAX_FIELDS = 2_000

@@ -1,11 +1,11 @@
 """The console's parts, their permissions, and validation of redirect targets after sign-in."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -14,6 +14,7 @@ from mcp_tools_proxy.console.api_client import ApiClient
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.name_directory import AgentChoice, NameDirectory
 from mcp_tools_proxy.console.sessions import Session, Sessions
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.identifiers import is_loopback
 

@@ -9,7 +9,7 @@ import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.request_headers import Cookie
 from mcp_tools_proxy.storage.logins.sign_in_store import RecordKind, SignInStore
 from mcp_tools_proxy.storage.record_cipher import RecordCipher

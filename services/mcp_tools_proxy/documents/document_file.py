@@ -6,7 +6,6 @@ Only this module knows the format.
 import os
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, unquote
@@ -23,6 +22,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.documents.pacing import TooLargePart, paced, parse_paced, pause
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.encoding import json_list, json_text
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag

@@ -4,8 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class Refusal(Enum):

@@ -6,10 +6,10 @@ The gateway and the reference Retrieval Service share this module, so their chun
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
 from mcp_tools_proxy.domain.errors import ChunkNotFound
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import quote
 
 CHUNK_CHARS = 1000

@@ -10,12 +10,12 @@ import sys
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
 from io import StringIO
 
 from mcp_tools_proxy.documents.pacing import paced
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import normalize
 
 _KNOWN_CHARACTERS = 4_096

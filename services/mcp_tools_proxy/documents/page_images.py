@@ -7,7 +7,6 @@ import sys
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from weakref import WeakValueDictionary
 
@@ -23,6 +22,7 @@ from mcp_tools_proxy.documents.importers.import_process import (
 )
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import PageImageUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.spans import child_span
 from mcp_tools_proxy.wire.text import quote
 

@@ -4,7 +4,6 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, islice, product
 
 from rapidfuzz import fuzz
@@ -12,6 +11,7 @@ from rapidfuzz import fuzz
 from mcp_tools_proxy.documents.level_text import NO_SPACES, Hyphen, LevelText, level_text
 from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.domain.document import Document, PageSpan
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_MATCHES = 10
 """Maximum number of positions returned for one quote."""

@@ -1,7 +1,8 @@
 """State of the connector's link to the remote backend, reported by health and ``/remote``."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class RemoteState(Enum):

@@ -4,11 +4,12 @@ The gateway fills in bound arguments; models cannot choose them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 Path = tuple[str, ...]
 """Property names on the path from the arguments to a nested property."""

@@ -1,11 +1,11 @@
 """Budgets: rules of limits.json, the attributes they match, and the status shown to callers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from mcp_tools_proxy.domain.audit import RuleSource
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 Unit = Literal["calls", "tokens"]
 

@@ -1,7 +1,7 @@
 """Parsed configuration: ``mcp.json``, ``agents.json`` and presets, with their problems."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from mcp_tools_proxy.domain.bindings import (
@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.bindings import (
     ServerBindings,
 )
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardActions
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.server import ServerConfig

@@ -1,11 +1,11 @@
 """A document of one tenant: pages of text, sections, and chunks for retrieval."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.fast_dataclass import dataclass as fast_dataclass
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Document:
     ocr: tuple[int | None, ...] = ()
 
 
-@fast_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHead:
     """Metadata of a document, without its text.
 

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

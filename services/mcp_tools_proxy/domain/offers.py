@@ -1,13 +1,14 @@
 """Offers of servers: the snapshot of one server's last discovery, and the view of all servers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from mcp_tools_proxy.domain.bindings import NO_OVERRIDES, Overrides, Path
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class CheckArguments(Protocol):

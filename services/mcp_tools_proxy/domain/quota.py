@@ -1,9 +1,9 @@
 """Storage quotas of a tenant: tokens, documents and logins."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.errors import QuotaExceeded
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class Usage(NamedTuple):

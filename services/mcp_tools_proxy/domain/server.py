@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.networks import Proxy
 
 DEFAULT_SUBJECT_TOKEN = "access_token"  # noqa: S105 - a name of RFC 8693

@@ -1,7 +1,7 @@
 """The four categories of offered items, and the rules for a usable item."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import cast
 
@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import CheckArguments
 from mcp_tools_proxy.downstream.optional_fields import (
     OF_PROMPTS,

@@ -6,10 +6,11 @@ Clients reject a whole list or result because of one wrong field. Fields unknown
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_NAMED = 10
 """Maximum named fields of one item: an array can have thousands of wrong members."""

@@ -5,9 +5,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.file_watch import state_of
 
 FRESH_S = 0.5

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
@@ -16,6 +16,7 @@ from mcp_tools_proxy.domain.definitions import (
     DefinitionsLock,
     DefinitionsMode,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.gateway.screening import DefinitionScreening

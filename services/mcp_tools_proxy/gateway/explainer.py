@@ -4,7 +4,7 @@ The checks and their order are those of ``Executor``. Nothing is executed or cha
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mcp_tools_proxy.domain.audit import (
     CHECK_OF_CODE,
@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RetrievalNotConfigured,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,

@@ -1,9 +1,9 @@
 """Readiness of this replica and the state of its dependencies."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.preset_files import LoadedPreset, PresetMissing
 from mcp_tools_proxy.domain.configuration import InvalidConfig, PresetSummary
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.gateway.registry_builder import BuiltRegistry
 from mcp_tools_proxy.gateway.registry_publisher import PresetState, RegistryPublisher

@@ -1,7 +1,6 @@
 """Builds registries from a configuration and the servers' offers, without side effects."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.agents import NO_AGENTS
@@ -11,6 +10,7 @@ from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import RemoteComponents, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import OwnInstructions
 from mcp_tools_proxy.domain.definitions import DefinitionKey, without_items
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.domain.server import ServerStatus

@@ -6,7 +6,7 @@ publishing happen without an ``await``, so changes are published one after the o
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.definitions import DefinitionsMode
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers import Shadowed, Snapshot, View
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus

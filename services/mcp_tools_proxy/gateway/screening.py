@@ -7,7 +7,7 @@ built.
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import cast
 
@@ -26,6 +26,7 @@ from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObje
 from mcp_tools_proxy.domain.configuration import Preset
 from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.errors import MAY_BE_DONE, GuardRefused, ProxyError, ToolFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import (
     GuardAction,
     GuardActions,

@@ -5,7 +5,6 @@ and the model chooses the argument to be bound.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import structlog
 
@@ -17,6 +16,7 @@ from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot, View
 from mcp_tools_proxy.policy.exclusions import name_variants
 from mcp_tools_proxy.policy.visibility import Offers, Reason, Why, reason_of, shadowed_by

@@ -6,13 +6,13 @@ Starlette does not detect disconnects.
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from mcp_tools_proxy.domain.errors import PayloadTooLarge
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.strict_json import parse_request
 
 DISCARD_MAX_BYTES = 64 * 1024 * 1024

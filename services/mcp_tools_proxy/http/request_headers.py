@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_network
 
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.domain.audit import Entry, Origin
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.spans import current_trace_id
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
 from mcp_tools_proxy.wire.uris import IpAddress, parse_address

@@ -4,7 +4,7 @@ Each name must identify one item, also visually, as checked before any server is
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.bindings import NO_OVERRIDES, Overrides
@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.definitions import DefinitionsMode, with_items, without_items
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import EMPTY_SNAPSHOT, Route, Shadowed, Snapshot, View
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.canonical import only_pinned

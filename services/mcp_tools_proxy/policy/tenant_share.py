@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 def tenant_share(limit: int) -> int:

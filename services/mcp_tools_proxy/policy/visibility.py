@@ -6,7 +6,7 @@ items (A-09, A-11). A profile can only narrow the active preset (A-03 … A-06, 
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum, StrEnum
 from typing import NamedTuple, Self, overload
 
@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.domain.server import (
     ServerState,

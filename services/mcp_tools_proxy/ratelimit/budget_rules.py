@@ -5,13 +5,13 @@ Different ids always have different keys, even with special characters (T-08).
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule, Unit
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 
 ChargedTo = Literal["document", "tenant"]

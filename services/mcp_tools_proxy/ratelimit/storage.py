@@ -8,12 +8,12 @@ only the first ones need checking.
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from limits.aio.storage import Storage
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.ratelimit.budget_rules import Budget
 
 MAX_KEYS = 250_000

@@ -1,11 +1,12 @@
 """Permissions of callers, from the agent's profile, the tenant, and the documents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired, ProxyError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.visibility import Permissions, Visibility
 from mcp_tools_proxy.wire.text import quote
 

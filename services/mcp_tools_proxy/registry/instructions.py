@@ -5,13 +5,14 @@ They are sent at the start of a session and in lists of tools.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mcp_tools_proxy.domain.configuration import (
     MAX_INSTRUCTIONS,
     MAX_SERVER_INSTRUCTIONS,
     OwnInstructions,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.visibility import Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.wire.encoding import encodable

@@ -6,7 +6,7 @@ costs its visibility mask, and its list while cached.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from itertools import compress
 from operator import is_
@@ -24,6 +24,7 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import (
     MAX_NAME_CHARS,
     SERVER_NAMES,

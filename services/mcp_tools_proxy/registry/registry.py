@@ -1,7 +1,6 @@
 """The registry: frozen tables of all callable components, and the holder that replaces them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from mcp_tools_proxy.domain.audit import NO_REGISTRY, RegistryVersion
@@ -17,6 +16,7 @@ from mcp_tools_proxy.domain.components import (
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.guards.screen import GuardSet

@@ -1,7 +1,7 @@
 """Tools as a caller sees them, without the arguments that the gateway fills in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, Self, cast, runtime_checkable
 
 from mcp_tools_proxy.domain.bindings import Binding, Path
@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.errors import DocumentRefused
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.visibility import NO_OFFERS, Offers, Permissions, Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpToolLists

@@ -6,7 +6,6 @@ and entity tags.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from operator import mul
@@ -17,6 +16,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.documents.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolNameStyle, ToolSpec
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import (
     NO_OFFERS,

@@ -12,7 +12,7 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from itertools import count
 from tempfile import TemporaryFile
@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.server.private_redis import PrivateRedis
 from mcp_tools_proxy.server.worker_link import (
     ASK,

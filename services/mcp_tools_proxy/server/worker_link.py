@@ -7,10 +7,10 @@ import asyncio
 import pickle
 import socket
 import struct
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.settings import Settings
 
 _LENGTH = struct.Struct("!I")

@@ -1,13 +1,14 @@
 """Redis connection pools from configured URLs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"

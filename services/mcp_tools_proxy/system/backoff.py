@@ -3,7 +3,8 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _MAX_DOUBLINGS = 16
 

@@ -8,9 +8,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class HiddenKind(StrEnum):

@@ -9,7 +9,6 @@ import time
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -41,6 +40,7 @@ from mcp_tools_proxy.documents.importers.import_process import Importer, ImportU
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.wire.text import quote
 

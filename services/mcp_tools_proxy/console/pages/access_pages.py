@@ -1,7 +1,7 @@
 """Access pages: tools of a caller and preset, compared with another, and reasons for refusals."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.domain.audit import SETTINGS, Check
 from mcp_tools_proxy.domain.definitions import LOCK_FILE
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.explain_routes import ExplainAnswer, ExplainedCheck, RulePlace
 from mcp_tools_proxy.http.api.list_routes import PresetPreviewAnswer
 from mcp_tools_proxy.http.api.preset_routes import PresetAnswer

@@ -1,12 +1,12 @@
 """Audit records as shown on the pages of calls."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, Entry
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCAL
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED

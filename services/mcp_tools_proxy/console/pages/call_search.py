@@ -1,13 +1,14 @@
 """Search of audit records: converts page filters to API queries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from mcp_tools_proxy.console.api_client import ApiClient
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.pages.call_record import ShownRecord
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"

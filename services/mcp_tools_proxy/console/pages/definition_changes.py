@@ -1,12 +1,12 @@
 """Changed definitions of one server, with their differences in parts of limited size."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import DEFINITIONS
 from mcp_tools_proxy.console.page_request import PageRequest
 from mcp_tools_proxy.console.page_text import page_cost, page_text
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.definition_routes import (
     DefinitionItem,
     DefinitionsAnswer,

@@ -2,7 +2,6 @@
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from starlette.responses import Response
 
@@ -24,6 +23,7 @@ from mcp_tools_proxy.console.pages.document_pages import (
 )
 from mcp_tools_proxy.console.pages.tool_calls import reader_of, run_tool
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.document_models import DocumentSection
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -31,6 +30,7 @@ from mcp_tools_proxy.console.pages.tool_calls import (
     run_tool,
     user_of_tenant,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.proxy_error import without_frames
 
 MAX_PLACES = 10

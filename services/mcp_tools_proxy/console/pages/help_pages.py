@@ -4,7 +4,6 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +19,7 @@ from mcp_tools_proxy.console.navigation import START
 from mcp_tools_proxy.console.page_endpoint import Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageView
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _PACKAGED = Path(__file__).parents[1] / "guide_texts"
 

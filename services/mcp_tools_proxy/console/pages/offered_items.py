@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
@@ -28,6 +27,7 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
     required_of,
 )
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.server_routes import (
     OfferedItemAnswer,
     ServerAnswer,

@@ -3,7 +3,6 @@
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.page_text import is_plain, visible_json
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.http.api.document_models import DocumentReaders
 from mcp_tools_proxy.wire.mcp_protocol import (

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from time import perf_counter
@@ -43,6 +42,7 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
 )
 from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 from mcp_tools_proxy.domain.errors import Forbidden, LoginsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 PAGE_ITEMS = 50

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp_tools_proxy.console.schema_forms.drafts import (
     ABSENT,
@@ -44,6 +44,7 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
     required_of,
     type_of,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 MAX_FIELDS = 80
 """Fields per page; larger parts are typed as JSON."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -18,6 +17,7 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
     without_choice,
 )
 from mcp_tools_proxy.console.schema_forms.schema_reader import LIMITS, NoForm, Schema
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 

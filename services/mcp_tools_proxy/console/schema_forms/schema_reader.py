@@ -1,9 +1,9 @@
 """Resolves schemas for forms: follows references, merges ``allOf``, and finds alternatives."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.json_schema.keywords import References
 
 Schema = Mapping[str, Any]

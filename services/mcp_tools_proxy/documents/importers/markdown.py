@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from markdown_it import MarkdownIt
@@ -20,6 +19,7 @@ from mcp_tools_proxy.documents.importers.base import (
     paginate,
 )
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _FIELD = re.compile(r"[\w-]+:")
 _TITLE_LINE = re.compile(r"title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)[ \t]*")

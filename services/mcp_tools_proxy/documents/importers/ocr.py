@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pypdfium2 import PdfPage
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, clean
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 DATA_FOLDERS = (
     "/usr/share/tesseract-ocr/5/tessdata",  # Debian 12 and 13

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
@@ -20,6 +20,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 FEW_LETTERS = 100
 """Below this number of letters (a stamp, a page number, a running title), a page with a picture is

@@ -10,7 +10,6 @@ import hmac
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +19,7 @@ import structlog
 from mcp_tools_proxy.documents.document_store import DatabaseProblem, WrongRole, fold_names
 from mcp_tools_proxy.documents.postgres.database import FAILURES, connect, one_line_of
 from mcp_tools_proxy.documents.postgres.rows import loaded, stored
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock of migrations
 CONNECT_TIMEOUT_S = 10.0

@@ -3,12 +3,12 @@
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import tantivy
 
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import normalize
 
 _SAMPLE_CHARS = 12_000

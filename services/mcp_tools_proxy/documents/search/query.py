@@ -5,13 +5,13 @@ These include similar terms of the document: compounds, derivations, parts and m
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
 import tantivy
 
 from mcp_tools_proxy.documents.search.analysis import PAIRED_RUN, WORD, Analysis, clean
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 CHUNK_TEXT = "text"
 PAGE_TEXT = "page_text"

@@ -2,7 +2,6 @@
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mcp_tools_proxy.documents.search.analysis import (
     PAIRED_RUN,
@@ -12,6 +11,7 @@ from mcp_tools_proxy.documents.search.analysis import (
     clean,
     original_offset,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 SNIPPET_CHARS = 300
 """Maximum length of a snippet in characters, with ellipses."""

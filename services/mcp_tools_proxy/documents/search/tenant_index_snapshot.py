@@ -1,7 +1,6 @@
 """Searches one state of a tenant's index, filtered by access."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -37,6 +36,7 @@ from mcp_tools_proxy.documents.search.tenant_index_entries import (
     read_place,
     read_state,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 CANDIDATES = 64
 """Best chunks whose coverage of the query is computed."""

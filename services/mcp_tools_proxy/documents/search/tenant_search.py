@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -42,6 +41,7 @@ from mcp_tools_proxy.documents.search.tenant_index_snapshot import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Hit, PageSpan
 from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage import cache_folder
 
 ATTEMPTS = 5

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import unquote
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.components import (
     Tool,
 )
 from mcp_tools_proxy.domain.errors import InvalidArguments, ToolFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, OWN_SCHEME

@@ -5,7 +5,7 @@ Also defines shared arguments, such as a document's id, and its lookup.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
@@ -20,6 +20,7 @@ from mcp_tools_proxy.documents.tools.sources import without_sources
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import ContentVersion, Identifier, id_of
 from mcp_tools_proxy.wire.problem_texts import (

@@ -1,7 +1,6 @@
 """All local tools, in the order of every list. Add new tools here, with an example."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_tools_proxy.documents.chunk_windows import Retrieval
@@ -16,6 +15,7 @@ from mcp_tools_proxy.documents.tools.read_document import metadata_tool, pages_t
 from mcp_tools_proxy.documents.tools.search import documents_search_tool, search_tool
 from mcp_tools_proxy.documents.tools.verify_quote import quote_tool
 from mcp_tools_proxy.documents.tools.view_page import view_tool
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 EXAMPLES: Mapping[str, Mapping[str, object]] = {
     "read_doc_section": {"doc_id": "doc_1", "section_id": "sec_intro"},

@@ -1,7 +1,6 @@
 """Reading a document: read_doc_pages, read_doc_section and read_doc_metadata."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, NotRequired, Self
 
@@ -28,6 +27,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import PageSpan, Section
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge, SectionNotFound
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import Cut, cut_text, estimate_tokens, quote
 
 PAGE_SEPARATOR = "\n\n"

@@ -1,7 +1,7 @@
 """Prompts, resources and resource templates of a downstream server, as components."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self, TypeGuard, cast
 
 from pydantic_core import to_json
@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.components import (
     Result,
 )
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ResourceNotFound
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Route
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (

@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import NoneType, TracebackType
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
     ToolFailed,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
 from mcp_tools_proxy.domain.server import LoginFor, ServerConfig
 from mcp_tools_proxy.downstream.call_relay import INPUT_REQUIRED, CallRelay

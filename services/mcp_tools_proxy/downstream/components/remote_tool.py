@@ -1,7 +1,7 @@
 """A tool of a downstream server, as a component."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self, cast
 
 import structlog
@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import CheckArguments, Route
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments

@@ -5,11 +5,12 @@ Direct HTTP connections share a pool, and each proxy has another one.
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import aiohttp
 from anyio.abc import AsyncResource
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.networks import ANY_NETWORK, Proxy, ServerNetworks
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (

@@ -7,7 +7,6 @@ and takes 0.4 s for 600,000 keys.
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -22,6 +21,7 @@ from mcp.types import (
 )
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (

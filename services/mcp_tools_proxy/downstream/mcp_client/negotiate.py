@@ -6,7 +6,6 @@ The rules are those of the SDK's own client, except for the time-out of the prob
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from mcp import ClientSession, MCPError
@@ -23,6 +22,7 @@ from mcp.types.version import (
 )
 from pydantic import ValidationError
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     ConnectionFailure,

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, RETRY_AFTER, Refused
 from mcp_tools_proxy.downstream.mcp_client.messages import (

@@ -7,7 +7,6 @@ responses.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import aiohttp
@@ -27,6 +26,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.call_relay import CLIENT_REQUESTS

@@ -5,7 +5,6 @@ The server's ``Bearer`` challenge (RFC 6750 §3, RFC 9728 §5.1) can name it.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from mcp.client.auth.utils import (
@@ -16,6 +15,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.domain.server import SCOPE_CHARACTER, ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ from mcp.shared.auth import OAuthClientInformationFull
 from pydantic import AnyHttpUrl, BaseModel, Field, ValidationError
 from yarl import URL
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.server import Grant, OAuthClient
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer

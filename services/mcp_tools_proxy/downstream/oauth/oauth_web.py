@@ -8,7 +8,6 @@ internal network, or a cloud's metadata service, which returns credentials for a
 import re
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -18,6 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic_core import from_json
 from yarl import URL
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.networks import (
     ANY_NETWORK,
     CLOUD_METADATA,

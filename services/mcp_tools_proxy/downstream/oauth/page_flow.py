@@ -11,7 +11,7 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -25,6 +25,7 @@ from mcp_tools_proxy.domain.errors import (
     QuotaExceeded,
     Unauthenticated,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.domain.logins import (
     PENDING_S,

@@ -9,7 +9,6 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
@@ -20,6 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     LoginsUnavailable,
     ServerUnavailable,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import CallerJwt
 from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.proxy_error import without_frames

@@ -8,13 +8,14 @@ import hmac
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.logins import PENDING_S, Closing, LoginOwner
 from mcp_tools_proxy.downstream.oauth.discovery import MAX_SCOPES
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin

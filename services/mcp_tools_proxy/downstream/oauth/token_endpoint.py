@@ -7,13 +7,14 @@ assertion.
 import math
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from urllib.parse import quote_plus
 
 from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 from yarl import URL
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import CallerJwt
 from mcp_tools_proxy.domain.server import Grant, ServerAuth
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, read_scopes

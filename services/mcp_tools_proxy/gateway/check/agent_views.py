@@ -1,13 +1,13 @@
 """Items visible to and hidden from agents, read from a registry like that of a running gateway."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import ANY_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import decide
 from mcp_tools_proxy.registry.registry import Registry

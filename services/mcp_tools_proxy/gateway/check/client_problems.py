@@ -6,9 +6,9 @@ them, one such tool makes the whole list or every model request fail.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.components import ToolNameStyle, ToolSpec
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import ALIASES
 from mcp_tools_proxy.policy.aliases import MODEL_NAME_PATTERN
 from mcp_tools_proxy.registry.mcp_lists import NameStyles

@@ -1,7 +1,7 @@
 """Comparison of the presets' definitions with the lock, for ``check``."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.json_file import json_path
@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.definitions import (
     DefinitionsLock,
     DefinitionsMode,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.gateway.definition_guard import (
     DefinitionGuard,

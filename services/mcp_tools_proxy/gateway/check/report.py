@@ -1,7 +1,7 @@
 """The report of ``check``: files, servers, presets and agents."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic_core import to_json
 
@@ -14,6 +14,7 @@ from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.definitions import without_items
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.offers import Ignored, InvalidItem, Snapshot, View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agent_views import (

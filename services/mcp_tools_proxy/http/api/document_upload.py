@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from mcp_tools_proxy.domain.errors import (
     StoreUnavailable,
     UnsupportedFormat,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.document_models import UploadQuery
 from mcp_tools_proxy.http.body import cancel_on_disconnect, discard
 from mcp_tools_proxy.http.responses import JSON

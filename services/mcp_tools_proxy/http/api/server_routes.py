@@ -5,7 +5,6 @@ Items are shown in pages, limited in items and bytes.
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated
@@ -20,6 +19,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.definitions import DefinitionKind
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers import EMPTY_SNAPSHOT, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp.connector.backend_dialer import BackendDialer, Token
 from mcp_tools_proxy.mcp.connector.frame_router import FrameRouter
 from mcp_tools_proxy.mcp.connector.remote_sessions import McpSession

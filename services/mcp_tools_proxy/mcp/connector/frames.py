@@ -7,13 +7,13 @@ printable; texts and lists are truncated, so the line is short for any message.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.content_blocks import with_type
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, parse_strict, repeated_key

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
 from mcp_tools_proxy.wire.json_rpc import SendMessage, is_request
 from mcp_tools_proxy.wire.uris import redact_session_id

@@ -5,12 +5,12 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 
 import aiohttp
 import structlog
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.system.egress import timeout_sockets
 from mcp_tools_proxy.system.websocket_client import (
     CLOSE_S,

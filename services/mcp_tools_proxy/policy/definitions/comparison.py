@@ -1,7 +1,7 @@
 """Compares definitions with the lock, decides on quarantine, and builds new locks."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.definitions import (
     DefinitionsMode,
     LockedDefinition,
 )
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers import Snapshot
 from mcp_tools_proxy.policy.definitions.canonical import (

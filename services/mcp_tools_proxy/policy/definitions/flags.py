@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias, qualified_name
 from mcp_tools_proxy.wire.lookalikes import folded, joined_skeleton, skeleton
 from mcp_tools_proxy.wire.text import HIDDEN, HiddenKind, hidden_kinds

@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 from typing import NamedTuple, NoReturn
@@ -16,6 +15,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import StateUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.policy.tenant_share import has_share
 
 MAX_OUTCOME_BYTES = 262_144 + 1

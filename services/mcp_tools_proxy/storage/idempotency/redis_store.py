@@ -14,7 +14,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 
@@ -22,6 +22,7 @@ import structlog
 from redis.asyncio import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.idempotency.records import (
     MAX_OUTCOME_BYTES,
     Record,

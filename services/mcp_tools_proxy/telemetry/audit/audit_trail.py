@@ -9,13 +9,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import structlog
 
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, SETTINGS, Entry, RuleSource
 from mcp_tools_proxy.domain.errors import AuditUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.audit.audit_file import AuditFile
 from mcp_tools_proxy.telemetry.audit.record_search import Record, RecordFilter, parse_record
 from mcp_tools_proxy.telemetry.log_lines import RenderedLine, line_of, timestamp, to_ascii_json

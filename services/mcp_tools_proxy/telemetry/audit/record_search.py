@@ -4,12 +4,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.audit.audit_paths import opened_files
 from mcp_tools_proxy.telemetry.audit.hash_chain import split_line
 

@@ -2,11 +2,12 @@
 
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.telemetry.audit.audit_paths import opened_files
 from mcp_tools_proxy.telemetry.audit.hash_chain import (
     NEW_FILE,

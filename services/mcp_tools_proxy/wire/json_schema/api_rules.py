@@ -7,10 +7,11 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.json_schema.argument_names import STRICTEST
 from mcp_tools_proxy.wire.json_schema.keywords import (
     DEFINITION,

@@ -14,12 +14,12 @@ backtrack, and a single step can scan the rest of the text: 100 kB of ``a`` agai
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jsonschema_rs import FancyRegexOptions, RegexOptions, ValidationError, validator_for
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.json_schema.keywords import Node, References
 
 MAX_STEPS = 10_000_000

@@ -7,13 +7,13 @@ keyword fails the whole request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.json_schema.api_rules import ANTHROPIC, GEMINI, OPENAI
 from mcp_tools_proxy.wire.json_schema.argument_names import Aliases, rename_properties
 from mcp_tools_proxy.wire.json_schema.plain_schema import REJECT_ALL, plain_schema

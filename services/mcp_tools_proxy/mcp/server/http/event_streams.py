@@ -7,13 +7,13 @@ while it is open. It ends when the caller loses access or the service stops.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 import structlog
 from starlette.types import Message, Send
 
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.responses import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.mcp.server.http.http_request import CallerCheck, HttpRequest
 from mcp_tools_proxy.mcp.server.results import Json

@@ -9,7 +9,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 from uuid import UUID, uuid4
 
@@ -18,6 +17,7 @@ from starlette.types import Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.http.body import BodyLimits, disconnected, parse_body, read_body
 from mcp_tools_proxy.http.list_query import query_of

@@ -1,13 +1,14 @@
 """OAuth protected resource metadata: where MCP clients get tokens for the gateway."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """RFC 9728 §3; the path of a resource can follow."""

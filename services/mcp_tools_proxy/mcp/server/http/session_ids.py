@@ -8,7 +8,6 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions, SchemaStyle
 from mcp_tools_proxy.mcp.server.handshake_session import Declared
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS

@@ -5,9 +5,10 @@ A session ends by DELETE, after being idle too long, or at MAX_AGE_S.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp.server.clients import LEVELS
 from mcp_tools_proxy.mcp.server.http.session_ids import SessionClaims, SessionName
 
