@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from tests.support.bounds import BOUND_S
@@ -113,6 +114,7 @@ async def running(
     unlimited: bool = True,
     config: Config | None = None,
     discovered: bool = True,
+    workers: WorkerGroup | None = None,
     **settings: object,
 ) -> AsyncIterator[Service]:
     """Start the service with ``documents`` beside the seed one.
@@ -127,7 +129,9 @@ async def running(
         budgets = ("calls", "tokens", "tenant_calls", "tenant_tokens")
         settings = {f"rate_limit_{name}": 0 for name in budgets} | settings
     settings = {"tool_name_style": "server"} | settings
-    app = create_app(settings_of(settings), retrieval_transport=retrieval_transport)
+    app = create_app(
+        settings_of(settings), retrieval_transport=retrieval_transport, workers=workers
+    )
     async with app.router.lifespan_context(app):
         service = Service(app, client_of(app))
         put_all(service, documents)

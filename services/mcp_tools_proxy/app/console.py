@@ -92,7 +92,7 @@ def _name_directory(gateway: Gateway) -> NameDirectory:
     return NameDirectory(
         registry=gateway.registry,
         tokens=tokens if isinstance(tokens, TokenFileVerifier) else None,
-        trail=gateway.audit,
+        audit=gateway.service_audit,
         titles=lambda: {
             server_id: server.name
             for server_id, server in gateway.publisher.configuration.servers.items()

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -58,6 +59,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase, StartupWait
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import ChangeSignal, Reloader
+from mcp_tools_proxy.gateway.service_audit import ServiceAudit
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -69,6 +71,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import secret_text
 from mcp_tools_proxy.storage import cache_folder
 from mcp_tools_proxy.storage.idempotency.idempotent_calls import IdempotentCalls
+from mcp_tools_proxy.telemetry.audit.audit_paths import WORKER
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
@@ -106,6 +109,7 @@ class Gateway:
         self.log_level = LogLevel(settings.log_level)
         self.lifecycle = Lifecycle()
         self.audit = build_audit(settings, self.workers.number)
+        self.service_audit = ServiceAudit(self.audit, self.workers, _files_of_workers(settings))
         self.request_telemetry = RequestTelemetry(self.audit)
         self.tokens = build_tokens(settings, self.audit)
         self.authenticator = build_authenticator(settings, self.tokens, self.workers.console_key)
@@ -460,6 +464,10 @@ def _take_records(
             taker(record)
 
     return take
+
+
+def _files_of_workers(settings: Settings) -> Path | None:
+    return settings.audit_path_of(WORKER) if WORKER in settings.audit else None
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:

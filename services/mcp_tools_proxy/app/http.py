@@ -212,7 +212,7 @@ def _api_routes(
             on_change=gateway.document_changed,
             on_put=gateway.embed_document,
         ),
-        AuditRoutes(gateway.audit, gate, gateway.lifecycle, refusals),
+        AuditRoutes(gateway.service_audit, gate, gateway.lifecycle, refusals),
         ExplainRoutes(gateway.explainer, gate, callers),
         DefinitionRoutes(publisher, gateway.definition_acceptance),
         LoginRoutes(

@@ -12,9 +12,10 @@ from pydantic import SecretStr
 
 from mcp_tools_proxy.app.configuration import configuration_reader, divided_among
 from mcp_tools_proxy.domain.configuration import InvalidConfig
-from mcp_tools_proxy.settings.observability import TO_LOG, WORKER
+from mcp_tools_proxy.settings.observability import TO_LOG
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.audit.audit_paths import WORKER
 
 _KEY_BYTES = 32
 

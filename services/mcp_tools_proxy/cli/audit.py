@@ -4,8 +4,10 @@ They read the audit files, also while the gateway writes them. Records go to std
 JSON, errors to stderr.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +16,21 @@ import typer
 from pydantic_core import to_json
 
 from mcp_tools_proxy.cli.output import counted, echo, fail, print_json_text
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.settings.observability import AuditSettings, read_key
 from mcp_tools_proxy.settings.types import variable
-from mcp_tools_proxy.telemetry.audit.audit_paths import audit_files
+from mcp_tools_proxy.telemetry.audit.audit_paths import (
+    UNAUTHENTICATED,
+    audit_files,
+    audits_in,
+    audits_matching,
+    has_records,
+)
 from mcp_tools_proxy.telemetry.audit.hash_chain import Head
 from mcp_tools_proxy.telemetry.audit.record_search import (
     RecordFilter,
     as_timestamp,
+    search_audits,
     search_files,
     seq_of,
 )
@@ -39,7 +49,12 @@ FOLLOWED = 20
 
 _File = Annotated[
     Path | None,
-    typer.Argument(help="The audit file; by default that of MCP_PROXY_AUDIT.", show_default=False),
+    typer.Argument(
+        metavar="PATH",
+        help="An audit file, or a folder for all audits in it. Default: the files of "
+        "MCP_PROXY_AUDIT, with any {host} and {worker}.",
+        show_default=False,
+    ),
 ]
 _Heads = Annotated[
     list[str] | None,
@@ -87,15 +102,19 @@ def _add_tail(app: typer.Typer, load: Load) -> None:
             bool, typer.Option("-f", "--follow", help="Print new records as they are written.")
         ] = False,
     ) -> None:
-        """Print the newest records, oldest first; with --follow, also new ones."""
-        path = _path(file, load)
-        newest = _find(path, RecordFilter(), lines)
-        for record in reversed(newest):
+        """Print the newest records, oldest first; with --follow, also new ones.
+
+        Those of several audits are merged by time.
+        """
+        find = _finder(file, load)
+        last = {path: _last_seq(path) for path in _found(find)}
+        pages = [_find(path, RecordFilter(), lines, seq + 1) for path, seq in last.items()]
+        newest = _in_order(pages)
+        for record in newest[max(0, len(newest) - lines) :]:
             _print(to_json(record))
         if follow:
-            last = newest or _find(path, RecordFilter(), 1)
             try:
-                for line in _new_lines(path, seq_of(last[0]) if last else 0):
+                for line in _new_lines(find, last):
                     _print(line)
             except KeyboardInterrupt:
                 raise typer.Exit(130) from None
@@ -127,7 +146,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
     ) -> None:
         """Print the records that match all options, oldest first.
 
-        Exits with 1 if none match.
+        Those of several audits are merged by time. Exits with 1 if none match.
         """
         wanted = RecordFilter(
             tenant_id=tenant,
@@ -143,7 +162,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
             since=_timestamp(since),
             until=_timestamp(until),
         )
-        found = _find(_path(file, load), wanted, limit)
+        found = _search(_found(_finder(file, load)), wanted, limit)
         for record in reversed(found):
             _print(to_json(record))
         if not found:
@@ -162,7 +181,7 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
 
         Exits with 1 if it finds a problem. Files removed by rotation are only a note. Without a
         key, only the record numbers are checked. The audit of unauthenticated requests, in files
-        beside this one, is checked as well.
+        beside each one, is checked as well. In several audits, each head has to be in one of them.
         """
         settings = load()
         try:
@@ -170,105 +189,185 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         except ValueError as error:
             fail(str(error))
         heads = [_head(text) for text in head or ()]
-        path = _path(file, load)
-        found = _verified(path, key, heads, unsigned_until)
-        is_signed = key is not None
-        _report(found, path, is_signed=is_signed, with_head=bool(heads))
-        good = found.good
-        if found.unauthenticated_file is not None:
-            companion = path.with_name(found.unauthenticated_file)
-            # its numbers are separate; without a key, no record of it is signed
-            unsigned = _MAX_SEQ if unsigned_until else 0
-            good = _verify_companion(companion, key, unsigned, is_signed=is_signed) and good
-        if not good:
+        audits = _found(_finder(file, load))
+        is_of_several = len(audits) > 1 or (file is not None and file.is_dir())
+        check = _Check(key, heads, unsigned_until, is_of_several=is_of_several)
+        results = [*map(check.verify, audits), check.has_all_heads()]
+        if not all(results):
             raise typer.Exit(1)
 
 
-def _path(file: Path | None, load: Load) -> Path:
-    path = file or load().audit_path
-    if path is None:
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds the audits that a command reads."""
+
+    path: Path
+    find: Callable[[Path], Sequence[Path]]
+    missing: str = "audit file not found"
+
+
+def _finder(path: Path | None, load: Load) -> _Finder:
+    if path is not None and path.is_dir():
+        return _Finder(path, audits_in, "no audits in this folder")
+    settings = load()
+    pattern = path or settings.audit_pattern
+    if pattern is None:
         fail(f"{variable('audit')} is log, so there is no audit file; name one")
+    if path is None and settings.audit_path != pattern:
+        return _Finder(pattern, lambda it: [*filter(has_records, audits_matching(it))])
+    return _Finder(pattern, lambda it: [it] if audit_files(it) else [])
+
+
+def _found(finder: _Finder) -> Sequence[Path]:
+    """Return the audits; fail without one."""
     try:
-        files = audit_files(path)
+        found = finder.find(finder.path)
+    except OSError as error:
+        fail(f"{finder.path}: {error.strerror}")
+    return found or fail(f"{finder.path}: {finder.missing}")
+
+
+def _search(
+    audits: Sequence[Path], wanted: RecordFilter, limit: int
+) -> Sequence[Mapping[str, object]]:
+    """Return the newest matching records, newest first."""
+    if len(audits) == 1:
+        return _find(audits[0], wanted, limit)
+    try:
+        numbers = dict.fromkeys(audits, 0)
+        page = search_audits(numbers, wanted, cursor=None, limit=limit, max_bytes=sys.maxsize)
+    except OSError as error:
+        fail(f"{error.filename or audits[0].parent}: {error.strerror}")
+    return page.records[:limit]
+
+
+def _find(
+    path: Path, wanted: RecordFilter, limit: int, cursor: int | None = None
+) -> Sequence[Mapping[str, object]]:
+    """Return the newest matching records below a number in one audit, newest first."""
+    if not limit:
+        return ()
+    try:
+        page = search_files(path, wanted, cursor=cursor, limit=limit, max_bytes=sys.maxsize)
     except OSError as error:
         fail(f"{path}: {error.strerror}")
-    if not files:
-        fail(f"{path}: audit file not found")
-    return path
+    return page.records
 
 
-def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[Mapping[str, object]]:
-    """Return the newest matching records, newest first."""
-    found: list[Mapping[str, object]] = []
-    cursor: int | None = None
-    while len(found) < limit:
+def _last_seq(path: Path) -> int:
+    return next((seq_of(record) for record in _find(path, RecordFilter(), 1)), 0)
+
+
+class _Check:
+    """Verifies audits, and reports the results; ``heads`` can be in any of them."""
+
+    def __init__(
+        self, key: bytes | None, heads: Sequence[Head], unsigned_until: int, *, is_of_several: bool
+    ) -> None:
+        self._key = key
+        self._heads = heads
+        self._unsigned_until = unsigned_until
+        self._is_of_several = is_of_several
+        self._found: set[Head] = set()
+
+    def verify(self, path: Path) -> bool:
+        """Verify an audit, and that of unauthenticated requests; return whether they are intact."""
+        found = self._verify(path, self._heads, self._unsigned_until)
+        if found is None:
+            echo(f"problem: {path} is missing, although its {UNAUTHENTICATED} file is there")
+            return False
+        self._report(found, path, with_head=bool(self._heads))
+        if found.unauthenticated_file is None:
+            return found.good
+        companion = path.with_name(found.unauthenticated_file)
+        # its numbers are separate; without a key, no record of it is signed
+        unsigned = _MAX_SEQ if self._unsigned_until else 0
+        of_companion = self._verify(companion, self._heads if self._is_of_several else (), unsigned)
+        if of_companion is None:
+            echo(f"problem: {companion} is missing, although the audit file beside it refers to it")
+            return False
+        self._report(of_companion, companion, with_head=True)
+        return found.good and of_companion.good
+
+    def has_all_heads(self) -> bool:
+        """Report heads that are in none of several audits; return whether there are none."""
+        missing = [it for it in self._heads if self._is_of_several and it not in self._found]
+        for head in missing:
+            echo(
+                f"problem: no audit has record {head}: it was changed or cut off, or its file is "
+                "missing"
+            )
+        return not missing
+
+    def _verify(
+        self, path: Path, heads: Sequence[Head], unsigned_until: int
+    ) -> Verification | None:
+        """Return the result for one audit; None without files."""
         try:
-            page = search_files(path, wanted, cursor=cursor, limit=min(1000, limit - len(found)))
+            found = verify(
+                path,
+                self._key,
+                heads,
+                unsigned_until=unsigned_until,
+                is_one_of_several=self._is_of_several,
+            )
+        except FileNotFoundError:
+            return None
         except OSError as error:
             fail(f"{path}: {error.strerror}")
-        found += page.records
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found
+        self._found |= found.heads
+        return found
+
+    def _report(self, found: Verification, path: Path, *, with_head: bool) -> None:
+        for note in found.notes:
+            echo(f"note: {note}")
+        for problem in found.problems:
+            echo(f"problem: {problem}")
+        checked = (
+            "numbers and signatures" if self._key is not None else "numbers only, without a key,"
+        )
+        verdict = "are intact" if found.good else "are NOT intact"
+        echo(
+            f"{path}: {counted(found.records, 'record')}, {found.first_seq} to {found.head.seq}: "
+            f"{checked} {verdict}"
+        )
+        if found.head.mac:
+            echo(f"head: {found.head}")
+        if found.good and not with_head:
+            echo("to detect a truncated file, pass --head with a head from the log")
 
 
-def _verified(
-    path: Path, key: bytes | None, heads: Sequence[Head], unsigned_until: int
-) -> Verification:
-    try:
-        return verify(path, key, heads, unsigned_until=unsigned_until)
-    except OSError as error:
-        fail(f"{path}: {error.strerror}")
-
-
-def _verify_companion(
-    path: Path, key: bytes | None, unsigned_until: int, *, is_signed: bool
-) -> bool:
-    """Verify the audit of unauthenticated requests; return whether it is intact."""
-    try:
-        found = verify(path, key, unsigned_until=unsigned_until)
-    except FileNotFoundError:
-        echo(f"problem: {path} is missing, although the audit file beside it refers to it")
-        return False
-    except OSError as error:
-        fail(f"{path}: {error.strerror}")
-    _report(found, path, is_signed=is_signed, with_head=True)
-    return found.good
-
-
-def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool) -> None:
-    for note in found.notes:
-        echo(f"note: {note}")
-    for problem in found.problems:
-        echo(f"problem: {problem}")
-    checked = "numbers and signatures" if is_signed else "numbers only, without a key,"
-    verdict = "are intact" if found.good else "are NOT intact"
-    echo(
-        f"{path}: {counted(found.records, 'record')}, {found.first_seq} to {found.head.seq}: "
-        f"{checked} {verdict}"
-    )
-    if found.head.mac:
-        echo(f"head: {found.head}")
-    if found.good and not with_head:
-        echo("to detect a truncated file, pass --head with a head from the log")
-
-
-def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
-    """Yield the records after ``last_seq``, across rotations, until interrupted."""
+def _new_lines(finder: _Finder, last: dict[Path, int]) -> Iterator[bytes]:
+    """Yield the records after the ``last`` ones, across rotations, until interrupted."""
     while True:
         time.sleep(FOLLOW_S)
-        new: list[Mapping[str, object]] = []
-        cursor: int | None = None
-        while True:
-            page = search_files(path, RecordFilter(), cursor=cursor, limit=FOLLOWED)
-            new += [it for it in page.records if seq_of(it) > last_seq]
-            cursor = page.next_cursor
-            if cursor is None or cursor <= last_seq + 1:
-                break
-        for record in reversed(new):
-            last_seq = seq_of(record)
+        audits: Sequence[Path] = ()
+        with suppress(OSError):
+            audits = finder.find(finder.path)  # a worker that starts can have another file
+        pages = []
+        for path in audits:
+            new: list[Mapping[str, object]] = []
+            seq, cursor = last.get(path, 0), None
+            while True:
+                page = search_files(path, RecordFilter(), cursor=cursor, limit=FOLLOWED)
+                new += [it for it in page.records if seq_of(it) > seq]
+                cursor = page.next_cursor
+                if cursor is None or cursor <= seq + 1:
+                    break
+            last[path] = max([seq, *map(seq_of, new)])
+            pages.append(new)
+        for record in _in_order(pages):
             yield to_json(record)
+
+
+def _in_order(pages: Sequence[Sequence[Mapping[str, object]]]) -> Sequence[Mapping[str, object]]:
+    """Return the records of audits, whose newest are first, oldest first."""
+    found = [record for page in pages for record in reversed(page)]
+    return sorted(found, key=_time_of) if len(pages) > 1 else found
+
+
+def _time_of(record: Mapping[str, object]) -> str:
+    return str(record["timestamp"])
 
 
 def _head(text: str) -> Head:

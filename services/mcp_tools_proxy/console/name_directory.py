@@ -1,6 +1,5 @@
 """Names that pages suggest: tenants, users, servers, tools and agents known to this replica."""
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
@@ -9,10 +8,10 @@ from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.gateway.service_audit import ServiceAudit
 from mcp_tools_proxy.policy.token_rights import excess_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
-from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail
-from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter, search_files, search_memory
+from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter
 
 MAX_CHOICES = 200
 """Profiles in a selection list; if there are more, their names are typed."""
@@ -64,12 +63,12 @@ class NameDirectory:
         *,
         registry: RegistryHolder,
         tokens: TokenFileVerifier | None,
-        trail: AuditTrail,
+        audit: ServiceAudit,
         titles: Callable[[], Mapping[str, str]],
     ) -> None:
         self._registry = registry
         self._tokens = tokens
-        self._trail = trail
+        self._audit = audit
         self._titles = titles
 
     async def agents(self, operator: Principal) -> AgentChoice:
@@ -171,21 +170,12 @@ class NameDirectory:
         if operator.tenant_id is not None and OperatorRight.AUDIT not in operator.rights:
             return []
         wanted = RecordFilter(tenant_id=operator.tenant_id)
-        file = self._trail.file
-        if file is None:
-            found = search_memory(self._trail.recent(), wanted, cursor=None, limit=MAX_RECORDS)
-        else:
-            try:
-                found = await asyncio.to_thread(
-                    search_files,
-                    file.path,
-                    wanted,
-                    cursor=None,
-                    limit=MAX_RECORDS,
-                    max_bytes=MAX_RECORD_BYTES,
-                )
-            except OSError:  # the page of calls shows this error
-                return []
+        try:
+            found = await self._audit.page(
+                wanted, cursor=None, limit=MAX_RECORDS, max_bytes=MAX_RECORD_BYTES
+            )
+        except OSError:  # the page of calls shows this error
+            return []
         payloads = (record.get("payload") for record in found.records)
         return [it for it in payloads if isinstance(it, Mapping)]
 

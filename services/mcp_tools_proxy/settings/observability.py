@@ -20,13 +20,10 @@ from mcp_tools_proxy.settings.types import (
     OptionalText,
     variable,
 )
+from mcp_tools_proxy.telemetry.audit.audit_paths import HOST, WORKER
 
 TO_LOG = "log"
 TO_FILE = "file:"
-HOST = "{host}"
-"""What is replaced by the name of the machine in the path of the file."""
-WORKER = "{worker}"
-"""What is replaced by the number of the worker process, from 1."""
 
 
 def _is_destination(value: str) -> str:
@@ -60,11 +57,16 @@ class AuditSettings(EnvironmentSettings):
         """The path of the audit file; None where records go to the log only."""
         return self.audit_path_of(1)
 
-    def audit_path_of(self, worker: int) -> Path | None:
-        """Return the path of a worker's audit file."""
-        if self.audit == TO_LOG:
+    @property
+    def audit_pattern(self) -> Path | None:
+        """The path as it is set, with ``{host}`` and ``{worker}``."""
+        return None if self.audit == TO_LOG else Path(self.audit.removeprefix(TO_FILE).strip())
+
+    def audit_path_of(self, worker: int | str) -> Path | None:
+        """Return the path of a worker's audit file; of all workers' files for ``{worker}``."""
+        if self.audit_pattern is None:
             return None
-        path = self.audit.removeprefix(TO_FILE).strip().replace(HOST, socket.gethostname())
+        path = str(self.audit_pattern).replace(HOST, socket.gethostname())
         return Path(path.replace(WORKER, str(worker)))
 
 

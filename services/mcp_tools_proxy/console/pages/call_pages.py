@@ -234,7 +234,7 @@ async def _show_one(page: PageRequest) -> PageResult:
     trace_id = page.query("trace_id") if at or key == TRACE else key
     record: ShownRecord | None = None
     if at and key.isascii() and key.isdecimal() and len(key) <= MAX_SEQ_DIGITS:
-        record = await find_record(page.api, page.tenant(), int(key), at)
+        record = await find_record(page.api, page.tenant(), int(key), at, page.query("worker"))
     if record is not None:
         trace_id = record.trace_id or ""
     trace = await find_trace(page.api, page.tenant(), trace_id) if trace_id else []

@@ -8,6 +8,7 @@ from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check, Entry
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import CANCELLED
+from mcp_tools_proxy.telemetry.audit.record_search import cursor_of
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, DENIED, FAILED, LOCAL
 from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
 
@@ -86,6 +87,16 @@ class ShownRecord:
         return self.record.get("seq")
 
     @property
+    def worker(self) -> str:
+        """The worker process that numbered it, if there are several."""
+        return str(self.record.get("worker", ""))
+
+    @property
+    def cursor(self) -> int | None:
+        """The API's cursor of older records: with several workers a time."""
+        return cursor_of(self.at) if self.worker else self.seq
+
+    @property
     def at(self) -> str:
         """Time of creation in UTC."""
         return str(self.record.get("timestamp", ""))
@@ -129,7 +140,7 @@ class ShownRecord:
     def path(self) -> str | None:
         """The address of its page. It includes the time, because numbers repeat across replicas."""
         if self.seq is not None:
-            query = {"at": self.at, "trace_id": self.trace_id}
+            query = {"at": self.at, "worker": self.worker, "trace_id": self.trace_id}
             return page_address(f"/console/calls/{self.seq}", query)
         return None if self.trace_id is None else trace_path(self.trace_id)
 

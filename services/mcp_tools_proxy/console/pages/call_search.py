@@ -9,6 +9,7 @@ from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.pages.call_record import ShownRecord
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.telemetry.audit.record_search import cursor_of
 from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
@@ -233,7 +234,10 @@ async def find_records(
         ((record.at, number, record) for number, it in enumerate(found) for record in it.records),
         key=lambda it: it[0],
         reverse=True,
-    )[:rows]
+    )
+    while rows < len(merged) and merged[rows][0] == merged[rows - 1][0]:  # a cursor can be a time
+        rows += 1
+    del merged[rows:]
     rest = [
         _rest(start, it, [record for _, of, record in merged if of == number])
         for number, (start, it) in enumerate(zip(starts, found, strict=True))
@@ -249,7 +253,7 @@ def _rest(start: str, found: FoundRecords, shown: Sequence[ShownRecord]) -> str:
     """Return the cursor of one audit's records that are not shown yet."""
     if len(shown) == len(found.records):
         return _END if found.older is None else str(found.older)
-    return str(shown[-1].seq) if shown else start
+    return str(shown[-1].cursor) if shown else start
 
 
 async def _find(
@@ -264,11 +268,11 @@ async def _find(
     for _ in range(MAX_REQUESTS):
         page = await _page(api, {**query, "cursor": cursor})
         for record in filter(wanted.wants, page.records):
-            if len(found) == rows:
-                return FoundRecords(found, found[-1].seq)
+            if len(found) >= rows and record.cursor != found[-1].cursor:
+                return FoundRecords(found, found[-1].cursor)
             found.append(record)
         cursor = page.older
-        if cursor is None or len(found) == rows:
+        if cursor is None or len(found) >= rows:
             break
     return FoundRecords(found, cursor)
 
@@ -279,16 +283,22 @@ async def _page(api: ApiClient, query: Mapping[str, object]) -> FoundRecords:
     return FoundRecords([*map(ShownRecord, answer["records"])], answer.get("next_cursor"))
 
 
-async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> ShownRecord | None:
-    """Return the record with a number and a time. Raises ApiRefused.
+async def find_record(
+    api: ApiClient, tenant_id: str, seq: int, at: str, worker: str
+) -> ShownRecord | None:
+    """Return the record with a number and a time, and of a worker if there are several.
 
     The time is needed because each replica, and without an audit file each start, counts from the
-    beginning: the number alone returned another call.
+    beginning: the number alone returned another call. Raises ApiRefused.
     """
-    query = {"tenant_id": tenant_id, "cursor": seq + 1, "limit": 1}
+    try:
+        cursor = max(1, cursor_of(at) + 1) if worker else seq + 1
+    except ValueError:
+        return None
+    query = {"tenant_id": tenant_id, "cursor": cursor, "limit": 1}
     for more in _AUDITS:  # both audits have separate numbers
         for record in (await _page(api, {**query, **more})).records:
-            if (record.seq, record.at) == (seq, at):
+            if (record.seq, record.at, record.worker) == (seq, at, worker):
                 return record
     return None
 

@@ -1,6 +1,5 @@
 """Shows audit records to operators with the right ``audit``: past ones and a stream of new ones."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.service_audit import ServiceAudit
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest
 from mcp_tools_proxy.http.api.openapi import (
@@ -39,13 +39,8 @@ from mcp_tools_proxy.http.body import disconnected
 from mcp_tools_proxy.http.request_headers import TRACE_HEADER
 from mcp_tools_proxy.http.request_refusals import RequestRefusals, add_to_operation
 from mcp_tools_proxy.http.responses import EVENT_STREAM, PING, PING_S, STREAM_HEADERS, json_response
-from mcp_tools_proxy.telemetry.audit.audit_trail import AuditTrail, LostRecords, RecordFeed
-from mcp_tools_proxy.telemetry.audit.record_search import (
-    RecordFilter,
-    as_timestamp,
-    search_files,
-    search_memory,
-)
+from mcp_tools_proxy.telemetry.audit.audit_trail import LostRecords, RecordFeed
+from mcp_tools_proxy.telemetry.audit.record_search import RecordFilter, as_timestamp
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 MAX_RECORDS = 1000
@@ -104,7 +99,13 @@ class AuditQuery(RecordQuery):
         int | None, Field(ge=1, description="The `next_cursor` of the previous page.")
     ] = None
     limit: Annotated[
-        int, Field(ge=1, le=MAX_RECORDS, description=("Maximum number of records to return."))
+        int,
+        Field(
+            ge=1,
+            le=MAX_RECORDS,
+            description="Maximum number of records to return. With several workers, all records of "
+            "the last microsecond are returned, even beyond it.",
+        ),
     ] = 100
     unauthenticated: Annotated[
         bool | None,
@@ -140,9 +141,13 @@ class AuditRecord(AnswerModel):
     event: str
     payload: dict[str, object]
     trace_id: str | None
-    seq: Annotated[int, Field(description="The record's number.")]
+    seq: Annotated[int, Field(description="The record's number in its audit.")]
     mac: Annotated[
         str | None, Field(description="The record's signature, if the gateway signs records.")
+    ] = None
+    worker: Annotated[
+        int | None,
+        Field(description="The worker process whose audit it is in, if there are several."),
     ] = None
 
 
@@ -175,7 +180,7 @@ class RecordStream(StreamingResponse):
 
     def __init__(
         self,
-        trail: AuditTrail,
+        audit: ServiceAudit,
         feed: RecordFeed,
         *,
         check: Callable[[], Awaitable[object]],
@@ -188,7 +193,7 @@ class RecordStream(StreamingResponse):
             media_type=EVENT_STREAM,
             headers={**STREAM_HEADERS, "Connection": "close", **headers},
         )
-        self._trail = trail
+        self._audit = audit
         self._feed = feed
         self._check = check
         self._stopping = stopping
@@ -199,7 +204,7 @@ class RecordStream(StreamingResponse):
         """Serve the stream until it ends."""
         code = CANCELLED
         try:
-            with self._trail.following(self._feed):
+            with self._audit.trail.following(self._feed):
                 await send(
                     {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
                 )
@@ -225,6 +230,8 @@ class RecordStream(StreamingResponse):
             group.start_soon(end_by, self._refused)
             group.start_soon(end_by, self._stopped)
             group.start_soon(disconnected, receive, group.cancel_scope.cancel)
+            if self._audit.has_others:
+                group.start_soon(self._audit.follow_others, self._feed)
             await self._send_records(send)
         return code
 
@@ -261,7 +268,7 @@ def _frame(event: str, data: str) -> bytes:
 
 
 MAX_STREAMS = 16
-"""Limit of open record streams of a replica."""
+"""Limit of open record streams of a process."""
 
 MAX_OF_TENANT = 4
 """Limit of streams for operators of one tenant, as one tenant had used all 16."""
@@ -289,17 +296,21 @@ _UNAVAILABLE = SharedAnswer(
 
 
 class AuditRoutes(Feature):
-    """Shows the records of the audit file, or without one the latest of this process.
+    """Shows the records of the audit files, or without any the latest in memory.
 
-    A replica streams its new records to at most MAX_STREAMS readers.
+    A process streams the new records of the service to at most MAX_STREAMS readers.
     """
 
     tag = Tag.AUDIT
 
     def __init__(
-        self, trail: AuditTrail, gate: OperatorGate, lifecycle: Lifecycle, refusals: RequestRefusals
+        self,
+        audit: ServiceAudit,
+        gate: OperatorGate,
+        lifecycle: Lifecycle,
+        refusals: RequestRefusals,
     ) -> None:
-        self._trail = trail
+        self._audit = audit
         self._gate = gate
         self._lifecycle = lifecycle
         self._refusals = refusals
@@ -315,24 +326,20 @@ class AuditRoutes(Feature):
     async def list_audit_records(self, parsed: ParsedRequest[None], query: AuditQuery) -> Response:
         """Search the audit log.
 
-        Returns audit records, newest first: from the audit file, or without one the last 1,000
-        records of this replica. Requires the operator right `audit`.
+        Returns audit records, newest first: from the audit files of this replica's workers, or
+        without files the last 1,000 records of each worker. Requires the operator right `audit`.
         """
-        wanted, cursor, limit = query.wanted, query.cursor, query.limit
-        trail, unauthenticated = self._trail, query.is_apart
-        file = trail.unauthenticated_file if unauthenticated else trail.file
-        if file is None:
-            recent = trail.recent(unauthenticated=unauthenticated)
-            page = search_memory(recent, wanted, cursor=cursor, limit=limit)
-        else:
-            try:
-                page = await asyncio.to_thread(
-                    search_files, file.path, wanted, cursor=cursor, limit=limit
-                )
-            except OSError as error:
-                raise AuditUnavailable(
-                    "the audit file cannot be read now; try again later", reason=error.strerror
-                ) from error
+        try:
+            page = await self._audit.page(
+                query.wanted,
+                cursor=query.cursor,
+                limit=query.limit,
+                unauthenticated=query.is_apart,
+            )
+        except OSError as error:
+            raise AuditUnavailable(
+                "the audit file cannot be read now; try again later", reason=error.strerror
+            ) from error
         # 1,000 records in their logged form, some with a null
         answer = without_none({"records": page.records, "next_cursor": page.next_cursor})
         return json_response(answer, headers={TRACE_HEADER: parsed.trace_id})
@@ -348,12 +355,13 @@ class AuditRoutes(Feature):
     ) -> Response:
         """Stream audit records.
 
-        Server-sent events with this replica's new audit records. `record` contains a record in the
-        format of the audit log, without `seq` and `mac`, which are assigned when it is written.
-        `lost` reports how many `records` a slow reader missed at this point. `end` closes the
-        stream; its `reason` is an error code, such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16
-        streams can be open, 4 of them by operators of one tenant. The right is checked at least
-        once a second. A comment is sent every 15 s. Requires the operator right `audit`.
+        Server-sent events with this replica's new audit records; those of other workers arrive up
+        to half a second later. `record` contains a record in the format of the audit log, without
+        `seq` and `mac`, which are assigned when it is written. `lost` reports how many `records` a
+        slow reader missed at this point. `end` closes the stream; its `reason` is an error code,
+        such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16 streams can be open at each worker, 4
+        of them by operators of one tenant. The right is checked at least once a second. A comment
+        is sent every 15 s. Requires the operator right `audit`.
         """
         operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         self._lifecycle.check_serving()
@@ -361,7 +369,7 @@ class AuditRoutes(Feature):
         feed = RecordFeed(query.wanted, reader_tenant=operator.tenant_id)
         # the response follows the trail before any other await, so a 17th stream cannot start
         return RecordStream(
-            self._trail,
+            self._audit,
             feed,
             check=partial(self._gate.admit, parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id),
             stopping=self._lifecycle.draining,
@@ -370,15 +378,15 @@ class AuditRoutes(Feature):
         )
 
     def _check_capacity(self, tenant_id: str | None) -> None:
-        if self._trail.followers >= MAX_STREAMS:
+        if self._audit.trail.followers >= MAX_STREAMS:
             raise CapacityExceeded(
-                f"{MAX_STREAMS} streams of records are open at this replica, which is the limit; "
-                "close one, or try again later"
+                f"{MAX_STREAMS} streams of records are open at this worker process, which is the "
+                "limit; close one, or try again later"
             )
-        if tenant_id is not None and self._trail.followers_of(tenant_id) >= MAX_OF_TENANT:
+        if tenant_id is not None and self._audit.trail.followers_of(tenant_id) >= MAX_OF_TENANT:
             raise CapacityExceeded(
                 f"operators of this tenant have {MAX_OF_TENANT} streams of records open at this "
-                "replica, which is the limit; close one, or try again later"
+                "worker process, which is the limit; close one, or try again later"
             )
 
     def _end(self, parsed: ParsedRequest[None], feed: RecordFeed, code: str, sent: int) -> None:

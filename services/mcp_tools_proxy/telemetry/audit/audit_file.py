@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from mcp_tools_proxy.telemetry.audit.audit_paths import (
+    LOCK,
     open_to_read,
     open_to_write,
     rotated_files,
@@ -240,7 +241,7 @@ class AuditFile:
         if lost:
             log.error("audit.lost", records=lost, reason="the queue of the audit file was full")
         if recovered:
-            log.warning("audit.resumed", file=self.path.name)
+            log.warning("audit.resumed", file=str(self.path))
 
     def _notices(self, lost: int) -> list[Record]:
         """Return records about the audit's own failures and losses since the last write."""
@@ -254,13 +255,13 @@ class AuditFile:
     def _fail(self, error: OSError) -> None:
         reason = _reason(error)
         if reason != self._failure:
-            log.error("audit.write_failed", file=self.path.name, reason=reason)
+            log.error("audit.write_failed", file=str(self.path), reason=reason)
         self._failure = reason
 
     def _prepare_file(self) -> None:
         """Open a new file if the current one is full or was moved. Raises OSError."""
         if self._descriptor >= 0 and not _is_same(self._descriptor, self.path):
-            log.error("audit.file_replaced", file=self.path.name)
+            log.error("audit.file_replaced", file=str(self.path))
             self._close_file()
         elif self._descriptor >= 0:
             self._size = os.fstat(self._descriptor).st_size  # it may have been truncated in place
@@ -338,11 +339,11 @@ class AuditFile:
         signature = {"mac": mac} if mac else {}
         # info lines can be disabled, but the head is needed for later verification
         write = log.info if log.is_enabled_for(logging.INFO) else log.error
-        write("audit.head", file=self.path.name, seq=seq, **signature)
+        write("audit.head", file=str(self.path), seq=seq, **signature)
 
     def _lock(self) -> None:
         """Lock the audit for this process. Raises OSError; AuditFileUnusable if it is locked."""
-        lock_file = self.path.with_name(f"{self.path.name}.lock")
+        lock_file = self.path.with_name(f"{self.path.name}{LOCK}")
         self._lock_descriptor = open_to_write(lock_file, 0, FILE_MODE)
         try:
             fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -369,9 +370,9 @@ class AuditFile:
         tail = os.pread(self._descriptor, TAIL_BYTES, max(0, self._size - TAIL_BYTES))
         self._head = last_head(tail)
         if self._key is not None and not self._head.mac:
-            log.warning("audit.unsigned_before", file=self.path.name, seq=self._head.seq)
+            log.warning("audit.unsigned_before", file=str(self.path), seq=self._head.seq)
         if not tail.endswith(b"\n"):
-            log.warning("audit.torn_line", file=self.path.name)
+            log.warning("audit.torn_line", file=str(self.path))
             self._size += os.write(self._descriptor, b"\n")
 
     def _close_file(self) -> None:

@@ -9,16 +9,25 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from glob import escape, iglob
 from pathlib import Path
 from typing import BinaryIO
+
+from pydantic_core import from_json
+
+HOST = "{host}"
+"""What is replaced by the name of the machine in the path of the file."""
+WORKER = "{worker}"
+"""What is replaced by the number of the worker process, from 1."""
 
 _SEQ_DIGITS = 12
 _ROTATED = re.compile(rf"\.([0-9]{{{_SEQ_DIGITS},18}})")
 
 
 UNAUTHENTICATED = ".unauthenticated"
+LOCK = ".lock"
 
 
 def unauthenticated_path(path: Path) -> Path:
@@ -45,6 +54,78 @@ def rotated_files(path: Path) -> Sequence[Path]:
 def audit_files(path: Path) -> Sequence[Path]:
     """Return all files of an audit, the oldest first. Raises OSError."""
     return [*rotated_files(path), *([path] if os.path.lexists(path) else [])]
+
+
+def audits_in(folder: Path) -> Sequence[Path]:
+    """Return the audits in a folder: names with a record in one of their files. Raises OSError."""
+    names = {_name_of_audit(it.name) for it in folder.iterdir()}
+    return [folder / name for name in sorted(names) if has_records(folder / name)]
+
+
+def _name_of_audit(name: str) -> str:
+    """Return the name of the audit that a rotated file or a companion would belong to."""
+    for suffix in (_ROTATED.pattern, re.escape(UNAUTHENTICATED)):
+        name = re.sub(rf"{suffix}$", "", name)
+    return name
+
+
+def audits_matching(pattern: Path) -> Mapping[Path, int]:
+    """Return the audits at the paths that ``{host}`` and ``{worker}`` stand for, with the worker.
+
+    Without ``{worker}``, the number is 0.
+    """
+    parts = re.split(rf"({re.escape(HOST)}|{re.escape(WORKER)})", str(pattern))
+    globs: list[str] = []
+    texts: list[str] = []
+    for part in parts:
+        is_text = part not in (HOST, WORKER)
+        globs.append(escape(part) if is_text else "*")
+        again = "(?P=worker)" if WORKER in parts[: len(texts)] else "(?P<worker>[1-9][0-9]*)"
+        texts.append(re.escape(part) if is_text else "[^/]+?" if part == HOST else again)
+    path = re.compile(rf"(?P<path>{''.join(texts)})(?:{_ROTATED.pattern})?")
+    found = {}
+    for name in sorted(iglob(f"{''.join(globs)}*")):
+        match = path.fullmatch(name)
+        if match is not None and not match["path"].endswith((UNAUTHENTICATED, LOCK)):
+            found[Path(match["path"])] = int(match.groupdict().get("worker") or 0)
+    return {path: found[path] for path in sorted(found, key=lambda it: (found[it], it))}
+
+
+_PROBE_BYTES = 65_536
+_FIELDS = {"timestamp", "level", "event", "payload", "trace_id", "seq"}
+
+
+def has_records(path: Path) -> bool:
+    """Return whether a file of an audit begins or ends with a record. Raises OSError.
+
+    Only one end may have been overwritten, so both are searched, and those of the separate audit of
+    unauthenticated requests.
+    """
+    files = [*audit_files(path), *audit_files(unauthenticated_path(path))]
+    return any(_has_records(file) for file in files)
+
+
+def _has_records(file: Path) -> bool:
+    try:
+        descriptor = open_to_read(file)
+    except PermissionError:  # an unreadable audit has to be reported, another file not
+        return os.path.lexists(file.with_name(f"{_name_of_audit(file.name)}{LOCK}"))
+    except OSError:
+        return False
+    try:
+        end = max(0, os.fstat(descriptor).st_size - _PROBE_BYTES)
+        lines = [os.pread(descriptor, _PROBE_BYTES, start).split(b"\n") for start in (0, end)]
+    finally:
+        os.close(descriptor)
+    return any(_is_record(line) for line in (*lines[0], *lines[1]))
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        record = from_json(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and record.keys() >= _FIELDS
 
 
 _ATTEMPTS = 10

@@ -69,25 +69,55 @@ class RecordFeed:
     one position.
     """
 
-    def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
-        """Create a feed; ``reader_tenant`` is the reader's tenant, None for an operator of all."""
+    def __init__(
+        self,
+        wanted: RecordFilter,
+        *,
+        reader_tenant: str | None = None,
+        is_for_other_worker: bool = False,
+    ) -> None:
+        """Create a feed; ``reader_tenant`` is the reader's tenant, None for an operator of all.
+
+        The reader of ``is_for_other_worker`` is connected to another worker, which counts it.
+        """
+        self.wanted = wanted
         self.reader_tenant = reader_tenant
+        self.is_for_other_worker = is_for_other_worker
         self.lost = 0
-        self._wanted = wanted
         self._waiting: deque[str] = deque()
         self._lost_here = 0
         self._changed = asyncio.Event()
 
     def offer(self, record: Record, line: str) -> None:
         """Queue a record, with its JSON in ``line``, if it matches. Never blocks."""
-        if not self._wanted.matches(record):
-            return
+        if self.wanted.matches(record):
+            self.add(line)
+
+    @property
+    def room(self) -> int:
+        """Number of records that can be added without a loss."""
+        return 0 if self._lost_here else MAX_WAITING - len(self._waiting)
+
+    def add(self, line: str) -> None:
+        """Queue a record that matches."""
         if self._lost_here or len(self._waiting) >= MAX_WAITING:
-            self._lost_here += 1
-            self.lost += 1
+            self.lose(1)
         else:
             self._waiting.append(line)
+            self._changed.set()
+
+    def lose(self, records: int) -> None:
+        """Report lost records to the reader."""
+        self._lost_here += records
+        self.lost += records
         self._changed.set()
+
+    def take(self) -> tuple[Sequence[str], int]:
+        """Return the waiting records, and the number of those lost after them."""
+        taken = tuple(self._waiting), self._lost_here
+        self._waiting.clear()
+        self._lost_here = 0
+        return taken
 
     async def next(self) -> str | LostRecords:
         """Wait for the next record, as JSON, or for a number of lost records."""
@@ -244,8 +274,8 @@ class AuditTrail:
 
     @property
     def followers(self) -> int:
-        """Number of active feeds."""
-        return len(self._feeds)
+        """Number of active feeds, without those for other workers."""
+        return sum(not feed.is_for_other_worker for feed in self._feeds)
 
     def followers_of(self, tenant_id: str) -> int:
         """Return the number of feeds with readers of one tenant."""
@@ -257,11 +287,19 @@ class AuditTrail:
 
         The file's own records about itself are not offered.
         """
-        self._feeds.append(feed)
+        self.add_feed(feed)
         try:
             yield
         finally:
-            self._feeds.remove(feed)
+            self.remove_feed(feed)
+
+    def add_feed(self, feed: RecordFeed) -> None:
+        """Offer each record to a feed; see ``following``."""
+        self._feeds.append(feed)
+
+    def remove_feed(self, feed: RecordFeed) -> None:
+        """Offer no more records to a feed."""
+        self._feeds.remove(feed)
 
     def recent(self, *, unauthenticated: bool = False) -> list[dict[str, object]]:
         """Return the records in memory, the oldest first, each with its number under ``seq``."""

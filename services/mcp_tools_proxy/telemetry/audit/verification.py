@@ -35,6 +35,8 @@ class Verification:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Harmless findings: lines torn by a crash, older files removed by rotation."""
+    heads: set[Head] = field(default_factory=set)
+    """The wanted heads that are records of the audit."""
     unauthenticated_file: str | None = None
     """The audit of unauthenticated requests, as named by the newest file."""
 
@@ -45,15 +47,20 @@ class Verification:
 
 
 def verify(
-    path: Path, key: bytes | None, heads: Sequence[Head] = (), *, unsigned_until: int = 0
+    path: Path,
+    key: bytes | None,
+    heads: Sequence[Head] = (),
+    *,
+    unsigned_until: int = 0,
+    is_one_of_several: bool = False,
 ) -> Verification:
     """Check the files of the audit at ``path``, and that they contain each of ``heads``. Blocks.
 
-    ``heads`` come from the normal log. Without ``key``, only numbers are checked. With it, all
-    records after ``unsigned_until`` must be signed. Raises OSError; FileNotFoundError without
-    files.
+    ``heads`` come from the normal log; with ``is_one_of_several`` they can be of another audit.
+    Without ``key``, only numbers are checked. With it, all records after ``unsigned_until`` must be
+    signed. Raises OSError; FileNotFoundError without files.
     """
-    verifier = _Verifier(key, heads, unsigned_until)
+    verifier = _Verifier(key, heads, unsigned_until, is_one_of_several=is_one_of_several)
     with opened_files(path) as files:
         for file in files:
             verifier.begin_file()
@@ -63,10 +70,18 @@ def verify(
 
 
 class _Verifier:
-    def __init__(self, key: bytes | None, heads: Sequence[Head], unsigned_until: int) -> None:
+    def __init__(
+        self,
+        key: bytes | None,
+        heads: Sequence[Head],
+        unsigned_until: int,
+        *,
+        is_one_of_several: bool,
+    ) -> None:
         self.found = Verification()
         self._key = key
         self._heads = set(heads)
+        self._is_one_of_several = is_one_of_several
         self._unsigned_until = unsigned_until
         self._unreadable: list[tuple[str, bytes]] = []
         """Invalid lines since the last record, with their places."""
@@ -124,7 +139,7 @@ class _Verifier:
                 f"rotated files are missing: there were {self._older_files} when the newest file "
                 f"was begun, and {self._files - 1} are here"
             )
-        for head in sorted(self._heads):
+        for head in () if self._is_one_of_several else sorted(self._heads):
             if found.records and head.seq < found.first_seq:
                 found.notes.append(
                     f"record {head.seq}, which --head names, is older than the files that are kept"
@@ -196,7 +211,9 @@ class _Verifier:
     def _compare_head(self, place: str, head: Head) -> None:
         for wanted in [it for it in self._heads if it.seq == head.seq]:
             self._heads.remove(wanted)
-            if wanted.mac != head.mac:
+            if wanted.mac == head.mac:
+                self.found.heads.add(wanted)
+            elif not self._is_one_of_several:
                 self._report(f"{place}: changed: record {head.seq} differs from the one in the log")
 
     def _report(self, problem: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.telemetry.audit.audit_paths import opened_files
 from mcp_tools_proxy.telemetry.audit.audit_trail import MAX_RECENT, AuditTrail
 from mcp_tools_proxy.telemetry.audit.record_search import (
     RecordFilter,
@@ -100,10 +101,11 @@ def test_any_text_finds_exactly_its_record(one: str, other: str) -> None:
 
 
 def test_a_file_truncated_during_a_search_ends_only_the_search(path: Path) -> None:
-    lines = _lines_backwards(path, None)
-    next(lines)
-    os.truncate(path, 100)
-    assert len(list(lines)) > 40
+    with opened_files(path) as files:
+        lines = _lines_backwards(files, None)
+        next(lines)
+        os.truncate(path, 100)
+        assert len(list(lines)) > 40
 
 
 @each_row("key", ["targetServerId", "server_id"])
