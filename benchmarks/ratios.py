@@ -37,7 +37,7 @@ from benchmarks.report import Result
 from benchmarks.responder import MODERN_PATH
 from benchmarks.servers import bare, fleet, forwarder, sdk_server
 
-DOCUMENT_LIMIT = 1.1
+DOCUMENT_LIMIT = 1.2
 FORWARDER_LIMITS = {1: 1.1, 32: 0.9}
 SDK_LIMIT = 0.7
 ADDED_LIMIT_MS = 0.5

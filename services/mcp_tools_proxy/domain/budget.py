@@ -68,7 +68,8 @@ class LimitRules:
     rules: tuple[LimitRule, ...] = ()
 
 
-class BudgetStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
     """Status of the charged budget with the smallest remaining share, after a call.
 
     If a rule limits calls and tokens, both remainders are set; the other fields describe the one

@@ -32,12 +32,17 @@ def trace_id_from(body: object, headers: Headers) -> str:
         chosen = choose_trace_id(body["trace_id"])
         if chosen is not None:
             return chosen
-    # most requests have neither, and two look-ups would take longer
+    return trace_id_of(headers)
+
+
+def trace_id_of(headers: Headers, traceparent: object = None) -> str:
+    """Return the trace id of X-Trace-Id, ``traceparent`` or its header, or a new one."""
+    # most requests have neither header, and two look-ups would take longer
     for name, _ in headers.raw:
         if name in _TRACE_ID_HEADERS:
-            parent = headers.get("traceparent")
-            return choose_trace_id(trace_header(headers), traceparent=parent) or new_trace_id()
-    return new_trace_id()
+            given, parent = trace_header(headers), traceparent or headers.get("traceparent")
+            return choose_trace_id(given, traceparent=parent) or new_trace_id()
+    return choose_trace_id(traceparent=traceparent) or new_trace_id()
 
 
 def trace_header(headers: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mcp_tools_proxy.domain.audit import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule, Unit
@@ -34,7 +34,8 @@ _OWNED_BY_TENANT = frozenset({CallField.USER, CallField.DOCUMENT})
 """Fields with values of a tenant, counted separately for each tenant."""
 
 
-class Budget(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Budget:
     """One counter with its limit: ``limit`` of ``unit`` in each window.
 
     ``charged_to`` decides when it is checked: a document's budgets are checked after the look-up of

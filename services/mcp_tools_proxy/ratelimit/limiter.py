@@ -68,8 +68,8 @@ class Admission:
         The first of equal shares counts; None without budgets.
         """
         tightest, most_used = -1, -1.0
-        for place, budget in enumerate(self.budgets):
-            used, _ = self.readings[place]
+        counted = zip(self.budgets, self.readings, strict=True)
+        for place, (budget, (used, _)) in enumerate(counted):
             share = (used if budget.unit == "calls" else used + tokens) / budget.limit
             if share > most_used:
                 most_used, tightest = share, place

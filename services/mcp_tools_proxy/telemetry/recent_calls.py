@@ -10,7 +10,7 @@ remaining share, so the store is not queried; other budgets of the call are unkn
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -301,7 +301,7 @@ class TightBudgets:
         self._forget_ended(now)
         found = (it for it in self._budgets.values() if tenant_id in (None, it.tenant_id))
         return [
-            it._replace(status=it.status._replace(reset_s=math.ceil(it.ends_at - now)))
+            it._replace(status=replace(it.status, reset_s=math.ceil(it.ends_at - now)))
             for it in sorted(found, key=lambda it: (it.share, it.tenant_id, it.status.name))
         ]
 

@@ -326,19 +326,23 @@ class CutPages:
     spans: Sequence[PageSpan]
 
 
-def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...]:
+def section_spans(section: Section, pages: Sequence[str]) -> list[PageSpan]:
     """Return the spans of a section on its ``pages``."""
-    spans = page_spans(section.page_start, pages)
-    if section.start_char is not None:
-        spans = (spans[0]._replace(start_char=section.start_char), *spans[1:])
-    if section.end_char is not None:
-        spans = (*spans[:-1], spans[-1]._replace(end_char=section.end_char))
-    return spans
+    return page_spans(section.page_start, pages, section.start_char or 0, section.end_char)
 
 
-def page_spans(first: int, pages: Sequence[str]) -> tuple[PageSpan, ...]:
-    """Return the spans of whole pages, numbered from ``first``."""
-    return tuple(PageSpan(number, 0, len(text)) for number, text in enumerate(pages, start=first))
+def page_spans(
+    first: int, pages: Sequence[str], start_char: int = 0, end_char: int | None = None
+) -> list[PageSpan]:
+    """Return the spans of pages, numbered from ``first``.
+
+    ``start_char`` counts in the first page, ``end_char`` in the last one, None for its end.
+    """
+    starts = [start_char] + [0] * (len(pages) - 1)
+    ends = [*map(len, pages)]
+    if end_char is not None:
+        ends[-1] = end_char
+    return [*map(PageSpan, range(first, first + len(pages)), starts, ends)]
 
 
 def cut_pages(
@@ -352,20 +356,20 @@ def cut_pages(
     end_char = start_char + len(cut.text)
     inside: list[PageSpan] = []
     at = 0
-    for span in spans:
-        first = span.start_char + max(start_char - at, 0)
-        last = min(span.end_char, span.start_char + end_char - at)
+    for page, start, end in spans:
+        first = start + max(start_char - at, 0)
+        last = min(end, start + end_char - at)
         if len(inside) == MAX_SPANS and first < last:
             cut = Cut(cut.text[: at - start_char], at)
             break
         if first < last:
-            inside.append(PageSpan(span.page, first, last))
-        at += span.end_char - span.start_char + len(PAGE_SEPARATOR)
+            inside.append(PageSpan(page, first, last))
+        at += end - start + len(PAGE_SEPARATOR)
     return CutPages(cut=cut, spans=inside)
 
 
 def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
-    for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
+    for number, ((_, start, end), text) in enumerate(zip(spans, pages, strict=True)):
         if number:
             yield PAGE_SEPARATOR
-        yield text[span.start_char : span.end_char]
+        yield text[start:end]

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind, na
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
-from mcp_tools_proxy.http.request_headers import new_trace_id, trace_context_from, trace_header
+from mcp_tools_proxy.http.request_headers import trace_context_from, trace_id_of
 from mcp_tools_proxy.mcp.server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.wire.identifiers import (
@@ -31,7 +31,6 @@ from mcp_tools_proxy.wire.tracing import (
     OUR_PREFIX,
     SOURCES_KEY,
     TRACE_CONTEXT,
-    choose_trace_id,
     valid_context,
 )
 
@@ -105,11 +104,7 @@ class McpRequest:
             params=params,
             caller=caller,
             modern=modern,
-            trace_id=choose_trace_id(
-                trace_header(headers),
-                traceparent=meta.get("traceparent") or headers.get("traceparent"),
-            )
-            or new_trace_id(),
+            trace_id=trace_id_of(headers, meta.get("traceparent")),
             headers=headers,
             log_level=log_level if log_level in LEVELS else None,
             build_client=build_client,

@@ -83,7 +83,7 @@ async def test_a_silent_stream_is_pinged_every_15_seconds(
 ) -> None:
     sent = Sent()
     stream = EventStream(sent)
-    async with stream.pings():
+    with stream.pings():
         for pause_s in pauses:
             await asyncio.sleep(pause_s)
             await stream.notify(NOTE)

@@ -56,7 +56,7 @@ async def open_streams(
         running = [tasks.create_task(streams.run())]
         for tenant_id in tenants:
             request = HttpRequest(
-                {},
+                {"headers": []},
                 Caller(tenant_id=tenant_id, user_id="u"),
                 SERVER_NAMES,
                 check or Access(),

@@ -5,8 +5,8 @@ while it is open. It ends when the caller loses access or the service stops.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import anyio
 import structlog
@@ -124,8 +124,8 @@ class EventStream:
             self._is_complete = True
             await self._send({"type": "http.response.body", "body": b""})
 
-    @asynccontextmanager
-    async def pings(self) -> AsyncIterator[None]:
+    @contextmanager
+    def pings(self) -> Iterator[None]:
         """While open, send a comment after each PING_S of silence."""
         loop = asyncio.get_running_loop()
         tasks: list[asyncio.Task[None]] = []

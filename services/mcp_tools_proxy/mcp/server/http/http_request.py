@@ -5,7 +5,7 @@ Some headers of a stateless request repeat routing fields and arguments, since p
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Self
 
 from pydantic_core import to_json
@@ -56,6 +56,11 @@ class HttpRequest:
         self.check = check
         self.receive = receive
         self.send = send
+        self.first_headers: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
+        """The headers, with the first value of a repeated one."""
+        values = [value for name, value in scope["headers"] if name == b"accept"]
+        self.accept = b",".join(values).decode("latin-1")
+        """The media types that the client accepts."""
 
     @property
     def method(self) -> str:
@@ -73,17 +78,6 @@ class HttpRequest:
     def headers(self) -> Headers:
         """The headers, with all values of a repeated one."""
         return Headers(scope=self.scope)
-
-    @cached_property
-    def first_headers(self) -> Mapping[bytes, bytes]:
-        """The headers, with the first value of a repeated one."""
-        return dict(reversed(self.scope["headers"]))
-
-    @cached_property
-    def accept(self) -> str:
-        """The media types that the client accepts."""
-        values = [value for name, value in self.scope["headers"] if name == b"accept"]
-        return b",".join(values).decode("latin-1")
 
     @property
     def accepts_events(self) -> bool:

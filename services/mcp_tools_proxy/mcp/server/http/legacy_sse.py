@@ -130,31 +130,34 @@ class LegacySse:
 
         address = f"{quote(request.scope['path'])}?sessionId={session_id}"
         address += query_of(options)
-        async with events.pings(), asyncio.TaskGroup() as tasks:
-            # UnreadMessages limits the open requests
-            session = MessageSession(
-                self._server,
-                caller,
-                send_message,
-                tasks,
-                max_open_requests=math.inf,
-                options=options,
-            )
-            self._sessions[session_id] = _SseSession(caller, options, session, unread)
-            enders = [
-                tasks.create_task(end)
-                for end in (
-                    disconnected(request.receive, session.close),
-                    self._end_on_shutdown(session),
+        with events.pings():
+            async with asyncio.TaskGroup() as tasks:
+                # UnreadMessages limits the open requests
+                session = MessageSession(
+                    self._server,
+                    caller,
+                    send_message,
+                    tasks,
+                    max_open_requests=math.inf,
+                    options=options,
                 )
-            ]
-            try:
-                await events.send_frame(b"event: endpoint\r\ndata: %b\r\n\r\n" % address.encode())
-                await session.run()
-            finally:
-                del self._sessions[session_id]
-                for ender in enders:
-                    ender.cancel()
+                self._sessions[session_id] = _SseSession(caller, options, session, unread)
+                enders = [
+                    tasks.create_task(end)
+                    for end in (
+                        disconnected(request.receive, session.close),
+                        self._end_on_shutdown(session),
+                    )
+                ]
+                try:
+                    await events.send_frame(
+                        b"event: endpoint\r\ndata: %b\r\n\r\n" % address.encode()
+                    )
+                    await session.run()
+                finally:
+                    del self._sessions[session_id]
+                    for ender in enders:
+                        ender.cancel()
         await events.end()
 
     def has_session(self, request: HttpRequest) -> bool:

@@ -60,6 +60,7 @@ class LiveSession:
     ) -> None:
         self.name = claims.name
         self.handshake = HandshakeSession(server, claims.declared, self._send)
+        self.handshake.client_name = record.client_name
         self.record = record
         self.caller = caller
         self.stream: SessionStream | None = None
@@ -371,14 +372,15 @@ class SessionStream:
             if seen != digest:
                 for kind in ListKind:
                     await self.send({"jsonrpc": "2.0", "method": kind.changed_method})
-            async with self._events.pings(), asyncio.TaskGroup() as tasks:
-                watching = tasks.create_task(disconnected(receive, self.close))
-                restoring = tasks.create_task(restore())
-                repeating = tasks.create_task(self._repeat_changes())
-                await self._closed.wait()
-                watching.cancel()
-                restoring.cancel()
-                repeating.cancel()
+            with self._events.pings():
+                async with asyncio.TaskGroup() as tasks:
+                    watching = tasks.create_task(disconnected(receive, self.close))
+                    restoring = tasks.create_task(restore())
+                    repeating = tasks.create_task(self._repeat_changes())
+                    await self._closed.wait()
+                    watching.cancel()
+                    restoring.cancel()
+                    repeating.cancel()
         finally:
             subscriptions.unsubscribe_from_lists()
         await self._events.end()

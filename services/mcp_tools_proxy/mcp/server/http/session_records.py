@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp.server.clients import LEVELS
 from mcp_tools_proxy.mcp.server.http.session_ids import SessionClaims, SessionName
+from mcp_tools_proxy.telemetry.recorder import cut
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.mcp.server.http.shared_sessions import SharedSessions, SharedState
@@ -19,7 +20,7 @@ MAX_AGE_S = 7 * 24 * 3600
 """Seconds after which every session ends, so that records do not live forever."""
 
 MAX_KNOWN = 100_000
-"""Limit of recorded active sessions (about 20 MB), and of ended ones; the oldest are dropped."""
+"""Limit of recorded active sessions (20 to 40 MB), and of ended ones; the oldest are dropped."""
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class SessionRecord:
 
     used: float
     """Time of the last use, on the clock of its records."""
+    client_name: str | None = None
+    """The client's name, which ids have no space for; None at replicas without its handshake."""
     users: int = 0
     """Number of its HTTP requests in progress here, including its stream."""
     log_level: str = LEVELS[0]
@@ -67,10 +70,11 @@ class SessionRecords:
         self._all_known_from = clock()
         """From this time on, ``_known`` has every session used within ``idle_s``."""
 
-    def begin(self, name: SessionName) -> None:
+    def begin(self, name: SessionName, client_name: str | None = None) -> None:
         """Record a new session."""
         now = self._clock()
-        self._keep(name, SessionRecord(now), now)
+        client_name = None if client_name is None else cut(client_name)
+        self._keep(name, SessionRecord(now, client_name), now)
 
     def is_known(self, name: SessionName) -> bool:
         """Return whether a session was used here and is active."""

@@ -7,7 +7,6 @@ session are in the process that received the request.
 import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +35,6 @@ from mcp_tools_proxy.mcp.server.http.live_sessions import FIRST_STREAM_S, LiveSe
 from mcp_tools_proxy.mcp.server.http.session_ids import (
     SessionClaims,
     SessionIds,
-    SessionName,
 )
 from mcp_tools_proxy.mcp.server.http.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp.server.results import (
@@ -46,7 +44,6 @@ from mcp_tools_proxy.mcp.server.results import (
     result_response,
 )
 from mcp_tools_proxy.mcp.server.server import LIST_METHODS, GatewayMcpServer
-from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.wire.json_rpc import (
     JsonRpcError,
@@ -75,9 +72,6 @@ REQUEST_CANCELLED = -32800
 
 From the Language Server Protocol, and used by MCP's SDKs.
 """
-
-MAX_CLIENT_NAMES = 10_000
-"""Sessions whose client name is kept."""
 
 _SETTING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
@@ -112,7 +106,6 @@ class StatefulHttp:
         self._records = records
         self._limits = limits
         self._max_batch_calls = max_batch_calls
-        self._client_names: dict[SessionName, str] = {}
 
     async def serve(self, request: HttpRequest) -> None:
         """Serve an HTTP request. Raises ProxyError, ClientDisconnect."""
@@ -181,19 +174,20 @@ class StatefulHttp:
         notify = stream.notify if request.accepts_events else None
         answers: list[Json | asyncio.Task[Json]] = []
         pings = stream.pings() if request.accepts_events else nullcontext()
-        async with pings, asyncio.TaskGroup() as tasks:
-            for content in batch:
-                try:
-                    message = check_message(content)
-                except InvalidRequest as invalid:
-                    error = self._refuse(request, invalid.message)
-                    answers.append(error_response(refusable_id(content), error))
-                    continue
-                if request_id_of(message) is None:
-                    await self._live.receive(live, message)
-                else:
-                    part = self._answer_part(live, request, message, notify)
-                    answers.append(tasks.create_task(part))
+        with pings:
+            async with asyncio.TaskGroup() as tasks:
+                for content in batch:
+                    try:
+                        message = check_message(content)
+                    except InvalidRequest as invalid:
+                        error = self._refuse(request, invalid.message)
+                        answers.append(error_response(refusable_id(content), error))
+                        continue
+                    if request_id_of(message) is None:
+                        await self._live.receive(live, message)
+                    else:
+                        part = self._answer_part(live, request, message, notify)
+                        answers.append(tasks.create_task(part))
         responses = [it.result() if isinstance(it, asyncio.Task) else it for it in answers]
         if responses:
             await stream.complete_batch(responses)
@@ -228,8 +222,7 @@ class StatefulHttp:
         session_id, name = self._ids.create(
             declared, caller, request.path, versions.digest, options
         )
-        self._records.begin(name)
-        self._remember_client(name, declared.client_name)
+        self._records.begin(name, declared.client_name)
         result = initialize_result(self._server, declared, caller)
         response = result_response(message["id"], result)
         await _respond(request, response, [(SESSION_HEADER, session_id)])
@@ -243,7 +236,7 @@ class StatefulHttp:
             await _respond(request, await _response_to(live, request, message))
             return
         stream = EventStream(request.send, send_event)
-        async with stream.pings():
+        with stream.pings():
             response = await _response_to(live, request, message, stream.notify)
         await stream.complete(response)
 
@@ -302,15 +295,7 @@ class StatefulHttp:
         record = None if claims is None else await self._records.use(claims)
         if claims is None or record is None:
             raise _RefusedRequest(404, "Session not found")
-        declared = claims.declared._replace(client_name=self._client_names.get(claims.name))
-        return replace(claims, declared=declared), record
-
-    def _remember_client(self, name: SessionName, client_name: str | None) -> None:
-        """Store the client's name, for which session ids have too little space."""
-        if client_name is not None:
-            if len(self._client_names) >= MAX_CLIENT_NAMES:
-                del self._client_names[next(iter(self._client_names))]
-            self._client_names[name] = cut(client_name)
+        return claims, record
 
 
 def _check_media_types(request: HttpRequest) -> None:

@@ -115,7 +115,7 @@ async def _respond_as_events(handle: BuildResponse, receive: Receive, send: Send
     stream = EventStream(send)
 
     async def respond() -> None:
-        async with stream.pings():
+        with stream.pings():
             response = await handle(send=stream.notify)
         await stream.complete(response)
 
