@@ -27,6 +27,7 @@ from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
 from benchmarks.tenant_searches import measure_tenant_searches
+from benchmarks.workers import measure_workers
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
@@ -34,6 +35,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "stdio-in": measure_stdio_in,
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
+    "workers": measure_workers,
     "tenant-searches": measure_tenant_searches,
     "sessions": measure_sessions,
     "start": measure_start,

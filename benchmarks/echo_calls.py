@@ -32,10 +32,17 @@ def echo_configuration(folder: Path, downstream: Server) -> Mapping[str, str]:
 
 
 @contextmanager
-def echo_gateway(bench: Bench, name: str, downstream: Server, *doc_ids: str) -> Iterator[Server]:
-    """Run a gateway with one ready server and documents."""
-    settings = echo_configuration(bench.workdir / f"{name}-config", downstream)
-    with gateway(bench.workdir, bench.folder(name, *doc_ids), settings) as service:
+def echo_gateway(
+    bench: Bench,
+    name: str,
+    downstream: Server,
+    *doc_ids: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Server]:
+    """Run a gateway with one ready server, documents, and further settings."""
+    configured = echo_configuration(bench.workdir / f"{name}-config", downstream)
+    documents = bench.folder(name, *doc_ids)
+    with gateway(bench.workdir, documents, {**configured, **settings}) as service:
         wait_until_ready(service, 1)
         yield service
 

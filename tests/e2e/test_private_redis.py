@@ -4,9 +4,9 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -93,12 +93,15 @@ def has_ended(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def call(program: Program, tenant: str, **top_level: object) -> Envelope:
-    """Call on a new connection, which any running worker accepts."""
+def call(
+    program: Program, tenant: str, client: httpx.Client | None = None, **top_level: object
+) -> Envelope:
+    """Call on the client's connection, by default on a new one."""
     url = f"http://127.0.0.1:{program.port}{EXECUTE}"
     body = request_of("read_doc_metadata", {"doc_id": "doc_1"}, tenant_id=tenant, **top_level)
-    answer: Envelope = httpx.post(url, json=body, timeout=BOUND_S, verify=NO_TLS).json()
-    return answer
+    if client is not None:
+        return dict(client.post(EXECUTE, json=body, timeout=BOUND_S).json())
+    return dict(httpx.post(url, json=body, timeout=BOUND_S, verify=NO_TLS).json())
 
 
 def admitted(program: Program, tenant: str, calls: int) -> int:
@@ -109,19 +112,18 @@ def admitted(program: Program, tenant: str, calls: int) -> int:
 
 
 @contextmanager
-def only(program: Program, worker: int) -> Iterator[None]:
-    """Pause the other worker, so that this one answers all new connections."""
-    (other,) = {*workers_of(program)} - {worker}
-    os.kill(other, signal.SIGSTOP)
-    wait_until(lambda: state_of(other) == "T")
-    try:
-        yield
-    finally:
-        os.kill(other, signal.SIGCONT)
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def open_connections(program: Program) -> Iterator[Sequence[httpx.Client]]:
+    """Open so many connections that each worker has at least one of them."""
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(
+                httpx.Client(base_url=f"http://127.0.0.1:{program.port}", verify=NO_TLS)
+            )
+            for _ in range(4)
+        ]
+        for client in clients:
+            client.get("/health")
+        yield clients
 
 
 def limit_store(program: Program) -> str:
@@ -143,25 +145,24 @@ def attempts(program: Program) -> Iterator[int]:
 
 @pytest.mark.requirement("T-09")
 def test_two_workers_admit_exactly_the_limit(program: Program) -> None:
-    first, second = workers_of(program)
     for attempt in attempts(program):
         parallel = admitted(program, f"parallel-{attempt}", 3 * LIMIT)
-        with only(program, first):
-            of_first = admitted(program, f"turns-{attempt}", LIMIT - 5)
-        with only(program, second):
-            of_second = admitted(program, f"turns-{attempt}", LIMIT)
-    assert (parallel, of_first, of_second) == (LIMIT, LIMIT - 5, 5)
+        with open_connections(program) as clients:
+            in_turn = [
+                call(program, f"turns-{attempt}", client)
+                for _ in range(LIMIT)
+                for client in clients
+            ]
+    refused = ["RATE_LIMIT" in str(it) for it in in_turn]
+    assert (parallel, refused) == (LIMIT, [False] * LIMIT + [True] * 3 * LIMIT)
 
 
 def test_workers_share_outcomes_of_idempotency_keys_without_a_configured_key(
     program: Program,
 ) -> None:
-    first, second = workers_of(program)
-    replayed = []
-    for worker in (first, second):
-        with only(program, worker):
-            replayed.append(call(program, "tenant_1", idempotency_key="k").get("replayed"))
-    assert replayed == [None, True]
+    with open_connections(program) as clients:
+        answers = [call(program, "tenant_1", client, idempotency_key="k") for client in clients]
+    assert [it.get("replayed") for it in answers] == [None, True, True, True]
 
 
 def test_only_the_workers_can_use_it(program: Program, temporary: Path) -> None:

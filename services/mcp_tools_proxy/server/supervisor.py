@@ -1,7 +1,7 @@
 """Starts, replaces and stops the worker processes of ``serve --workers``.
 
-It imports none of the application: each worker is a new Python process that listens on the same
-socket. Questions of a worker to the others pass through here.
+It imports none of the application: each worker is a new Python process. Connections, and questions
+of a worker to the others, pass through here.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -21,16 +21,20 @@ from typing import Any
 import structlog
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.server.acceptor import Acceptor, ConnectionPipe
 from mcp_tools_proxy.server.private_redis import PrivateRedis
 from mcp_tools_proxy.server.worker_link import (
     ASK,
     CLOSE,
+    CONNECTIONS,
     FAILED,
     HAND_DOWN,
     IDLE,
     KEEP,
     LEAD,
+    LEAVING,
     PING,
+    PONG,
     READY,
     REPLY,
     RETIRE,
@@ -65,6 +69,7 @@ class _Worker:
     number: int
     process: Process
     link: WorkerLink
+    pipe: ConnectionPipe
     started_at: float
     heard_at: float
     is_ready: bool = False
@@ -74,6 +79,8 @@ class _Worker:
     """Why it could not start, if it said so."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it is ready, or has ended."""
+    is_gone: bool = False
+    """Whether its link has ended, or it leaves by itself."""
     has_ended: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
     """What another worker goes on with when this one ends, by name."""
@@ -107,8 +114,8 @@ class Supervisor:
         output_lock: int,
     ) -> None:
         self._settings = settings
-        self._listener = listener
-        listener.setblocking(False)  # for all workers: the mode belongs to the socket itself
+        self._address = listener.getsockname()[:2]
+        self._acceptor = Acceptor(listener, self._pipes)
         self._size = size
         self._redis = redis
         self._greets = greets
@@ -156,7 +163,8 @@ class Supervisor:
         if self._failure is not None:
             self._stop()
         elif not self._is_stopping:
-            log.info("service.workers", workers=self._size)
+            host, port = self._address
+            log.info("service.workers", workers=self._size, host=host, port=port)
         await self._stopped.wait()
         pinging.cancel()
         await self._end_all()
@@ -180,8 +188,9 @@ class Supervisor:
 
     async def _start(self, *, is_first: bool = False) -> _Worker:
         ours, theirs = socket.socketpair()
-        with theirs:
-            passed = [self._listener.fileno(), theirs.fileno(), self._output_lock]
+        pipe = ConnectionPipe()
+        with theirs, pipe.worker_end as connections:
+            passed = [connections.fileno(), theirs.fileno(), self._output_lock]
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",  # no module of the working folder
@@ -193,13 +202,14 @@ class Supervisor:
             )
         now = asyncio.get_running_loop().time()
         number = _lowest_free(it.number for it in self._workers)
-        worker = _Worker(number, process, await WorkerLink.open(ours), now, now)
+        worker = _Worker(number, process, await WorkerLink.open(ours), pipe, now, now)
         plan = WorkerPlan(
             settings=self._settings,
             number=number,
             size=self._size,
             is_first=is_first,
             greets=self._greets,
+            address=self._address,
             started_at=self._started_at,
             console_key=self._console_key,
         )
@@ -226,7 +236,10 @@ class Supervisor:
             worker.heard_at = asyncio.get_running_loop().time()
             self._take(worker, *message)
         worker.link.close()  # before the wait: one that failed to start waits for this
+        worker.is_gone = True
+        self._acceptor.update()
         code = await worker.process.wait()
+        worker.pipe.close()
         self._workers.remove(worker)
         worker.has_ended = True
         self._forget(worker)
@@ -236,26 +249,47 @@ class Supervisor:
         worker.changed.set()
         self._check_stopped()
 
+    def _pipes(self) -> list[ConnectionPipe]:
+        """Return the pipes of the workers that take connections."""
+        return [
+            it.pipe for it in self._workers if it.is_ready and not it.is_retiring and not it.is_gone
+        ]
+
     def _take(self, worker: _Worker, kind: str, values: tuple[Any, ...]) -> None:
-        if kind == READY:
-            worker.is_ready = True
-            worker.changed.set()
-            if self._leader is None:
-                self._lead(worker)
-            self._hand_down()
-        elif kind == FAILED:
-            (worker.problem,) = values
-            worker.link.close()
-        elif kind == IDLE:
-            worker.is_idle = True
-            self._check_stopped()
-        elif kind == ASK:
-            self._ask(worker, *values)
-        elif kind == REPLY:
-            self._answer(worker, *values)
-        elif kind == KEEP:
-            name, value = values
-            worker.kept[name] = value
+        take: Mapping[str, Callable[..., object]] = {
+            READY: self._set_ready,
+            FAILED: self._set_failed,
+            LEAVING: self._let_leave,
+            IDLE: self._set_idle,
+            ASK: self._ask,
+            REPLY: self._answer,
+            CONNECTIONS: lambda worker, *counts: worker.pipe.report(*counts),
+            KEEP: lambda worker, name, value: worker.kept.update({name: value}),
+            PONG: lambda _: None,
+        }
+        take[kind](worker, *values)
+
+    def _set_ready(self, worker: _Worker) -> None:
+        worker.is_ready = True
+        self._acceptor.update()
+        worker.changed.set()
+        if self._leader is None:
+            self._lead(worker)
+        self._hand_down()
+
+    def _set_failed(self, worker: _Worker, problem: str) -> None:
+        worker.problem = problem
+        worker.link.close()
+
+    def _let_leave(self, worker: _Worker) -> None:
+        """Let a worker retire that got SIGTERM; another one takes its place."""
+        worker.is_gone = True
+        self._acceptor.update()
+        worker.link.send(RETIRE)
+
+    def _set_idle(self, worker: _Worker) -> None:
+        worker.is_idle = True
+        self._check_stopped()
 
     def _lead(self, worker: _Worker) -> None:
         self._leader = worker
@@ -359,7 +393,7 @@ class Supervisor:
                         problem="the other workers are kept",
                     )
                     return
-                old.is_retiring = True
+                old.is_retiring = True  # the acceptor leaves it out from now on
                 if self._leader is old:
                     self._lead(new)
                 old.link.send(RETIRE)
@@ -397,6 +431,7 @@ class Supervisor:
             self._stopped.set()
 
     async def _end_all(self) -> None:
+        await self._acceptor.close()
         for worker in self._workers:
             worker.link.send(CLOSE)
         limit_s = self._settings.shutdown_drain_s + LEFTOVER_S

@@ -100,7 +100,6 @@ class GracefulServer(uvicorn.Server):
         self.grace_s = grace_s
         self.drain_s = drain_s
         self.stop_by: float | None = None
-        self.closed_listener = False
         self._copies: list[socket.socket] = []
         """Duplicates of the listeners, see ``copies_of``."""
 
@@ -111,9 +110,13 @@ class GracefulServer(uvicorn.Server):
         tune_garbage_collector()
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
-            log.info("service.started", host=host, port=port)
-            if self._announce is not None:
-                self._announce(host, port)
+            self.announce_start(host, port)
+
+    def announce_start(self, host: str, port: int) -> None:
+        """Log and announce the address."""
+        log.info("service.started", host=host, port=port)
+        if self._announce is not None:
+            self._announce(host, port)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -172,20 +175,15 @@ class GracefulServer(uvicorn.Server):
         accepted: six requests in six replacements with 40 callers.
         """
         begun = time.monotonic()
-        if self.server_state.connections and not self.closed_listener:
+        if self.server_state.connections:
             for listener in sockets or ():
                 await drain_listener(listener)
-        self.close_listener(sockets)
-        await self._answer_last_requests(begun)
-        await super().shutdown(sockets)
-
-    def close_listener(self, sockets: list[socket.socket] | None) -> None:
-        """Accept no more connections."""
-        self.closed_listener = True
         for server in self.servers:
             server.close()
         for listener in (*(sockets or ()), *self._copies):
             listener.close()
+        await self._answer_last_requests(begun)
+        await super().shutdown(sockets)
 
     async def _answer_last_requests(self, begun: float) -> None:
         """Wait until responses have closed all connections, at most for the drain time."""

@@ -17,15 +17,18 @@ import uvicorn
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.worker_group import HEIR, WorkerGroup
+from mcp_tools_proxy.server.acceptor import received
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server_of
 from mcp_tools_proxy.server.worker_link import (
     ASK,
     CLOSE,
+    CONNECTIONS,
     FAILED,
     HAND_DOWN,
     IDLE,
     KEEP,
     LEAD,
+    LEAVING,
     PING,
     PONG,
     READY,
@@ -58,6 +61,8 @@ class WorkerServer(GracefulServer):
         *,
         workers: WorkerGroup,
         end: socket.socket,
+        connections: socket.socket,
+        address: tuple[str, int],
         grace_s: float,
         **more: Any,
     ) -> None:
@@ -69,17 +74,23 @@ class WorkerServer(GracefulServer):
         self._asked: dict[int, asyncio.Future[Sequence[Any]]] = {}
         """The questions without an answer."""
         self._numbers = itertools.count()
-        self._sockets: list[socket.socket] = []
+        self._connections = connections
+        """Where the supervisor passes the connections of clients."""
+        self._address = address
+        self._taken = 0
+        self._opening = 0
+        """Connections that were taken, and have no protocol yet."""
+        self._reported: tuple[int, int] | None = None
+        self._tasks: asyncio.TaskGroup
         self._retire_by: float | None = None
         self._said_idle = self._may_close = False
         workers.connect(self._ask, self._keep)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve, and obey the supervisor meanwhile."""
-        self._sockets = sockets or []
         link = self._link = await WorkerLink.open(self._end)
-        async with asyncio.TaskGroup() as tasks:
-            obeying = tasks.create_task(self._obey(link, tasks))
+        async with asyncio.TaskGroup() as self._tasks:
+            obeying = self._tasks.create_task(self._obey(link))
             try:
                 await super().serve(sockets)
             finally:
@@ -87,13 +98,50 @@ class WorkerServer(GracefulServer):
                 link.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and tell the supervisor."""
+        """Start, and tell the supervisor, which then passes connections."""
         await super().startup(sockets)
         if self.started and self._link is not None:
+            self.announce_start(*self._address)
+            asyncio.get_running_loop().add_reader(self._connections, self._take_connections)
             self._link.send(READY)
+
+    def _take_connections(self) -> None:
+        for connection in received(self._connections):
+            self._taken += 1
+            self._opening += 1
+            self._tasks.create_task(self._serve_connection(connection))
+        self._report_connections()
+
+    async def _serve_connection(self, connection: socket.socket) -> None:
+        def protocol() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
+        except OSError:  # the client has closed it
+            connection.close()
+        finally:
+            self._opening -= 1
+
+    async def on_tick(self, counter: int) -> bool:
+        """Report closed connections, too; return whether uvicorn should exit."""
+        self._report_connections()
+        return await super().on_tick(counter)
+
+    def _report_connections(self) -> None:
+        """Report the connections, by which the supervisor chooses the worker of the next one."""
+        now = self._taken, len(self.server_state.connections) + self._opening
+        if now != self._reported and self._link is not None:
+            self._reported = now
+            self._link.send(CONNECTIONS, *now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections, and hand down what other workers go on with."""
+        self._take_connections()
         await super().shutdown(sockets)
         if self._workers.is_retiring:
             self._workers.leave()
@@ -104,14 +152,19 @@ class WorkerServer(GracefulServer):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        loop.add_signal_handler(signal.SIGTERM, self.retire)
+        loop.add_signal_handler(signal.SIGTERM, self._leave)
         try:
             yield
         finally:
             flush_logs()
 
-    def retire(self) -> None:
-        """Accept no more connections, and exit when those open are closed and no call runs.
+    def _leave(self) -> None:
+        """Have the supervisor stop passing connections, and then retire this worker."""
+        if self._link is not None:
+            self._link.send(LEAVING)
+
+    def _retire(self) -> None:
+        """Take no more connections, and exit when those open are closed and no call runs.
 
         Idle connections are closed after the grace.
         """
@@ -119,15 +172,14 @@ class WorkerServer(GracefulServer):
             self._retire_by = time.monotonic() + self.grace_s
             self._workers.is_retiring = True
             self.lifecycle.drain()
-            if self.started:
-                self.close_listener(self._sockets)
+            self._take_connections()  # the last ones, which were passed before
             self.announce_closing()
 
     def is_done(self) -> bool:
         """Return whether it has retired, or, after a stop, whether all workers may close."""
         if self._retire_by is not None and not self.lifecycle.in_flight:
             is_late = time.monotonic() >= self._retire_by
-            if is_late or not self.server_state.connections:
+            if is_late or not (self._opening or self.server_state.connections):
                 return True
         if not super().is_done():
             return False
@@ -136,16 +188,16 @@ class WorkerServer(GracefulServer):
             self._link.send(IDLE)
         return self._may_close or self._link is None
 
-    async def _obey(self, link: WorkerLink, tasks: asyncio.TaskGroup) -> None:
+    async def _obey(self, link: WorkerLink) -> None:
         """Handle messages until the supervisor ends, then stop."""
         obey: Mapping[str, Callable[..., object]] = {
             # in a task: an answer can take longer than a message
-            ASK: lambda *asked: tasks.create_task(self._reply(link, *asked)),
-            HAND_DOWN: lambda name, value: tasks.create_task(self._inherit(name, value)),
+            ASK: lambda *asked: self._tasks.create_task(self._reply(link, *asked)),
+            HAND_DOWN: lambda *passed: self._tasks.create_task(self._inherit(*passed)),
             REPLY: self._take_answers,
             PING: partial(link.send, PONG),
             LEAD: self._workers.leads.set,
-            RETIRE: self.retire,
+            RETIRE: self._retire,
             STOP: self._stop_now_if_stopping,
             CLOSE: self._let_close,
         }
@@ -208,7 +260,7 @@ class WorkerServer(GracefulServer):
             link.send(REPLY, number, answer)
 
 
-def run(listener: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
+def run(connections: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
     """Serve until the end; return the exit code."""
     configure_logging(plan.settings.log_level, sys.stdout, for_people=plan.greets)
     workers = WorkerGroup(
@@ -220,7 +272,13 @@ def run(listener: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
     )
     try:
         server = build_server_of(
-            partial(WorkerServer, workers=workers, end=end),
+            partial(
+                WorkerServer,
+                workers=workers,
+                end=end,
+                connections=connections,
+                address=plan.address,
+            ),
             plan.settings,
             workers,
             greets=plan.greets and plan.is_first,
@@ -229,7 +287,7 @@ def run(listener: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
     except ValueError as error:
         asyncio.run(_fail(end, str(error)))
         return NOT_STARTED
-    server.run(sockets=[listener])
+    server.run(sockets=[])
     return 0 if server.started else NOT_STARTED
 
 
@@ -242,19 +300,19 @@ async def _fail(end: socket.socket, problem: str) -> None:
 def main() -> None:
     """Run the worker.
 
-    Its arguments are the descriptors of the listener, of its link, and of the lock of the output.
+    Its arguments are the descriptors of the pipe of connections, of its link, and of the lock of
+    the output.
     """
     hide_memory()
     gc.disable()  # imported objects stay; the server enables it again after its start
-    listener, end = (socket.socket(fileno=int(it)) for it in sys.argv[1:3])
+    connections, end = (socket.socket(fileno=int(it)) for it in sys.argv[1:3])
+    connections.setblocking(False)
     share_output(int(sys.argv[3]))
-    # A copy of it would otherwise be made blocking, and so block the others in accept().
-    listener.setblocking(False)
     try:
         plan = receive_plan(end)
     except EOFError:
         sys.exit(NOT_STARTED)
-    sys.exit(run(listener, end, plan))
+    sys.exit(run(connections, end, plan))
 
 
 if __name__ == "__main__":

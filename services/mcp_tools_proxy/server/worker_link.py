@@ -20,7 +20,9 @@ LEAD, RETIRE, STOP, CLOSE, PING, HAND_DOWN = (
 )  # fmt: skip
 """What the supervisor tells a worker."""
 
-READY, FAILED, IDLE, PONG, KEEP = "ready", "failed", "idle", "pong", "keep"
+READY, FAILED, LEAVING, IDLE, PONG, KEEP, CONNECTIONS = (
+    "ready", "failed", "leaving", "idle", "pong", "keep", "connections",
+)  # fmt: skip
 """What a worker tells the supervisor."""
 
 ASK, REPLY = "ask", "reply"
@@ -40,6 +42,8 @@ class WorkerPlan:
     """Whether it is the first worker since the start of the service."""
     greets: bool
     """Whether it prints the addresses and an example command when it listens."""
+    address: tuple[str, int]
+    """Host and port of the service."""
     started_at: datetime
     """The start of the service."""
     console_key: bytes
