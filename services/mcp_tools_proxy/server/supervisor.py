@@ -490,6 +490,7 @@ def supervise(
         )
         failure = asyncio.run(supervisor.run())
         flush_logs()
+        share_output(None)
     if failure is None and supervisor.stopped_by is not None:
         signal.raise_signal(supervisor.stopped_by)
     return failure

@@ -363,7 +363,7 @@ class LogWriter:
             self._add(_notice("log.resumed", dropped_lines=dropped))
 
 
-def share_output(lock: int) -> None:
+def share_output(lock: int | None) -> None:
     """Write to stdout and stderr in turn with the processes that have the same lock file.
 
     Lines in a pipe that is full, or longer than 4 kB, would mix.
