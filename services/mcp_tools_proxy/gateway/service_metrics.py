@@ -12,13 +12,13 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 METRICS = "metrics"
 
-_SMALLEST = {
+SMALLEST = {
     "mcp_proxy_server_up",
     "mcp_proxy_rate_limit_store_up",
     "mcp_proxy_readiness_ok",
     "process_start_time_seconds",
 }
-_LARGEST = {
+LARGEST = {
     "mcp_proxy_build_info",
     "mcp_proxy_config_problems",
     "mcp_proxy_definitions_changed",
@@ -123,6 +123,6 @@ class _Families(Collector):
 
 
 def _joined_by(family: Metric) -> Callable[[Iterable[float]], float]:
-    if family.name in _SMALLEST:
+    if family.name in SMALLEST:
         return min
-    return max if family.name in _LARGEST else sum
+    return max if family.name in LARGEST else sum

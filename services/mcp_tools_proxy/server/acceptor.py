@@ -121,6 +121,8 @@ class Acceptor:
 
     async def close(self) -> None:
         """Pass on the connections that are already established, and close the listener."""
+        if self._is_closed:
+            return
         if self._is_reading:
             await drain_listener(self._listener)
         self._is_closed = True
