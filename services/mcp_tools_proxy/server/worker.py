@@ -80,10 +80,11 @@ class WorkerServer(GracefulServer):
         self._taken = 0
         self._opening = 0
         """Connections that were taken, and have no protocol yet."""
-        self._reported: tuple[int, int] | None = None
+        self._will_report = False
         self._tasks: asyncio.TaskGroup
         self._retire_by: float | None = None
         self._said_idle = self._may_close = False
+        self.server_state.connections = _Connections(self._report_soon)
         workers.connect(self._ask, self._keep)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -110,7 +111,7 @@ class WorkerServer(GracefulServer):
             self._taken += 1
             self._opening += 1
             self._tasks.create_task(self._serve_connection(connection))
-        self._report_connections()
+        self._report_soon()
 
     async def _serve_connection(self, connection: socket.socket) -> None:
         def protocol() -> asyncio.Protocol:
@@ -127,17 +128,17 @@ class WorkerServer(GracefulServer):
         finally:
             self._opening -= 1
 
-    async def on_tick(self, counter: int) -> bool:
-        """Report closed connections, too; return whether uvicorn should exit."""
-        self._report_connections()
-        return await super().on_tick(counter)
+    def _report_soon(self) -> None:
+        """Report taken and closed connections, once per turn of the event loop."""
+        if not self._will_report:
+            self._will_report = True
+            asyncio.get_running_loop().call_soon(self._report)
 
-    def _report_connections(self) -> None:
-        """Report the connections, by which the supervisor chooses the worker of the next one."""
-        now = self._taken, len(self.server_state.connections) + self._opening
-        if now != self._reported and self._link is not None:
-            self._reported = now
-            self._link.send(CONNECTIONS, *now)
+    def _report(self) -> None:
+        self._will_report = False
+        if self._link is not None:
+            open_now = len(self.server_state.connections) + self._opening
+            self._link.send(CONNECTIONS, self._taken, open_now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections, and hand down what other workers go on with."""
@@ -258,6 +259,22 @@ class WorkerServer(GracefulServer):
             link.send(REPLY, number)
         else:
             link.send(REPLY, number, answer)
+
+
+class _Connections(set[Any]):
+    """uvicorn's set of connections, which reports a closed one at once.
+
+    Clients that reconnect at the same time would otherwise be distributed by outdated numbers.
+    """
+
+    def __init__(self, on_close: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_close = on_close
+
+    def discard(self, element: Any) -> None:
+        """Remove a connection."""
+        super().discard(element)
+        self._on_close()
 
 
 def run(connections: socket.socket, end: socket.socket, plan: WorkerPlan) -> int:
