@@ -461,3 +461,32 @@ def test_settings_that_several_workers_cannot_have_stop_the_start(
     }
     code, _, complaint = run(tmp_path, "serve", "--port", "0", fresh=False, **environment)
     assert (code, problem in complaint) == (2, True), complaint
+
+
+async def test_a_legacy_client_posts_to_any_worker(tmp_path: Path, redis: RedisServer) -> None:
+    with two_workers(tmp_path, redis.url) as program:
+        url = f"http://127.0.0.1:{program.port}"
+        headers = {"X-Tenant-Id": "tenant_1"}
+        async with (
+            httpx.AsyncClient(verify=NO_TLS, timeout=BOUND_S) as http,
+            http.stream("GET", f"{url}/mcp/sse", headers=headers) as stream,
+        ):
+            data = (it.partition(": ")[2] async for it in stream.aiter_lines() if ": " in it)
+            assert await anext(data) == "endpoint"
+            address = url + await anext(data)
+
+            def post(number: int, tenant: str = "tenant_1") -> int:
+                """Post a message over a new connection; return the status."""
+                body = {"jsonrpc": "2.0", "id": number, "method": "ping"}
+                sent_by = {"X-Tenant-Id": tenant}
+                return httpx.post(address, json=body, headers=sent_by, verify=NO_TLS).status_code
+
+            assert {post(number) for number in range(FRESH)} == {202}
+            answered = [json.loads(it)["id"] async for it in first(2 * FRESH, data) if it[0] == "{"]
+            assert sorted(answered) == [*range(FRESH)]
+            assert {post(number, "tenant_2") for number in range(FRESH)} == {404}
+
+
+async def first(count: int, items: AsyncIterator[str]) -> AsyncIterator[str]:
+    for _ in range(count):
+        yield await anext(items)

@@ -357,6 +357,7 @@ def _mcp_endpoints(
             session_idle_s=settings.session_idle_s,
             session_keys=secret_keys(settings.session_keys),
         ),
+        workers=gateway.workers,
         shared_sessions=_shared_sessions(settings, server.replica),
         protected_resource=protected_resource,
     )

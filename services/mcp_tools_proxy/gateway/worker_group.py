@@ -69,9 +69,11 @@ class WorkerGroup:
         """Answer a question of other workers with ``answer``."""
         self._answers[question] = answer
 
-    async def ask(self, question: str, value: object = None) -> Sequence[Any]:
+    async def ask(
+        self, question: str, value: object = None, wait_s: float = ANSWER_S
+    ) -> Sequence[Any]:
         """Return the answers of the other workers; those that fail or are late are left out."""
-        return () if self._ask is None else await self._ask(question, value, ANSWER_S)
+        return () if self._ask is None else await self._ask(question, value, wait_s)
 
     async def tell(self, change: str, value: object = None) -> None:
         """Have the other workers make a change, and wait for them; each logs its failure."""

@@ -155,11 +155,17 @@ class Supervisor:
     async def _run_workers(self) -> None:
         if self._redis is not None:
             self._tasks.create_task(self._keep(self._redis))
-        first = [await self._start(is_first=not place) for place in range(self._size)]
+        try:
+            first = [await self._start(is_first=not place) for place in range(self._size)]
+        except OSError as error:
+            self._failure = f"the workers cannot be started: {error.strerror or error}"
+            self._stop()
+            first = []
         pinging = self._tasks.create_task(self._ping())
         for worker in first:
             await self._wait_started(worker)
-        self._failure = next((_failure_of(it) for it in first if not it.is_ready), None)
+        failures = (_failure_of(it) for it in first if not it.is_ready)
+        self._failure = self._failure or next(failures, None)
         if self._failure is not None:
             self._stop()
         elif not self._is_stopping:
@@ -347,14 +353,30 @@ class Supervisor:
         if loop.time() - ended.started_at < STABLE_S:
             failures = 1
         while True:
-            if not await self._pause(failures):
+            if not await self._pause(failures) or self._has_all():
                 return
-            worker = await self._start()
-            if await self._wait_started(worker):
+            if (worker := await self._start_another()) is not None:
                 log.info("worker.replaced", worker=worker.number)
                 return
             failures += 1
-            log.error("worker.not_started", worker=worker.number, reason=_failure_of(worker))
+
+    def _has_all(self) -> bool:
+        """Return whether enough workers run, because SIGHUP has replaced the one that ended."""
+        running = (it for it in self._workers if not (it.is_retiring or it.is_gone))
+        return sum(1 for _ in running) >= self._size
+
+    async def _start_another(self) -> _Worker | None:
+        """Start a worker, and wait until it is ready; log why it is not."""
+        try:
+            worker = await self._start()
+        except OSError as error:  # no process, memory or descriptor is free
+            reason = error.strerror or str(error)
+        else:
+            if await self._wait_started(worker):
+                return worker
+            reason = _failure_of(worker)
+        log.error("worker.not_started", reason=reason)
+        return None
 
     async def _pause(self, failures: int) -> bool:
         """Wait before another attempt; return whether it is still needed."""
@@ -384,14 +406,9 @@ class Supervisor:
             for old in [it for it in self._workers if it.is_ready and not it.is_retiring]:
                 if self._is_stopping:
                     return
-                new = await self._start()
-                if not await self._wait_started(new):
-                    log.error(
-                        "worker.not_started",
-                        worker=new.number,
-                        reason=_failure_of(new),
-                        problem="the other workers are kept",
-                    )
+                new = await self._start_another()
+                if new is None:
+                    log.error("service.replacement_failed", problem="the others are kept")
                     return
                 old.is_retiring = True  # the acceptor leaves it out from now on
                 if self._leader is old:

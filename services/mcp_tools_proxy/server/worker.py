@@ -216,7 +216,7 @@ class WorkerServer(GracefulServer):
         """Stop; the second time, and before the start is complete, without the grace."""
         if self.stop_by is not None or not self.started:
             self.drain_s = 0
-            self.should_exit = self.force_exit = True
+            self.should_exit = True
         else:
             self.stop()
 

@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.domain.list_options import ALIASES, LEGACY_SSE, ListOptions
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.http.body import BodyLimits
 from mcp_tools_proxy.http.list_query import list_options_of
 from mcp_tools_proxy.http.request_headers import trace_id_from
@@ -92,6 +93,7 @@ class HttpEndpoints:
         metrics: Metrics,
         refusals: RequestRefusals,
         limits: HttpLimits,
+        workers: WorkerGroup,
         shared_sessions: "SharedSessions | None" = None,
         protected_resource: ProtectedResource | None = None,
     ) -> None:
@@ -133,7 +135,9 @@ class HttpEndpoints:
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_sessions_limit.set(limits.max_sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
-        self._sse = LegacySse(server, on_shutdown=self._no_more_calls, limits=limits.body)
+        self._sse = LegacySse(
+            server, on_shutdown=self._no_more_calls, limits=limits.body, workers=workers
+        )
 
     @property
     def sessions(self) -> int:
@@ -196,7 +200,7 @@ class HttpEndpoints:
 
     async def _streamable(self, request: HttpRequest) -> None:
         """Serve streamable HTTP, and legacy HTTP+SSE at the same address (seed 001)."""
-        if self._is_legacy_sse(request):
+        if await self._is_legacy_sse(request):
             request.options = LEGACY_SSE.in_session(request.options)
             await self._legacy(request)
         elif _is_modern(request.scope):
@@ -204,7 +208,7 @@ class HttpEndpoints:
         else:
             await self._stateful.serve(request)
 
-    def _is_legacy_sse(self, request: HttpRequest) -> bool:
+    async def _is_legacy_sse(self, request: HttpRequest) -> bool:
         """Return whether a request at the address of streamable HTTP is of legacy HTTP+SSE.
 
         Such clients send no newer headers, except that the TypeScript SDK sends the negotiated
@@ -221,7 +225,7 @@ class HttpEndpoints:
             return False
         if VERSION_HEADER not in names:
             return True
-        return not _is_modern(scope) and self._sse.has_session(request)
+        return not _is_modern(scope) and await self._sse.has_session(request)
 
     async def _legacy(self, request: HttpRequest) -> None:
         match request.method:

@@ -19,6 +19,8 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.list_options import ListOptions
+from mcp_tools_proxy.domain.proxy_error import ProxyError, without_frames
+from mcp_tools_proxy.gateway.worker_group import CHANGE_S, WorkerGroup
 from mcp_tools_proxy.http.body import BodyLimits, disconnected, parse_body, read_body
 from mcp_tools_proxy.http.list_query import query_of
 from mcp_tools_proxy.mcp.server.http.event_streams import EventStream, event_frame
@@ -89,6 +91,19 @@ class UnreadMessages:
             self._waiting_bytes -= size_bytes
 
 
+HAS_SESSION, MESSAGE = "has legacy session", "message of legacy session"
+"""Questions to the other worker processes: a client posts to any of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """The session that a client names, and the client."""
+
+    session_id: str
+    caller: Caller
+    options: ListOptions
+
+
 @dataclass(frozen=True, slots=True)
 class _SseSession:
     caller: Caller
@@ -96,14 +111,15 @@ class _SseSession:
     messages: MessageSession
     unread: UnreadMessages
 
-    def is_of(self, caller: Caller, options: ListOptions) -> bool:
-        return self.caller == caller and options.agree_with(self.options)
+    def is_of(self, address: _Address) -> bool:
+        return self.caller == address.caller and address.options.agree_with(self.options)
 
 
 class LegacySse:
     """Serves each stream as a session.
 
-    When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
+    When ``on_shutdown`` returns, each stream ends as soon as its requests are answered. Messages
+    for streams of other ``workers`` are passed to them.
     """
 
     def __init__(
@@ -112,11 +128,15 @@ class LegacySse:
         *,
         on_shutdown: Callable[[], Awaitable[None]],
         limits: BodyLimits,
+        workers: WorkerGroup,
     ) -> None:
         self._server = server
         self._on_shutdown = on_shutdown
         self._limits = limits
+        self._workers = workers
         self._sessions: dict[str, _SseSession] = {}
+        workers.on(HAS_SESSION, lambda address: self._find(address) is not None)
+        workers.on(MESSAGE, lambda passed: self._receive_passed(*passed))
 
     async def stream(self, request: HttpRequest, send: Send) -> None:
         """Serve a session while its stream is open."""
@@ -160,12 +180,15 @@ class LegacySse:
                         ender.cancel()
         await events.end()
 
-    def has_session(self, request: HttpRequest) -> bool:
+    async def has_session(self, request: HttpRequest) -> bool:
         """Return whether a message belongs to an open stream of its caller."""
         try:
-            return self._session_of(request) is not None
+            address = _address_in(request)
         except ValueError:
             return False
+        if self._find(address) is not None:
+            return True
+        return any(await self._workers.ask(HAS_SESSION, address))
 
     async def post(self, request: HttpRequest) -> None:
         """Receive a message of a session; with another style of names, the session is unknown.
@@ -176,42 +199,66 @@ class LegacySse:
         body = await read_body(request.receive, self._limits.max_bytes)
         message = check_message(await parse_body(body, self._limits))
         try:
-            session = self._session_of(request)
+            address = _address_in(request)
         except ValueError as error:
             response = Response(str(error), status_code=400)
         else:
-            response = await self._receive(session, message, request.caller, len(body))
+            is_known = await self._receive(address, message, len(body))
+            is_known = is_known or await self._pass_on(address, message, len(body))
+            response = Response("Accepted", status_code=202)
+            if not is_known:
+                response = Response("Could not find session", status_code=404)
         await request.respond(response)
 
-    def _session_of(self, request: HttpRequest) -> _SseSession | None:
-        session = self._sessions.get(_session_id_of(request.scope["query_string"]))
-        if session is None or not session.is_of(request.caller, request.options):
-            return None
-        return session
+    def _find(self, address: _Address) -> _SseSession | None:
+        session = self._sessions.get(address.session_id)
+        return session if session is not None and session.is_of(address) else None
 
     async def _receive(
-        self,
-        session: _SseSession | None,
-        message: Mapping[str, object],
-        caller: Caller,
-        size_bytes: int,
-    ) -> Response:
+        self, address: _Address, message: Mapping[str, object], size_bytes: int
+    ) -> bool:
+        """Receive a message of a session; return whether the session is open here."""
+        session = self._find(address)
         if session is None:
-            return Response("Could not find session", status_code=404)
+            return False
         id_ = request_id_of(message)
         if id_ is not None:
             session.messages.check_id(id_)
             session.unread.add_request(id_, size_bytes)
-        await session.messages.receive(message, caller)
+        await session.messages.receive(message, address.caller)
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": cancelled}}:
                 session.unread.end_request(cancelled)
-        return Response("Accepted", status_code=202)
+        return True
+
+    async def _pass_on(
+        self, address: _Address, message: Mapping[str, object], size_bytes: int
+    ) -> bool:
+        """Have the worker with the stream receive a message; return whether there is one."""
+        found = await self._workers.ask(MESSAGE, (address, message, size_bytes), CHANGE_S)
+        for refusal in found:
+            if isinstance(refusal, ProxyError):
+                raise refusal
+        return any(found)
+
+    async def _receive_passed(
+        self, address: _Address, message: Mapping[str, object], size_bytes: int
+    ) -> bool | ProxyError:
+        try:
+            return await self._receive(address, message, size_bytes)
+        except ProxyError as error:
+            return without_frames(error)
 
     async def _end_on_shutdown(self, session: MessageSession) -> None:
         await self._on_shutdown()
         await session.wait_until_answered()
         session.close()
+
+
+def _address_in(request: HttpRequest) -> _Address:
+    """Return the session that a POST names. Raises ValueError."""
+    session_id = _session_id_of(request.scope["query_string"])
+    return _Address(session_id, request.caller, request.options)
 
 
 def _session_id_of(query_string: bytes) -> str:
