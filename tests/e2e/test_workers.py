@@ -24,7 +24,9 @@ from tests.support.plain_http import NO_TLS
 from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import run
 from tests.support.redis_server import RedisServer, running_redis
-from tests.support.service import EXECUTE, SERVERS
+from tests.support.remote_backend.backend import running_backend
+from tests.support.remote_backend.handshakes import TOKEN
+from tests.support.service import EXECUTE, REMOTE, SERVERS
 
 T = TypeVar("T")
 
@@ -490,3 +492,29 @@ async def test_a_legacy_client_posts_to_any_worker(tmp_path: Path, redis: RedisS
 async def first(count: int, items: AsyncIterator[str]) -> AsyncIterator[str]:
     for _ in range(count):
         yield await anext(items)
+
+
+async def test_one_worker_holds_the_link_to_the_backend(tmp_path: Path, redis: RedisServer) -> None:
+    async with running_backend() as backend:
+        starting = two_workers(
+            tmp_path,
+            redis.url,
+            MCP_PROXY_REMOTE_URL=backend.url,
+            MCP_PROXY_REMOTE_TOKEN=TOKEN,
+        )
+        program = await asyncio.to_thread(starting.__enter__)
+        try:
+            await backend.connected()
+            await until(lambda: states_of_link(program) == {"online"})
+            assert len(backend.handshakes) == 1
+            program.process.send_signal(signal.SIGHUP)
+            await all_replaced(program, 1)
+            await backend.connected()
+            await until(lambda: states_of_link(program) == {"online"})
+            assert len(backend.handshakes) == 2
+        finally:
+            await asyncio.to_thread(starting.__exit__, None, None, None)
+
+
+def states_of_link(program: Program) -> set[str]:
+    return {request(program, "GET", REMOTE)["state"] for _ in range(FRESH)}

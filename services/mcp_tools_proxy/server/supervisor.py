@@ -312,7 +312,7 @@ class Supervisor:
             self._leader = None
             others = [it for it in self._workers if it.is_ready and not it.is_retiring]
             if others:
-                self._lead(others[0])
+                self._lead(others[-1])  # the newest, which SIGHUP does not replace next
         self._hand_down()
 
     def _hand_down(self) -> None:
@@ -406,13 +406,10 @@ class Supervisor:
             for old in [it for it in self._workers if it.is_ready and not it.is_retiring]:
                 if self._is_stopping:
                     return
-                new = await self._start_another()
-                if new is None:
+                if await self._start_another() is None:
                     log.error("service.replacement_failed", problem="the others are kept")
                     return
                 old.is_retiring = True  # the acceptor leaves it out from now on
-                if self._leader is old:
-                    self._lead(new)
                 old.link.send(RETIRE)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._settings.shutdown_grace_s + LEFTOVER_S):

@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from mcp_tools_proxy.server.acceptor import LATE_S, Acceptor, ConnectionPipe, received
+from mcp_tools_proxy.server.acceptor import Acceptor, ConnectionPipe, received
 from mcp_tools_proxy.server.listener import listen
 from tests.support.bounds import until
 
@@ -78,7 +78,7 @@ async def test_a_worker_that_takes_nothing_gets_no_more(workers: Workers) -> Non
     hanging, other = workers.pipes
     workers.connect(1)
     await until(lambda: hanging.connections + other.connections == 1)
-    await asyncio.sleep(2 * LATE_S)
+    await until(lambda: hanging.is_late)
     workers.connect(20)
     await until(lambda: workers.take(other) == 20)
     assert workers.take(hanging) == 1
