@@ -125,6 +125,9 @@ class WorkerServer(GracefulServer):
             await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
         except OSError:  # the client has closed it
             connection.close()
+        except Exception:  # must not end the worker
+            log.exception("worker.connection_failed")
+            connection.close()
         finally:
             self._opening -= 1
 
