@@ -6,15 +6,17 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
+from mcp_tools_proxy.server.supervisor import HUNG_S, PING_S
 from tests.roll_out.callers import Callers, Work
 from tests.support.bounds import BOUND_S, until
 from tests.support.configuration import Config, Json, make_preset
@@ -186,12 +188,16 @@ async def test_the_totals_of_a_killed_worker_are_not_lost(
 
 
 def is_whole(program: Program) -> bool:
-    """Return whether both workers run, as readiness reports it."""
+    return running_workers(program) == 2
+
+
+def running_workers(program: Program) -> int:
+    """Return the number of workers that readiness reports; 0 if the one asked is killed."""
     try:
         answer = request(program, "GET", "/health/ready")
     except httpx.TransportError:
-        return False
-    return bool(answer["checks"]["workers"]["running"] == 2)
+        return 0
+    return int(answer["checks"]["workers"]["running"])
 
 
 async def test_a_change_by_an_operator_reaches_both_workers_at_once(
@@ -449,6 +455,7 @@ async def test_a_stream_at_one_worker_reports_a_change_at_another(
         ({"MCP_PROXY_WORKERS": "200"}, "maxCallsInFlight"),
         ({"MCP_PROXY_WORKERS": "none"}, "MCP_PROXY_WORKERS"),
         ({"MCP_PROXY_WORKERS": "0"}, "MCP_PROXY_WORKERS"),
+        ({"MCP_PROXY_WORKERS": "257"}, "MCP_PROXY_WORKERS"),
     ],
 )
 def test_settings_that_several_workers_cannot_have_stop_the_start(
@@ -463,6 +470,14 @@ def test_settings_that_several_workers_cannot_have_stop_the_start(
     }
     code, _, complaint = run(tmp_path, "serve", "--port", "0", fresh=False, **environment)
     assert (code, problem in complaint) == (2, True), complaint
+    code, report, complaint = run(tmp_path, "check", "--offline", fresh=False, **environment)
+    assert (code > 0, problem in report + complaint) == (True, True), report
+
+
+@pytest.mark.parametrize("number", ["0", "257", "-1", "two"])
+def test_an_option_with_a_wrong_number_of_workers_is_refused(tmp_path: Path, number: str) -> None:
+    code, _, complaint = run(tmp_path, "serve", "--port", "0", f"--workers={number}")
+    assert (code, "from 1 to 256" in complaint) == (2, True), complaint
 
 
 async def test_a_legacy_client_posts_to_any_worker(tmp_path: Path, redis: RedisServer) -> None:
@@ -518,3 +533,64 @@ async def test_one_worker_holds_the_link_to_the_backend(tmp_path: Path, redis: R
 
 def states_of_link(program: Program) -> set[str]:
     return {request(program, "GET", REMOTE)["state"] for _ in range(FRESH)}
+
+
+async def test_the_number_of_workers_is_right_after_kills_during_a_replacement(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    async with with_server(tmp_path, redis) as (program, _), asyncio.TaskGroup() as tasks:
+        first = children(program.process.pid)
+        calls = tasks.create_task(at_once(4, outcome, program, "s1:sleep", {"seconds": 4.0}))
+        await until(lambda: in_flight(program) == 4)
+        program.process.send_signal(signal.SIGHUP)
+        await until(lambda: running_workers(program) == 3)
+        # one that is new, and one that is old and whose turn comes later
+        (new,) = {*children(program.process.pid)} - {*first}
+        os.kill(new, signal.SIGKILL)
+        os.kill(first[-1], signal.SIGKILL)
+        assert {*await calls} <= {"OK", "lost"}
+        await until(lambda: has_two_new_workers(program, first))
+        program.process.send_signal(signal.SIGHUP)
+        before = children(program.process.pid)
+        await until(lambda: has_two_new_workers(program, before))
+
+
+def has_two_new_workers(program: Program, before: Sequence[int]) -> bool:
+    now = children(program.process.pid)
+    return len(now) == 2 and not {*now} & {*before} and is_whole(program)
+
+
+async def test_totals_never_fall(tmp_path: Path, redis: RedisServer) -> None:
+    with two_workers(tmp_path, redis.url) as program:
+        for _ in range(FRESH):
+            call(program, "read_doc_metadata", {"doc_id": "doc_1"})
+        assert total_of(program, "mcp_proxy_calls_total") == FRESH
+        for stop in (signal.SIGTERM, signal.SIGKILL):  # without a scrape in between
+            for worker in children(program.process.pid):
+                os.kill(worker, stop)
+                await until(partial(is_replaced, program, worker))
+            assert total_of(program, "mcp_proxy_calls_total") == FRESH
+        program.process.send_signal(signal.SIGHUP)
+        totals = set()
+        while '"service.replaced_workers"' not in program.log.read_text():
+            totals.add(total_of(program, "mcp_proxy_calls_total"))
+            await asyncio.sleep(0.01)
+        assert totals == {FRESH}
+
+
+def is_replaced(program: Program, worker: int) -> bool:
+    return not is_running(worker) and is_whole(program)
+
+
+@pytest.mark.full  # it takes 45 s
+async def test_a_pause_of_the_supervisor_costs_no_worker(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    with two_workers(tmp_path, redis.url) as program:
+        before = children(program.process.pid)
+        program.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(HUNG_S + PING_S)
+        program.process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(2 * PING_S)
+        assert children(program.process.pid) == before
+        assert is_whole(program)

@@ -76,7 +76,12 @@ from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import LevelName, LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
-from mcp_tools_proxy.telemetry.request_events import DocumentChanges, LoginChanges, RequestTelemetry
+from mcp_tools_proxy.telemetry.request_events import (
+    DocumentChanges,
+    LoginChanges,
+    NoticedChanges,
+    RequestTelemetry,
+)
 from mcp_tools_proxy.telemetry.spans import describe_call
 
 if TYPE_CHECKING:
@@ -111,7 +116,8 @@ class Gateway:
         self.audit = build_audit(settings, self.workers.number)
         self.service_audit = ServiceAudit(self.audit, self.workers, _files_of_workers(settings))
         self.request_telemetry = RequestTelemetry(self.audit)
-        self.tokens = build_tokens(settings, self.audit)
+        self._noticed = NoticedChanges(self.audit, self.workers.leads.is_set)
+        self.tokens = build_tokens(settings, self._noticed)
         self.authenticator = build_authenticator(settings, self.tokens, self.workers.console_key)
         self.metrics = Metrics(tenants=settings.metrics_tenants)
         self.tracer = build_tracer(settings, self.metrics)
@@ -136,7 +142,7 @@ class Gateway:
             quota=settings.document_quota,
             metrics=self.metrics,
         )
-        self.document_changes = DocumentChanges(self.audit)
+        self.document_changes = DocumentChanges(self._noticed)
         self.meaning = build_meaning(settings, self.documents, self.metrics)
         self.repository = DocumentRepository(
             self.documents.store,
@@ -346,6 +352,11 @@ class Gateway:
                 self._set_log_level(*level)
             return
 
+    def _restore_log_level(self) -> None:
+        """Restore the level at the end of the service; other workers may go on with theirs."""
+        if not self.workers.is_retiring:
+            self.log_level.restore()
+
     async def reconnect(self, server_id: str) -> bool:
         """Reconnect a server in all worker processes, see Pool."""
         await self.workers.tell("reconnect", server_id)
@@ -402,7 +413,8 @@ class Gateway:
             await self.reloader.load()
             await self.limiter.connect()
             await self.records.connect()
-            self.startup.begin(self.pool.track_first_attempts())
+            self.workers.is_settled = self.pool.track_first_attempts()
+            self.startup.begin(self.workers.is_settled)
             if self.tokens is not None:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:
@@ -441,7 +453,7 @@ class Gateway:
             self.repository.close()
             await self.documents.close()
             self.document_changes.flush()
-            self.log_level.restore()
+            self._restore_log_level()
             await self.tracer.close()
             self.audit.sum_up()
             await asyncio.to_thread(self.audit.close)

@@ -82,6 +82,17 @@ def settings_of_workers(
     )
 
 
+def worker_problem(settings: Settings) -> str | None:
+    """Return why these settings do not allow the number of workers; None if they do. Blocks."""
+    size = number_of_workers(settings)
+    if size > 1:
+        try:
+            settings_of_workers(settings, size)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
 def _new_key() -> SecretStr:
     return SecretStr(secrets.token_hex(_KEY_BYTES))
 

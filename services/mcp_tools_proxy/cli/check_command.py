@@ -18,6 +18,7 @@ from rich.console import Console
 from mcp_tools_proxy.app.dependency_checks import DependencyCheck, check_dependencies
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.start_checks import confinement_warnings
+from mcp_tools_proxy.app.workers import worker_problem
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines
 from mcp_tools_proxy.cli.check_report import lines, print_report, report_facts
 from mcp_tools_proxy.cli.output import print_json
@@ -158,7 +159,7 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     report = replace(
         report,
         failed_dependencies=sum(it.problem is not None for it in dependencies),
-        problems=(*tokens.problems, *report.problems),
+        problems=(*_worker_problems(settings, folder), *tokens.problems, *report.problems),
         warnings=(
             *_settings_warnings(settings),
             *_process_warnings(),
@@ -173,6 +174,14 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     else:
         _print(report, notes if options.upgrade else None, options, dependencies)
     return report.good
+
+
+def _worker_problems(settings: Settings, folder: Path) -> list[Problem]:
+    problem = worker_problem(settings.model_copy(update={"config_dir": folder}))
+    if problem is None:
+        return []
+    name, _, message = problem.partition(": ")
+    return [Problem(file="settings", path=name, message=message)]
 
 
 def _settings_warnings(settings: Settings) -> list[Problem]:

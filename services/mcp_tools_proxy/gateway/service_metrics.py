@@ -53,6 +53,7 @@ class ServiceMetrics:
         self._workers = workers
         self._metrics = metrics
         self._inherited: list[bytes] = []
+        self._joining = asyncio.Lock()
         workers.on(METRICS, lambda _: self._own())
         workers.hand_down(METRICS, self._last, self._take_over)
 
@@ -63,13 +64,15 @@ class ServiceMetrics:
         return await asyncio.to_thread(merged, [own, *others]) if others else own
 
     async def _own(self) -> bytes:
+        # Before any await: of a worker that ends meanwhile, the supervisor adds what it kept.
+        inherited = [*self._inherited]
         pieces = []
         for piece in self._metrics.pieces():
             pieces.append(piece)
             await asyncio.sleep(0)  # those of 1,500 tools at once took 200 ms
         own = b"".join(pieces)
-        if self._inherited:
-            own = await asyncio.to_thread(merged, [own], self._inherited)
+        if inherited:
+            own = await asyncio.to_thread(merged, [own], inherited)
         self._workers.keep(METRICS, own)
         return own
 
@@ -77,7 +80,12 @@ class ServiceMetrics:
         return merged([self._metrics.exposition()], self._inherited)
 
     async def _take_over(self, ended: bytes) -> None:
-        self._inherited = [await asyncio.to_thread(merged, [], [*self._inherited, ended])]
+        self._inherited.append(ended)
+        async with self._joining:
+            several = [*self._inherited]
+            joined = await asyncio.to_thread(merged, [], several)
+            self._inherited[: len(several)] = [joined]
+        await self._own()  # keeps the sum: this worker can be killed before the next scrape
 
 
 def merged(of_workers: Sequence[bytes], of_ended: Sequence[bytes] = ()) -> bytes:

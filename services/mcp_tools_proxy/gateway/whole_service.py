@@ -6,6 +6,7 @@ from dataclasses import replace
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, SessionCounts
 from mcp_tools_proxy.gateway.health import CheckResult, Health, Readiness
+from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.gateway.worker_group import WorkerGroup
 from mcp_tools_proxy.telemetry.recent_calls import CallFigures, RecentCalls, TightBudget
 
@@ -62,8 +63,11 @@ class WholeService:
             "expected": self._workers.size,
             "running": running,
         }
-        degraded = any(check["status"] != "ok" for check in checks.values())
-        return Readiness("degraded" if own.serving and degraded else own.status, checks)
+        is_starting = own.status == Phase.STARTING.value
+        if own.serving or (is_starting and any(it.serving for it in others)):
+            degraded = is_starting or any(check["status"] != "ok" for check in checks.values())
+            return Readiness("degraded" if degraded else own.status, checks)
+        return Readiness(own.status, checks)
 
     async def servers(self) -> Sequence[ServerStatus]:
         """Return the status of each server: that of the worker with the worst one.

@@ -45,6 +45,8 @@ class WorkerGroup:
         self.is_first = is_first
         self.started_at = datetime.now(UTC) if started_at is None else started_at
         """The start of the service."""
+        self.is_settled: Callable[[], bool] = lambda: True
+        """Whether each downstream server was tried once, so that calls need not wait for them."""
         self.is_retiring = False
         """Whether this worker ends while the service runs on."""
         self.console_key = token_bytes(32) if console_key is None else console_key

@@ -38,6 +38,7 @@ from mcp_tools_proxy.server.worker_link import (
     READY,
     REPLY,
     RETIRE,
+    SETTLED,
     STOP,
     WorkerLink,
     WorkerPlan,
@@ -55,6 +56,10 @@ so these do not find the one that hangs."""
 START_S = 120.0
 """Seconds for the start of a worker."""
 
+SETTLE_S = 60.0
+"""Seconds for a new worker to connect to servers before an old one retires: calls of callers that
+waited for a slow server would otherwise time out."""
+
 LEFTOVER_S = 5.0
 """Seconds beyond the grace and the drain time until a worker that does not stop is killed."""
 
@@ -67,11 +72,12 @@ MAX_PAUSE_S = 30.0
 @dataclass(slots=True, eq=False)
 class _Worker:
     number: int
-    process: Process
-    link: WorkerLink
     pipe: ConnectionPipe
     started_at: float
     heard_at: float
+    process: Process | None = None
+    link: WorkerLink | None = None
+    """None until its process was started."""
     is_ready: bool = False
     is_retiring: bool = False
     is_idle: bool = False
@@ -79,11 +85,33 @@ class _Worker:
     """Why it could not start, if it said so."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it is ready, or has ended."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has tried to connect to each downstream server, or has ended."""
     is_gone: bool = False
-    """Whether its link has ended, or it leaves by itself."""
+    """Whether its link has ended."""
     has_ended: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
     """What another worker goes on with when this one ends, by name."""
+
+    @property
+    def takes_connections(self) -> bool:
+        return self.is_ready and not self.leaves
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it retires or has ended, so that it does not count any more."""
+        return self.is_retiring or self.is_gone
+
+    def send(self, kind: str, *values: object) -> None:
+        """Send a message; no effect before its process was started, and after its end."""
+        if self.link is not None:
+            self.link.send(kind, *values)
+
+    def kill(self) -> None:
+        """Kill its process, if it runs."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.kill()
 
 
 @dataclass(slots=True)
@@ -92,6 +120,7 @@ class _Question:
 
     asker: _Worker
     number: int
+    question: str
     pending: set[_Worker]
     timer: asyncio.TimerHandle
     answers: list[Any] = field(default_factory=list)
@@ -193,11 +222,27 @@ class Supervisor:
                 log.info("redis.restarted")
 
     async def _start(self, *, is_first: bool = False) -> _Worker:
+        """Start a worker; it counts, and has its number, from now on. Raises OSError."""
+        now = asyncio.get_running_loop().time()
+        number = _lowest_free(it.number for it in self._workers)
+        worker = _Worker(number, ConnectionPipe(), now, now)
+        self._workers.append(worker)
+        try:
+            await self._spawn(worker, is_first=is_first)
+        except OSError:
+            self._workers.remove(worker)
+            worker.pipe.close()
+            raise
+        self._tasks.create_task(self._attend(worker))
+        if self._is_stopping:
+            worker.send(STOP)
+        return worker
+
+    async def _spawn(self, worker: _Worker, *, is_first: bool) -> None:
         ours, theirs = socket.socketpair()
-        pipe = ConnectionPipe()
-        with theirs, pipe.worker_end as connections:
+        with theirs, worker.pipe.worker_end as connections:
             passed = [connections.fileno(), theirs.fileno(), self._output_lock]
-            process = await asyncio.create_subprocess_exec(
+            worker.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",  # no module of the working folder
                 "-m",
@@ -206,12 +251,10 @@ class Supervisor:
                 pass_fds=passed,
                 start_new_session=True,  # Ctrl+C is for the supervisor only
             )
-        now = asyncio.get_running_loop().time()
-        number = _lowest_free(it.number for it in self._workers)
-        worker = _Worker(number, process, await WorkerLink.open(ours), pipe, now, now)
+        worker.link = await WorkerLink.open(ours)
         plan = WorkerPlan(
             settings=self._settings,
-            number=number,
+            number=worker.number,
             size=self._size,
             is_first=is_first,
             greets=self._greets,
@@ -219,12 +262,7 @@ class Supervisor:
             started_at=self._started_at,
             console_key=self._console_key,
         )
-        worker.link.send("plan", plan)
-        self._workers.append(worker)
-        self._tasks.create_task(self._attend(worker))
-        if self._is_stopping:
-            worker.link.send(STOP)
-        return worker
+        worker.send("plan", plan)
 
     async def _wait_started(self, worker: _Worker) -> bool:
         """Return whether a worker is ready; kill one that takes too long."""
@@ -233,25 +271,29 @@ class Supervisor:
                 await worker.changed.wait()
         except TimeoutError:
             worker.problem = f"it was not ready within {START_S:g} s"
-            _kill(worker)
+            worker.kill()
         return worker.is_ready
 
     async def _attend(self, worker: _Worker) -> None:
-        """Handle the messages of a worker until it ends; then replace it if it is needed."""
+        """Handle the messages of a worker until it ends; then start another one if needed."""
+        if worker.link is None or worker.process is None:
+            return
         while (message := await worker.link.receive()) is not None:
             worker.heard_at = asyncio.get_running_loop().time()
             self._take(worker, *message)
         worker.link.close()  # before the wait: one that failed to start waits for this
         worker.is_gone = True
+        worker.settled.set()
         self._acceptor.update()
+        self._forget(worker)
         code = await worker.process.wait()
         worker.pipe.close()
         self._workers.remove(worker)
         worker.has_ended = True
-        self._forget(worker)
         if not (self._is_stopping or worker.is_retiring) and worker.is_ready:
             log.error("worker.exited", worker=worker.number, **_ending(code))
-            self._tasks.create_task(self._replace(worker))
+            ran_s = asyncio.get_running_loop().time() - worker.started_at
+            self._tasks.create_task(self._fill(failures=0 if ran_s >= STABLE_S else 1))
         worker.changed.set()
         self._check_stopped()
 
@@ -264,6 +306,7 @@ class Supervisor:
     def _take(self, worker: _Worker, kind: str, values: tuple[Any, ...]) -> None:
         take: Mapping[str, Callable[..., object]] = {
             READY: self._set_ready,
+            SETTLED: lambda worker: worker.settled.set(),
             FAILED: self._set_failed,
             LEAVING: self._let_leave,
             IDLE: self._set_idle,
@@ -285,13 +328,15 @@ class Supervisor:
 
     def _set_failed(self, worker: _Worker, problem: str) -> None:
         worker.problem = problem
-        worker.link.close()
+        if worker.link is not None:
+            worker.link.close()
 
     def _let_leave(self, worker: _Worker) -> None:
         """Let a worker retire that got SIGTERM; another one takes its place."""
-        worker.is_gone = True
+        worker.is_retiring = True
         self._acceptor.update()
-        worker.link.send(RETIRE)
+        worker.send(RETIRE)
+        self._tasks.create_task(self._fill())
 
     def _set_idle(self, worker: _Worker) -> None:
         worker.is_idle = True
@@ -299,18 +344,20 @@ class Supervisor:
 
     def _lead(self, worker: _Worker) -> None:
         self._leader = worker
-        worker.link.send(LEAD)
+        worker.send(LEAD)
 
     def _forget(self, worker: _Worker) -> None:
-        for number in [*self._questions]:
-            if self._questions[number].asker is worker:
+        for number, asked in [*self._questions.items()]:
+            if asked.asker is worker:
                 self._questions.pop(number).timer.cancel()
+            elif asked.question in worker.kept:
+                self._answer(worker, number, worker.kept[asked.question])
             else:
                 self._answer(worker, number)
         self._to_hand_down += worker.kept.items()
         if self._leader is worker:
             self._leader = None
-            others = [it for it in self._workers if it.is_ready and not it.is_retiring]
+            others = [it for it in self._workers if it.takes_connections]
             if others:
                 self._lead(others[-1])  # the newest, which SIGHUP does not replace next
         self._hand_down()
@@ -319,18 +366,18 @@ class Supervisor:
         """Give the leader what ended workers have kept."""
         if self._leader is not None:
             for name, value in self._to_hand_down:
-                self._leader.link.send(HAND_DOWN, name, value)
+                self._leader.send(HAND_DOWN, name, value)
             self._to_hand_down.clear()
 
     def _ask(
         self, asker: _Worker, number: int, question: str, value: object, wait_s: float
     ) -> None:
-        others = {it for it in self._workers if it.is_ready and it is not asker}
+        others = {it for it in self._workers if it.is_ready and not (it.is_gone or it is asker)}
         own = next(self._numbers)
         timer = asyncio.get_running_loop().call_later(wait_s, self._finish, own)
-        self._questions[own] = _Question(asker, number, others, timer)
+        self._questions[own] = _Question(asker, number, question, others, timer)
         for other in others:
-            other.link.send(ASK, own, question, value)
+            other.send(ASK, own, question, value)
         if not others:
             self._finish(own)
 
@@ -345,25 +392,23 @@ class Supervisor:
     def _finish(self, number: int) -> None:
         asked = self._questions.pop(number)
         asked.timer.cancel()
-        asked.asker.link.send(REPLY, asked.number, asked.answers)
+        asked.asker.send(REPLY, asked.number, asked.answers)
 
-    async def _replace(self, ended: _Worker) -> None:
-        """Start another worker, at once if the one that ended had run for a while."""
-        loop, failures = asyncio.get_running_loop(), 0
-        if loop.time() - ended.started_at < STABLE_S:
-            failures = 1
-        while True:
-            if not await self._pause(failures) or self._has_all():
+    @property
+    def _running(self) -> int:
+        """The workers that run or start, without those that retire."""
+        return sum(not it.leaves for it in self._workers)
+
+    async def _fill(self, failures: int = 0) -> None:
+        """Start workers until there are enough, after a failure with growing pauses."""
+        while self._running < self._size:
+            if not await self._pause(failures) or self._running >= self._size:
                 return
             if (worker := await self._start_another()) is not None:
                 log.info("worker.replaced", worker=worker.number)
-                return
-            failures += 1
-
-    def _has_all(self) -> bool:
-        """Return whether enough workers run, because SIGHUP has replaced the one that ended."""
-        running = (it for it in self._workers if not (it.is_retiring or it.is_gone))
-        return sum(1 for _ in running) >= self._size
+                failures = 0
+            else:
+                failures += 1
 
     async def _start_another(self) -> _Worker | None:
         """Start a worker, and wait until it is ready; log why it is not."""
@@ -389,12 +434,16 @@ class Supervisor:
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            slept_at = loop.time()
             await asyncio.sleep(PING_S)
+            if loop.time() > slept_at + 2 * PING_S:  # this process was paused, not the workers
+                for worker in self._workers:
+                    worker.heard_at = loop.time()
             for worker in self._workers:
-                worker.link.send(PING)
+                worker.send(PING)
                 if worker.is_ready and loop.time() - worker.heard_at > HUNG_S:
                     log.error("worker.hangs", worker=worker.number, silent_s=HUNG_S)
-                    _kill(worker)
+                    worker.kill()
 
     def _begin_roll(self) -> None:
         self._tasks.create_task(self._roll())
@@ -403,20 +452,40 @@ class Supervisor:
         """Replace each worker by a new one, which is ready before the old one retires."""
         async with self._rolls:
             log.info("service.replacing_workers", workers=self._size)
-            for old in [it for it in self._workers if it.is_ready and not it.is_retiring]:
-                if self._is_stopping:
+            for old in [it for it in self._workers if it.takes_connections]:
+                if not await self._start_successor(old):
                     return
-                if await self._start_another() is None:
-                    log.error("service.replacement_failed", problem="the others are kept")
-                    return
-                old.is_retiring = True  # the acceptor leaves it out from now on
-                old.link.send(RETIRE)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._settings.shutdown_grace_s + LEFTOVER_S):
-                        while not old.has_ended:
-                            old.changed.clear()
-                            await old.changed.wait()
+                if not old.is_gone:
+                    await self._retire(old)
+            await self._fill()
             log.info("service.replaced_workers", workers=self._size)
+
+    async def _start_successor(self, old: _Worker) -> bool:
+        """Have one worker more than needed, unless the old one ends; return whether that worked.
+
+        Any worker can be killed meanwhile.
+        """
+        while not (self._running > self._size or old.is_gone):
+            if self._is_stopping:
+                return False
+            new = await self._start_another()
+            if new is None:
+                log.error("service.replacement_failed", problem="the others are kept")
+                return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_S):
+                    await new.settled.wait()
+        return not self._is_stopping
+
+    async def _retire(self, worker: _Worker) -> None:
+        """Let a worker end, and wait for that within the grace."""
+        worker.is_retiring = True  # the acceptor leaves it out from now on
+        worker.send(RETIRE)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.shutdown_grace_s + LEFTOVER_S):
+                while not worker.has_ended:
+                    worker.changed.clear()
+                    await worker.changed.wait()
 
     @property
     def _is_stopping(self) -> bool:
@@ -429,7 +498,7 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop all workers; the second time at once."""
         for worker in self._workers:
-            worker.link.send(STOP)
+            worker.send(STOP)
         if not self._is_stopping:
             self._stopping.set()
             limit_s = self._settings.shutdown_grace_s + LEFTOVER_S
@@ -447,19 +516,15 @@ class Supervisor:
     async def _end_all(self) -> None:
         await self._acceptor.close()
         for worker in self._workers:
-            worker.link.send(CLOSE)
+            worker.send(CLOSE)
         limit_s = self._settings.shutdown_drain_s + LEFTOVER_S
-        waiting = [asyncio.ensure_future(it.process.wait()) for it in self._workers]
+        processes = [it.process for it in self._workers if it.process is not None]
+        waiting = [asyncio.ensure_future(it.wait()) for it in processes]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=limit_s)
             if late:
                 for worker in self._workers:
-                    _kill(worker)
-
-
-def _kill(worker: _Worker) -> None:
-    with suppress(ProcessLookupError):
-        worker.process.kill()
+                    worker.kill()
 
 
 def _lowest_free(numbers: Iterable[int]) -> int:
@@ -468,13 +533,9 @@ def _lowest_free(numbers: Iterable[int]) -> int:
 
 
 def _failure_of(worker: _Worker) -> str:
-    return (
-        worker.problem or f"a worker ended during its start; see its log ({_ending_text(worker)})"
-    )
-
-
-def _ending_text(worker: _Worker) -> str:
-    return ", ".join(f"{key} {value}" for key, value in _ending(worker.process.returncode).items())
+    code = None if worker.process is None else worker.process.returncode
+    ending = ", ".join(f"{key} {value}" for key, value in _ending(code).items())
+    return worker.problem or f"a worker ended during its start; see its log ({ending})"
 
 
 def _ending(code: int | None) -> dict[str, object]:

@@ -34,6 +34,7 @@ from mcp_tools_proxy.server.worker_link import (
     READY,
     REPLY,
     RETIRE,
+    SETTLED,
     STOP,
     WorkerLink,
     WorkerPlan,
@@ -83,7 +84,7 @@ class WorkerServer(GracefulServer):
         self._will_report = False
         self._tasks: asyncio.TaskGroup
         self._retire_by: float | None = None
-        self._said_idle = self._may_close = False
+        self._said_settled = self._said_idle = self._may_close = False
         self.server_state.connections = _Connections(self._report_soon)
         workers.connect(self._ask, self._keep)
 
@@ -142,6 +143,13 @@ class WorkerServer(GracefulServer):
         if self._link is not None:
             open_now = len(self.server_state.connections) + self._opening
             self._link.send(CONNECTIONS, self._taken, open_now)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Report that servers were tried; return whether uvicorn should exit."""
+        if not self._said_settled and self._link is not None and self._workers.is_settled():
+            self._said_settled = True
+            self._link.send(SETTLED)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections, and hand down what other workers go on with."""

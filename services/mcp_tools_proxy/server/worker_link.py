@@ -20,8 +20,8 @@ LEAD, RETIRE, STOP, CLOSE, PING, HAND_DOWN = (
 )  # fmt: skip
 """What the supervisor tells a worker."""
 
-READY, FAILED, LEAVING, IDLE, PONG, KEEP, CONNECTIONS = (
-    "ready", "failed", "leaving", "idle", "pong", "keep", "connections",
+READY, SETTLED, FAILED, LEAVING, IDLE, PONG, KEEP, CONNECTIONS = (
+    "ready", "settled", "failed", "leaving", "idle", "pong", "keep", "connections",
 )  # fmt: skip
 """What a worker tells the supervisor."""
 

@@ -137,8 +137,6 @@ class QuotaSettings(EnvironmentSettings):
         return Quota(kind="logins", count=self.quota_logins, bytes=self.quota_login_bytes)
 
 
-MAX_WORKERS = 256
-
 _Link = Annotated[str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")]
 
 
@@ -192,10 +190,7 @@ class Settings(
     secrets are refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 picks a free port."""
-    workers: Annotated[
-        Annotated[int, Field(ge=1, le=MAX_WORKERS)] | Literal["auto"],
-        BeforeValidator(parse_workers),
-    ] = 1
+    workers: Annotated[int | Literal["auto"], BeforeValidator(parse_workers)] = 1
     """Processes that serve HTTP, to use several CPUs; ``auto`` starts one for each CPU that the
     process may use. Without MCP_PROXY_RATE_LIMIT_STORAGE_URL, several share a private Redis."""
     log_level: Annotated[

@@ -178,12 +178,17 @@ def parse_log_level(value: object) -> object:
     return "warning" if name == "warn" else name
 
 
+MAX_WORKERS = 256
+
+
 def parse_workers(value: object) -> object:
     """Read a number of workers, or ``auto``. Raises ValueError."""
     text = str(value).strip().lower()
-    if text != "auto" and not (text.isascii() and text.isdigit()):
-        raise ValueError("should be a number of processes, or auto")
-    return text if text == "auto" else int(text)
+    if text == "auto":
+        return text
+    if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= MAX_WORKERS:
+        raise ValueError(f"should be auto, or a number of processes from 1 to {MAX_WORKERS}")
+    return int(text)
 
 
 def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:

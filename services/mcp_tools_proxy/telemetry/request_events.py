@@ -4,7 +4,7 @@ Changes are those of documents and logins, by their authors and as noticed by a 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Origin, RegistryVersion
@@ -202,6 +202,34 @@ GATHER_S = 1.0
 
 KEYS_RECORDED = 20
 """Documents named in one record, which counts all."""
+
+
+class NoticedChanges:
+    """Records what every worker process notices, such as a changed file, in one of them.
+
+    ``leads`` returns whether this is the one.
+    """
+
+    def __init__(self, recorder: Recorder, leads: Callable[[], bool]) -> None:
+        self._recorder = recorder
+        self._leads = leads
+
+    def record(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Mapping[str, object],
+        *,
+        reserved: bool = False,
+        bound: Bound | None = None,
+    ) -> float | None:
+        """Record a change if this process leads; see Recorder."""
+        if not self._leads():
+            return None
+        return self._recorder.record(
+            level, event, trace_id, payload, reserved=reserved, bound=bound
+        )
 
 
 class DocumentChanges:
