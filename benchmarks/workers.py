@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from benchmarks.bench import Bench, Measured
+from benchmarks.bench import Bench, Measured, medians
 from benchmarks.echo_calls import echo_gateway, executed, posted
 from benchmarks.facade_messages import DOC_ID
 from benchmarks.messages import OK, section_calls
@@ -54,10 +54,7 @@ def measure_workers(bench: Bench) -> Result:
         targets=[it.target for it in comparisons],
     )
     for it in comparisons:
-        ours, other = (
-            sorted(turn[side].calls_per_s for turn in it.turns)[len(it.turns) // 2]
-            for side in (0, 1)
-        )
+        ours, other = (medians([turn[side] for turn in it.turns]).calls_per_s for side in (0, 1))
         result.rows.append((it.name, f"{ours:.0f}", f"{other:.0f}"))
     return result
 

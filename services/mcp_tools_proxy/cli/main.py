@@ -7,8 +7,9 @@ import gc
 
 gc.disable()  # what is imported here stays: scanning it took 5 % of a start
 
+import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -205,21 +206,10 @@ def serve_command(
     from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
     from mcp_tools_proxy.server.listener import listen  # noqa: PLC0415 - as above
 
-    redis = None
     try:
-        size = number_of_workers(settings)
         check_start(settings)
-        if size > 1:
-            if needs_private_redis(settings):
-                from mcp_tools_proxy.server.private_redis import PrivateRedis  # noqa: PLC0415 - as above
-
-                redis = PrivateRedis(settings)
-            of_workers = settings_of_workers(settings, size, redis.url if redis else None)
-        else:
-            from mcp_tools_proxy.server.uvicorn_server import build_server  # noqa: PLC0415 - as above
-
-            server = build_server(settings, greets=for_people)
-            server.audit.open()
+        prepare = _prepare_workers if number_of_workers(settings) > 1 else _prepare_server
+        run = prepare(settings, greets=for_people)
         listener = listen(settings.host, settings.port)
     except ValueError as error:
         fail(str(error))
@@ -229,14 +219,33 @@ def serve_command(
             f"{error.strerror}"
         )
     raise_descriptor_limit()
-    if size > 1:
-        from mcp_tools_proxy.server.supervisor import supervise  # noqa: PLC0415 - as above
+    run(listener)
 
-        failure = supervise(of_workers, listener, size, redis=redis, greets=for_people)
+
+def _prepare_server(settings: Settings, *, greets: bool) -> Callable[[socket.socket], None]:
+    """Return a function that serves in this process. Raises ValueError."""
+    from mcp_tools_proxy.server.uvicorn_server import build_server  # noqa: PLC0415 - only serving needs it
+
+    server = build_server(settings, greets=greets)
+    server.audit.open()
+    return lambda listener: server.run(sockets=[listener])
+
+
+def _prepare_workers(settings: Settings, *, greets: bool) -> Callable[[socket.socket], None]:
+    """Return a function that serves in several processes. Raises ValueError."""
+    from mcp_tools_proxy.server.private_redis import PrivateRedis  # noqa: PLC0415 - only workers need it
+    from mcp_tools_proxy.server.supervisor import supervise  # noqa: PLC0415 - as above
+
+    size = number_of_workers(settings)
+    redis = PrivateRedis(settings) if needs_private_redis(settings) else None
+    of_workers = settings_of_workers(settings, size, redis.url if redis else None)
+
+    def run(listener: socket.socket) -> None:
+        failure = supervise(of_workers, listener, size, redis=redis, greets=greets)
         if failure is not None:
             fail(failure)
-    else:
-        server.run(sockets=[listener])
+
+    return run
 
 
 @app.command("stdio")

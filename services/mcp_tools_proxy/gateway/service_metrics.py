@@ -94,12 +94,10 @@ def merged(of_workers: Sequence[bytes], of_ended: Sequence[bytes] = ()) -> bytes
     Of ended processes, only counters and histograms are added.
     """
     together = _Families()
-    for text in of_workers:
+    for number, text in enumerate((*of_workers, *of_ended)):
+        has_ended = number >= len(of_workers)
         for family in text_string_to_metric_families(text.decode()):
-            together.add(family)
-    for text in of_ended:
-        for family in text_string_to_metric_families(text.decode()):
-            if family.type in _COUNTING:
+            if family.type in _COUNTING or not has_ended:
                 together.add(family)
     return generate_latest(together)
 

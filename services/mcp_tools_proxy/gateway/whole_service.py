@@ -2,13 +2,19 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, SessionCounts
 from mcp_tools_proxy.gateway.health import CheckResult, Health, Readiness
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.gateway.worker_group import WorkerGroup
-from mcp_tools_proxy.telemetry.recent_calls import CallFigures, RecentCalls, TightBudget
+from mcp_tools_proxy.telemetry.recent_calls import (
+    CallFigures,
+    RecentCalls,
+    TightBudget,
+    tightest_first,
+)
 
 READINESS, SERVERS, REMOTE, CALLS, BUDGETS = "readiness", "servers", "remote", "calls", "budgets"
 """Questions to the other workers."""
@@ -106,7 +112,7 @@ class WholeService:
             return None
         own = self._recent_calls.budgets.near_end(tenant_id)
         others = await self._workers.ask(BUDGETS, tenant_id)
-        return tightest_of([own, *others]) if others else own
+        return _tightest_of([own, *others]) if others else own
 
 
 def _worst_checks(of_workers: Iterable[Readiness]) -> dict[str, CheckResult]:
@@ -131,12 +137,9 @@ def _merged(statuses: Sequence[ServerStatus]) -> ServerStatus:
     return replace(worst, sessions=sessions, reconnects=sum(it.reconnects for it in statuses))
 
 
-def tightest_of(of_workers: Iterable[Sequence[TightBudget]]) -> Sequence[TightBudget]:
+def _tightest_of(of_workers: Iterable[Sequence[TightBudget]]) -> Sequence[TightBudget]:
     """Return the tightest budget of each tenant and rule, the tightest first."""
     found: dict[tuple[str, str, str], TightBudget] = {}
-    for budget in (it for worker in of_workers for it in worker):
-        key = (budget.tenant_id, budget.status.name, budget.status.unit)
-        known = found.get(key)
-        if known is None or budget.share < known.share:
-            found[key] = budget
-    return sorted(found.values(), key=lambda it: (it.share, it.tenant_id, it.status.name))
+    for budget in tightest_first(chain.from_iterable(of_workers)):
+        found.setdefault(budget.key, budget)
+    return [*found.values()]

@@ -23,26 +23,7 @@ import structlog
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.server.acceptor import Acceptor, ConnectionPipe
 from mcp_tools_proxy.server.private_redis import PrivateRedis
-from mcp_tools_proxy.server.worker_link import (
-    ASK,
-    CLOSE,
-    CONNECTIONS,
-    FAILED,
-    HAND_DOWN,
-    IDLE,
-    KEEP,
-    LEAD,
-    LEAVING,
-    PING,
-    PONG,
-    READY,
-    REPLY,
-    RETIRE,
-    SETTLED,
-    STOP,
-    WorkerLink,
-    WorkerPlan,
-)
+from mcp_tools_proxy.server.worker_link import Message, WorkerLink, WorkerPlan
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs, share_output
 
@@ -102,7 +83,7 @@ class _Worker:
         """Whether it retires or has ended, so that it does not count any more."""
         return self.is_retiring or self.is_gone
 
-    def send(self, kind: str, *values: object) -> None:
+    def send(self, kind: Message, *values: object) -> None:
         """Send a message; no effect before its process was started, and after its end."""
         if self.link is not None:
             self.link.send(kind, *values)
@@ -235,7 +216,7 @@ class Supervisor:
             raise
         self._tasks.create_task(self._attend(worker))
         if self._is_stopping:
-            worker.send(STOP)
+            worker.send(Message.STOP)
         return worker
 
     async def _spawn(self, worker: _Worker, *, is_first: bool) -> None:
@@ -262,7 +243,7 @@ class Supervisor:
             started_at=self._started_at,
             console_key=self._console_key,
         )
-        worker.send("plan", plan)
+        worker.send(Message.PLAN, plan)
 
     async def _wait_started(self, worker: _Worker) -> bool:
         """Return whether a worker is ready; kill one that takes too long."""
@@ -299,22 +280,20 @@ class Supervisor:
 
     def _pipes(self) -> list[ConnectionPipe]:
         """Return the pipes of the workers that take connections."""
-        return [
-            it.pipe for it in self._workers if it.is_ready and not it.is_retiring and not it.is_gone
-        ]
+        return [it.pipe for it in self._workers if it.takes_connections]
 
-    def _take(self, worker: _Worker, kind: str, values: tuple[Any, ...]) -> None:
-        take: Mapping[str, Callable[..., object]] = {
-            READY: self._set_ready,
-            SETTLED: lambda worker: worker.settled.set(),
-            FAILED: self._set_failed,
-            LEAVING: self._let_leave,
-            IDLE: self._set_idle,
-            ASK: self._ask,
-            REPLY: self._answer,
-            CONNECTIONS: lambda worker, *counts: worker.pipe.report(*counts),
-            KEEP: lambda worker, name, value: worker.kept.update({name: value}),
-            PONG: lambda _: None,
+    def _take(self, worker: _Worker, kind: Message, values: tuple[Any, ...]) -> None:
+        take: Mapping[Message, Callable[..., object]] = {
+            Message.READY: self._set_ready,
+            Message.SETTLED: lambda worker: worker.settled.set(),
+            Message.FAILED: self._set_failed,
+            Message.LEAVING: self._let_leave,
+            Message.IDLE: self._set_idle,
+            Message.ASK: self._ask,
+            Message.REPLY: self._answer,
+            Message.CONNECTIONS: lambda worker, *counts: worker.pipe.report(*counts),
+            Message.KEEP: lambda worker, name, value: worker.kept.update({name: value}),
+            Message.PONG: lambda _: None,
         }
         take[kind](worker, *values)
 
@@ -333,10 +312,13 @@ class Supervisor:
 
     def _let_leave(self, worker: _Worker) -> None:
         """Let a worker retire that got SIGTERM; another one takes its place."""
+        self._begin_retirement(worker)
+        self._tasks.create_task(self._fill())
+
+    def _begin_retirement(self, worker: _Worker) -> None:
         worker.is_retiring = True
         self._acceptor.update()
-        worker.send(RETIRE)
-        self._tasks.create_task(self._fill())
+        worker.send(Message.RETIRE)
 
     def _set_idle(self, worker: _Worker) -> None:
         worker.is_idle = True
@@ -344,13 +326,13 @@ class Supervisor:
 
     def _lead(self, worker: _Worker) -> None:
         self._leader = worker
-        worker.send(LEAD)
+        worker.send(Message.LEAD)
 
     def _forget(self, worker: _Worker) -> None:
         for number, asked in [*self._questions.items()]:
             if asked.asker is worker:
                 self._questions.pop(number).timer.cancel()
-            elif asked.question in worker.kept:
+            elif asked.question in worker.kept:  # what it would have answered
                 self._answer(worker, number, worker.kept[asked.question])
             else:
                 self._answer(worker, number)
@@ -366,7 +348,7 @@ class Supervisor:
         """Give the leader what ended workers have kept."""
         if self._leader is not None:
             for name, value in self._to_hand_down:
-                self._leader.send(HAND_DOWN, name, value)
+                self._leader.send(Message.HAND_DOWN, name, value)
             self._to_hand_down.clear()
 
     def _ask(
@@ -377,7 +359,7 @@ class Supervisor:
         timer = asyncio.get_running_loop().call_later(wait_s, self._finish, own)
         self._questions[own] = _Question(asker, number, question, others, timer)
         for other in others:
-            other.send(ASK, own, question, value)
+            other.send(Message.ASK, own, question, value)
         if not others:
             self._finish(own)
 
@@ -392,7 +374,7 @@ class Supervisor:
     def _finish(self, number: int) -> None:
         asked = self._questions.pop(number)
         asked.timer.cancel()
-        asked.asker.send(REPLY, asked.number, asked.answers)
+        asked.asker.send(Message.REPLY, asked.number, asked.answers)
 
     @property
     def _running(self) -> int:
@@ -440,7 +422,7 @@ class Supervisor:
                 for worker in self._workers:
                     worker.heard_at = loop.time()
             for worker in self._workers:
-                worker.send(PING)
+                worker.send(Message.PING)
                 if worker.is_ready and loop.time() - worker.heard_at > HUNG_S:
                     log.error("worker.hangs", worker=worker.number, silent_s=HUNG_S)
                     worker.kill()
@@ -479,8 +461,7 @@ class Supervisor:
 
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker end, and wait for that within the grace."""
-        worker.is_retiring = True  # the acceptor leaves it out from now on
-        worker.send(RETIRE)
+        self._begin_retirement(worker)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_grace_s + LEFTOVER_S):
                 while not worker.has_ended:
@@ -498,7 +479,7 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop all workers; the second time at once."""
         for worker in self._workers:
-            worker.send(STOP)
+            worker.send(Message.STOP)
         if not self._is_stopping:
             self._stopping.set()
             limit_s = self._settings.shutdown_grace_s + LEFTOVER_S
@@ -516,7 +497,7 @@ class Supervisor:
     async def _end_all(self) -> None:
         await self._acceptor.close()
         for worker in self._workers:
-            worker.send(CLOSE)
+            worker.send(Message.CLOSE)
         limit_s = self._settings.shutdown_drain_s + LEFTOVER_S
         processes = [it.process for it in self._workers if it.process is not None]
         waiting = [asyncio.ensure_future(it.wait()) for it in processes]

@@ -19,27 +19,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.worker_group import HEIR, WorkerGroup
 from mcp_tools_proxy.server.acceptor import received
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server_of
-from mcp_tools_proxy.server.worker_link import (
-    ASK,
-    CLOSE,
-    CONNECTIONS,
-    FAILED,
-    HAND_DOWN,
-    IDLE,
-    KEEP,
-    LEAD,
-    LEAVING,
-    PING,
-    PONG,
-    READY,
-    REPLY,
-    RETIRE,
-    SETTLED,
-    STOP,
-    WorkerLink,
-    WorkerPlan,
-    receive_plan,
-)
+from mcp_tools_proxy.server.worker_link import Message, WorkerLink, WorkerPlan, receive_plan
 from mcp_tools_proxy.system.system_calls import hide_memory
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs, share_output
 
@@ -105,7 +85,7 @@ class WorkerServer(GracefulServer):
         if self.started and self._link is not None:
             self.announce_start(*self._address)
             asyncio.get_running_loop().add_reader(self._connections, self._take_connections)
-            self._link.send(READY)
+            self._link.send(Message.READY)
 
     def _take_connections(self) -> None:
         for connection in received(self._connections):
@@ -142,13 +122,13 @@ class WorkerServer(GracefulServer):
         self._will_report = False
         if self._link is not None:
             open_now = len(self.server_state.connections) + self._opening
-            self._link.send(CONNECTIONS, self._taken, open_now)
+            self._link.send(Message.CONNECTIONS, self._taken, open_now)
 
     async def on_tick(self, counter: int) -> bool:
         """Report that servers were tried; return whether uvicorn should exit."""
         if not self._said_settled and self._link is not None and self._workers.is_settled():
             self._said_settled = True
-            self._link.send(SETTLED)
+            self._link.send(Message.SETTLED)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -173,7 +153,7 @@ class WorkerServer(GracefulServer):
     def _leave(self) -> None:
         """Have the supervisor stop passing connections, and then retire this worker."""
         if self._link is not None:
-            self._link.send(LEAVING)
+            self._link.send(Message.LEAVING)
 
     def _retire(self) -> None:
         """Take no more connections, and exit when those open are closed and no call runs.
@@ -197,21 +177,21 @@ class WorkerServer(GracefulServer):
             return False
         if self._link is not None and not self._said_idle:
             self._said_idle = True
-            self._link.send(IDLE)
+            self._link.send(Message.IDLE)
         return self._may_close or self._link is None
 
     async def _obey(self, link: WorkerLink) -> None:
         """Handle messages until the supervisor ends, then stop."""
-        obey: Mapping[str, Callable[..., object]] = {
+        obey: Mapping[Message, Callable[..., object]] = {
             # in a task: an answer can take longer than a message
-            ASK: lambda *asked: self._tasks.create_task(self._reply(link, *asked)),
-            HAND_DOWN: lambda *passed: self._tasks.create_task(self._inherit(*passed)),
-            REPLY: self._take_answers,
-            PING: partial(link.send, PONG),
-            LEAD: self._workers.leads.set,
-            RETIRE: self._retire,
-            STOP: self._stop_now_if_stopping,
-            CLOSE: self._let_close,
+            Message.ASK: lambda *asked: self._tasks.create_task(self._reply(link, *asked)),
+            Message.HAND_DOWN: lambda *passed: self._tasks.create_task(self._inherit(*passed)),
+            Message.REPLY: self._take_answers,
+            Message.PING: partial(link.send, Message.PONG),
+            Message.LEAD: self._workers.leads.set,
+            Message.RETIRE: self._retire,
+            Message.STOP: self._stop_now_if_stopping,
+            Message.CLOSE: self._let_close,
         }
         while (message := await link.receive()) is not None:
             kind, values = message
@@ -241,7 +221,7 @@ class WorkerServer(GracefulServer):
         asked: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = asked
         try:
-            self._link.send(ASK, number, question, value, wait_s)
+            self._link.send(Message.ASK, number, question, value, wait_s)
             return await asked
         finally:
             self._asked.pop(number, None)
@@ -253,7 +233,7 @@ class WorkerServer(GracefulServer):
 
     def _keep(self, name: str, value: object) -> None:
         if self._link is not None:
-            self._link.send(KEEP, name, value)
+            self._link.send(Message.KEEP, name, value)
 
     async def _inherit(self, name: str, value: object) -> None:
         try:
@@ -267,9 +247,9 @@ class WorkerServer(GracefulServer):
             answer = await self._workers.answer(question, value)
         except Exception:
             log.exception("worker.question_failed", question=question)
-            link.send(REPLY, number)
+            link.send(Message.REPLY, number)
         else:
-            link.send(REPLY, number, answer)
+            link.send(Message.REPLY, number, answer)
 
 
 class _Connections(set[Any]):
@@ -321,7 +301,7 @@ def run(connections: socket.socket, end: socket.socket, plan: WorkerPlan) -> int
 
 async def _fail(end: socket.socket, problem: str) -> None:
     link = await WorkerLink.open(end)
-    link.send(FAILED, problem)
+    link.send(Message.FAILED, problem)
     await link.receive()
 
 

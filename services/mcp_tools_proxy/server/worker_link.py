@@ -8,6 +8,7 @@ import pickle
 import socket
 import struct
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Self
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -15,18 +16,32 @@ from mcp_tools_proxy.settings.settings import Settings
 
 _LENGTH = struct.Struct("!I")
 
-LEAD, RETIRE, STOP, CLOSE, PING, HAND_DOWN = (
-    "lead", "retire", "stop", "close", "ping", "hand down",
-)  # fmt: skip
-"""What the supervisor tells a worker."""
 
-READY, SETTLED, FAILED, LEAVING, IDLE, PONG, KEEP, CONNECTIONS = (
-    "ready", "settled", "failed", "leaving", "idle", "pong", "keep", "connections",
-)  # fmt: skip
-"""What a worker tells the supervisor."""
+class Message(StrEnum):
+    """The kinds of messages."""
 
-ASK, REPLY = "ask", "reply"
-"""A question to the other workers, with its number, and the answer."""
+    # from the supervisor
+    PLAN = "plan"
+    LEAD = "lead"
+    RETIRE = "retire"
+    STOP = "stop"
+    CLOSE = "close"
+    PING = "ping"
+    HAND_DOWN = "hand down"
+    # from a worker
+    READY = "ready"
+    SETTLED = "settled"
+    FAILED = "failed"
+    LEAVING = "leaving"
+    IDLE = "idle"
+    PONG = "pong"
+    KEEP = "keep"
+    CONNECTIONS = "connections"
+    # from either
+    ASK = "ask"
+    """A question to the other workers, with its number."""
+    REPLY = "reply"
+    """The answer, or all answers, with the number of the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +77,13 @@ class WorkerLink:
         """Take over an end of a socket pair."""
         return cls(*await asyncio.open_connection(sock=end))
 
-    def send(self, kind: str, *values: object) -> None:
+    def send(self, kind: Message, *values: object) -> None:
         """Queue a message; no effect if the other end is closed."""
         if not self._writer.is_closing():
             content = pickle.dumps((kind, values))
             self._writer.write(_LENGTH.pack(len(content)) + content)
 
-    async def receive(self) -> tuple[str, tuple[Any, ...]] | None:
+    async def receive(self) -> tuple[Message, tuple[Any, ...]] | None:
         """Return the kind and the values of the next message; None at the end."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))

@@ -267,6 +267,16 @@ class TightBudget(NamedTuple):
         """The remaining share."""
         return self.status.remaining / self.status.limit
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Its tenant and rule."""
+        return self.tenant_id, self.status.name, self.status.unit
+
+
+def tightest_first(budgets: Iterable[TightBudget]) -> list[TightBudget]:
+    """Return the budgets by their remaining share."""
+    return sorted(budgets, key=lambda it: (it.share, it.tenant_id, it.status.name))
+
 
 class TightBudgets:
     """The budgets near their end, each until its window ends.
@@ -285,12 +295,11 @@ class TightBudgets:
             return
         now = self._clock()
         budget = TightBudget(tenant_id, status, now + status.reset_s)
-        key = (tenant_id, status.name, status.unit)
-        known = self._budgets.get(key)
+        known = self._budgets.get(budget.key)
         if known is None and not self._has_place(now):
             return
         if known is None or known.ends_at <= now or budget.share <= known.share:
-            self._budgets[key] = budget
+            self._budgets[budget.key] = budget
 
     def near_end(self, tenant_id: str | None) -> Sequence[TightBudget]:
         """Return a tenant's budgets near their end, the tightest first; None: of all tenants.
@@ -302,7 +311,7 @@ class TightBudgets:
         found = (it for it in self._budgets.values() if tenant_id in (None, it.tenant_id))
         return [
             it._replace(status=replace(it.status, reset_s=math.ceil(it.ends_at - now)))
-            for it in sorted(found, key=lambda it: (it.share, it.tenant_id, it.status.name))
+            for it in tightest_first(found)
         ]
 
     def _has_place(self, now: float) -> bool:

@@ -30,7 +30,7 @@ class Workers:
         self.clients += [socket.create_connection(("127.0.0.1", self.port)) for _ in range(count)]
 
     def take(self, pipe: ConnectionPipe) -> int:
-        """Take what has arrived, and report it; return the number of connections."""
+        """Take the connections that have arrived, and report them; return their number."""
         taken = self._taken[pipe]
         taken += received(pipe.worker_end)
         pipe.report(len(taken), len(taken))

@@ -221,7 +221,7 @@ class PostgresDocuments:
         await self._feed.check()
 
     async def refresh(self, key: Key) -> None:
-        """Read a document anew that another process of this service has changed."""
+        """Read a document that another process of this service has changed."""
         self._feed.changed(key)
 
     async def run(self) -> None:

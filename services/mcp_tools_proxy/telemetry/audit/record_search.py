@@ -222,8 +222,8 @@ class _Lines(Generic[PositionT]):
 
 
 MAX_DISPLACED = 1100
-"""Records by which one can be out of order in its file: the file's own records are written before
-those that waited, at most MAX_QUEUED. Clocks are set back as well."""
+"""How many places a record can be out of order in its file: the file's own records are written
+before those that waited, at most MAX_QUEUED. Clocks are set back as well."""
 
 
 def _newest_first(path: Path, worker: int, before: str | None) -> Iterator[tuple[str, bytes, int]]:
@@ -371,7 +371,7 @@ def cursor_of(time: str) -> int:
 
 
 def time_of_cursor(cursor: int) -> str:
-    """Return the time that a cursor stands for."""
+    """Return the time of a cursor."""
     return as_timestamp(_EPOCH + min(cursor, _LAST_TIME) * _MICROSECOND)
 
 

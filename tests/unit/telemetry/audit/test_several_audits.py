@@ -143,7 +143,7 @@ def test_a_folder_has_audits_and_other_files(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").unlink()  # its rotated files are left
     write(tmp_path / "2.jsonl", 3)
     content = (tmp_path / "2.jsonl").read_bytes()
-    (tmp_path / "2.jsonl").write_bytes(b"x" + content[1:])  # still an audit, of which verify tells
+    (tmp_path / "2.jsonl").write_bytes(b"x" + content[1:])  # still an audit; verify reports it
     write(unauthenticated_path(tmp_path / "3.jsonl"), 3)  # its audit is missing
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "backup.202611290000").write_text('{"seq":1}\n')
