@@ -87,6 +87,8 @@ class Script:
         self.cancelled_count = 0
         """Number of calls cancelled by a message or a disconnect."""
         self.running_count = 0
+        self.released = asyncio.Event()
+        """Ends the calls of ``hold``."""
         self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
         self.requested: dict[str, asyncio.Future[Json]] = {}

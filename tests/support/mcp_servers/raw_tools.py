@@ -94,6 +94,11 @@ async def sleep(run: Run) -> Json:
     return text_result("slept", run.arguments)
 
 
+async def hold(run: Run) -> Json:
+    await run.script.released.wait()
+    return text_result("released")
+
+
 async def hang(run: Run) -> Json:
     await asyncio.Event().wait()
     raise AssertionError("never comes")
@@ -198,6 +203,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "headers": headers,
     "env": env,
     "sleep": sleep,
+    "hold": hold,
     "hang": hang,
     "hang_safe": hang,
     "cancelled_count": cancelled_count,
