@@ -6,11 +6,13 @@ Only this module knows the format.
 import os
 from array import array
 from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, unquote
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -21,7 +23,14 @@ from pydantic import (
 from pydantic_core import to_json
 
 from mcp_tools_proxy.documents.pacing import TooLargePart, paced, parse_paced, pause
-from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
+from mcp_tools_proxy.domain.document import (
+    Chunk,
+    Document,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+    Section,
+)
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage.files import write_atomically
 from mcp_tools_proxy.wire.encoding import json_list, json_text
@@ -39,6 +48,11 @@ MiB) have 104,000; 16 MB of zeros in place of pages took 7 GB and a minute."""
 MAX_FOREIGN_TEXT_BYTES = 1024 * 1024
 """Limit for one page, section, chunk or other value of such a document, as JSON: comparing a quote
 with a page of 4 MiB stopped the event loop for 0.15 s."""
+
+MAX_METADATA = 50
+"""Own fields of a document."""
+
+MAX_WARNINGS = 50
 
 MAX_NAME_BYTES = 255
 """Longest file name, in bytes, of common file systems."""
@@ -162,6 +176,9 @@ class DocumentDump:
             yield b',\n "language": %b' % to_json(file.language)
         if file.ocr:
             yield b',\n "ocr": %b' % to_json(file.ocr)
+        for name in _FACTS:
+            if value := getattr(file, name):
+                yield b',\n "%b": %b' % (name.encode(), to_json(value))
         if file.chunks is not None:
             yield b',\n "chunks": '
             chunks = (
@@ -182,6 +199,15 @@ def _file_of(document: Document) -> "_DocumentFile":
         "pages": list(document.pages),
         "language": document.language,
         "ocr": list(document.ocr),
+        "text_format": document.text_format,
+        "date": document.date,
+        "metadata": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in document.metadata.items()
+        },
+        "warnings": [it._asdict() for it in document.warnings],
+        "source": None if document.source is None else document.source._asdict(),
+        "expires_at": None if document.expires_at is None else document.expires_at.isoformat(),
         "sections": [
             {name: getattr(section, name) for name in _SectionEntry.model_fields}
             for section in document.sections.values()
@@ -296,6 +322,16 @@ _STRICT = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 _PageNumber = Annotated[int, Field(ge=1)]
 _Offset = Annotated[int, Field(ge=0)]
 _Percent = Annotated[int, Field(ge=0, le=100)]
+_ShortText = Annotated[str, Field(max_length=1_000)]
+_MetadataKey = Annotated[str, Field(min_length=1, max_length=64)]
+_MetadataEntry = (
+    bool
+    | int
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | _ShortText
+    | Annotated[list[_ShortText], Field(max_length=100)]
+)
+_FACTS = ("text_format", "date", "metadata", "warnings", "source", "expires_at")
 _FAIL_FAST = Field(fail_fast=True)  # one error for each of two million zeros took 1.7 GB
 
 
@@ -345,6 +381,35 @@ class _ReadersEntry(BaseModel):
         return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
 
 
+class _WarningEntry(BaseModel):
+    model_config = _STRICT
+
+    code: _ShortText
+    message: _ShortText
+
+
+class _SourceEntry(BaseModel):
+    model_config = _STRICT
+
+    name: Identifier
+    path: _ShortText
+    digest: _ShortText
+    importer: _ShortText
+
+
+def _check_date(value: str) -> str:
+    date.fromisoformat(value)
+    if len(value) != len("2027-01-31"):
+        raise ValueError("should be a date such as 2027-01-31")
+    return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("should have an offset from UTC, such as 2027-01-31T12:00:00Z")
+    return value.astimezone(UTC)
+
+
 class _DocumentFile(BaseModel):
     model_config = _STRICT
 
@@ -358,6 +423,12 @@ class _DocumentFile(BaseModel):
     readers: _ReadersEntry | None = None
     language: LanguageTag | None = None
     ocr: Annotated[list[_Percent | None], _FAIL_FAST] = []
+    text_format: Literal["markdown", "plain"] | None = None
+    date: Annotated[str, AfterValidator(_check_date)] | None = None
+    metadata: Annotated[dict[_MetadataKey, _MetadataEntry], Field(max_length=MAX_METADATA)] = {}
+    warnings: Annotated[list[_WarningEntry], Field(max_length=MAX_WARNINGS, fail_fast=True)] = []
+    source: _SourceEntry | None = None
+    expires_at: Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -416,6 +487,15 @@ class _DocumentFile(BaseModel):
             readers=None if self.readers is None else self.readers.to_readers(),
             language=self.language,
             ocr=tuple(self.ocr),
+            text_format=self.text_format,
+            date=self.date,
+            metadata={
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in self.metadata.items()
+            },
+            warnings=tuple(ImportWarning(it.code, it.message) for it in self.warnings),
+            source=None if self.source is None else DocumentSource(**self.source.model_dump()),
+            expires_at=self.expires_at,
         )
 
 

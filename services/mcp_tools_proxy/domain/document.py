@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import datetime
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -59,6 +60,32 @@ class Readers:
         )
 
 
+class ImportWarning(NamedTuple):
+    """Something in an imported file that was lost or is doubtful.
+
+    ``code`` is a ``WarningCode`` (documents.importers.base); ``message`` is one sentence for
+    operators, without advice, which depends on how they import.
+    """
+
+    code: str
+    message: str
+
+
+class DocumentSource(NamedTuple):
+    """The file that a document was imported from: ``name`` of the source and relative ``path``.
+
+    ``digest`` is the SHA-256 of the file in hex, ``importer`` the version of the importer.
+    """
+
+    name: str
+    path: str
+    digest: str
+    importer: str
+
+
+MetadataValue = str | int | float | bool | tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Document:
     """One document of one tenant.
@@ -67,6 +94,8 @@ class Document:
     section_id, in reading order. ``own_chunks`` were supplied with the document; None means that
     chunks are cut from its pages (documents.layout). ``language`` is a BCP 47 tag or None. ``ocr``
     has the OCR confidence of each page in per cent, None for native text; it is empty without OCR.
+    ``text_format`` is "markdown" or "plain"; None, in documents from before it was stored, means
+    unknown. ``date`` is the document's own date, as ``YYYY-MM-DD``.
     """
 
     tenant_id: str
@@ -79,6 +108,12 @@ class Document:
     readers: Readers | None = None
     language: str | None = None
     ocr: tuple[int | None, ...] = ()
+    text_format: str | None = None
+    date: str | None = None
+    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+    warnings: tuple[ImportWarning, ...] = ()
+    source: DocumentSource | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -377,7 +377,7 @@ ONE_PAGE = (
     "-c",
     "import json, sys\n"
     "wanted = json.loads(sys.stdin.buffer.readline())\n"
-    "ids = {name: wanted[name] for name in ('tenant_id', 'doc_id')}\n"
+    "ids = {name: wanted['options'][name] for name in ('tenant_id', 'doc_id')}\n"
     "text = json.dumps({**ids, 'title': 't', 'pages': ['text']})\n"
     "print('document', len(text))\n"
     "print(text, end='')\n",
@@ -559,7 +559,7 @@ async def test_an_import_with_ocr_has_a_separate_cpu_limit(
     with pytest.raises(ImportFailed) as failed:
         await imported(importer, note, suffix, wanted)
     request = json.loads(failed.value.reason)
-    assert (request["cpu_s"], request["ocr_languages"]) == (cpu_s, languages)
+    assert (request["cpu_s"], request["options"]["ocr_languages"]) == (cpu_s, languages)
 
 
 async def test_a_timeout_with_ocr_names_the_setting(note: Path) -> None:

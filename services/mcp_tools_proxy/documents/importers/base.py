@@ -9,8 +9,10 @@ from bisect import bisect_right
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Literal
 
-from mcp_tools_proxy.domain.document import Document, Section
+from mcp_tools_proxy.domain.document import Document, ImportWarning, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import cut_utf8
@@ -27,6 +29,20 @@ Progress = Callable[[int, int], None]
 """Called with the number of pages done and the total."""
 
 
+class WarningCode(StrEnum):
+    """What was lost or is doubtful in an imported file."""
+
+    PAGES_WITHOUT_TEXT = "pages_without_text"
+    HIDDEN_TEXT = "hidden_text"
+    GUESSED_ENCODING = "guessed_encoding"
+    LOST_EQUATION = "lost_equation"
+
+
+def warning(code: WarningCode, message: str) -> ImportWarning:
+    """Build a warning; ``message`` is one sentence without advice."""
+    return ImportWarning(code.value, message)
+
+
 class ImportFailed(Exception):
     """The file cannot be imported; ``reason`` is one line for the importing user."""
 
@@ -40,7 +56,9 @@ class ImportOptions:
     """The options of one import.
 
     Without ``title``, the file's own title is used, or ``stem``, its name without suffix. Scanned
-    pages are read in ``ocr_languages`` (Tesseract's names), or stay without text.
+    pages are read in ``ocr_languages`` (Tesseract's names), or stay without text. ``encoding`` is
+    the text encoding that the request or the user named. ``with_notes`` keeps reviewers' notes and
+    comments, ``with_link_targets`` the addresses of links.
     """
 
     tenant_id: str
@@ -50,6 +68,9 @@ class ImportOptions:
     tags: tuple[str, ...] = ()
     language: str | None = None
     ocr_languages: tuple[str, ...] = ()
+    encoding: str | None = None
+    with_notes: bool = True
+    with_link_targets: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,15 +154,38 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
     return tuple(pages)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """The facts that a file states about itself; "" and () if it does not.
+
+    The options of an import take precedence over them; tags are added to those of the options.
+    ``date`` is ``YYYY-MM-DD``, ``language`` a BCP 47 tag.
+    """
+
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    date: str | None = None
+    language: str | None = None
+
+
+NO_FACTS = FileFacts()
+
+
 def build_document(
-    options: ImportOptions, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
+    options: ImportOptions,
+    *,
+    facts: FileFacts = NO_FACTS,
+    pages: tuple[str, ...],
+    headings: Sequence[Heading],
+    text_format: Literal["plain", "markdown"],
+    warnings: Sequence[ImportWarning] = (),
 ) -> Document:
-    """Build a document; ``title`` is the file's own title, or "".
+    """Build a document.
 
     A file without headings gets one section named after the document, so that ``read_doc_section``
     always works.
     """
-    name = one_line(options.title or "") or one_line(title) or one_line(options.stem)
+    name = one_line(options.title or "") or one_line(facts.title) or one_line(options.stem)
     return Document(
         tenant_id=options.tenant_id,
         doc_id=options.doc_id,
@@ -150,8 +194,11 @@ def build_document(
         sections=sections_from(
             headings or (Heading(level=1, title=name, page=1, char=0),), last_page=len(pages)
         ),
-        tags=options.tags,
-        language=options.language,
+        tags=tuple(dict.fromkeys((*options.tags, *facts.tags))),
+        language=options.language or facts.language,
+        date=facts.date,
+        text_format=text_format,
+        warnings=tuple(warnings),
     )
 
 

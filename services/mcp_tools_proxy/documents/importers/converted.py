@@ -16,6 +16,7 @@ from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from mcp_tools_proxy.documents.importers.base import (
     PAGE_BYTES,
+    FileFacts,
     ImportFailed,
     ImportOptions,
     build_document,
@@ -104,7 +105,7 @@ def import_csv(data: bytes, options: ImportOptions) -> Document:
     # not parsed: tables lack headings, and each cell would become a token
     edges = list(accumulate(map(len, tables)))
     pages = paginate("".join(tables).rstrip(), edges)
-    return build_document(options, title="", pages=pages, headings=())
+    return build_document(options, pages=pages, headings=(), text_format="markdown")
 
 
 class _Converters:
@@ -139,7 +140,8 @@ def _document(
 ) -> Document:
     result = _convert(converter, data, kind=kind)
     text = _EMBEDDED.sub(r"\1", clean(result.markdown))
-    return build_from_markdown(text, options, title=one_line(result.title or ""))
+    facts = FileFacts(title=one_line(result.title or ""))
+    return build_from_markdown(text, options, facts=facts)
 
 
 def _convert(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
@@ -217,17 +218,7 @@ class Importer:
         progress: Progress,
         cpu_s: float,
     ) -> None:
-        request = {
-            "suffix": suffix,
-            "tenant_id": options.tenant_id,
-            "doc_id": options.doc_id,
-            "stem": options.stem,
-            "title": options.title,
-            "tags": options.tags,
-            "language": options.language,
-            "ocr_languages": options.ocr_languages,
-            "cpu_s": cpu_s,
-        }
+        request = {"suffix": suffix, "cpu_s": cpu_s, "options": asdict(options)}
         source.seek(0)
         async with worker_process(self._worker) as worker:
             async with asyncio.TaskGroup() as group:

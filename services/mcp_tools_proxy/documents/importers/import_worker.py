@@ -10,7 +10,7 @@ import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mcp_tools_proxy.system.confinement import confine_parser
 
@@ -57,7 +57,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
     confine_parser(read=OCR_DATA, write=[os.getcwd()])
 
 
-def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:
+def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> bytes:
     # after the limits are set
     from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document  # noqa: PLC0415
     from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions  # noqa: PLC0415
@@ -67,15 +67,11 @@ def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> byt
         sink.write(b"progress %d %d\n" % (done, total))
         sink.flush()
 
-    options = ImportOptions(
-        tenant_id=str(request["tenant_id"]),
-        doc_id=str(request["doc_id"]),
-        stem=str(request["stem"]),
-        title=None if request["title"] is None else str(request["title"]),
-        tags=tuple(map(str, request["tags"])),  # type: ignore[call-overload]
-        language=None if request["language"] is None else str(request["language"]),
-        ocr_languages=tuple(map(str, request["ocr_languages"])),  # type: ignore[call-overload]
-    )
+    sent: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in request["options"].items()
+    }
+    options = ImportOptions(**sent)
     try:
         document = dump_document(import_data(source.read(), str(request["suffix"]), options, show))
     except (ImportFailed, InvalidDocument) as error:

@@ -40,7 +40,7 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     else:
         text = clean(text)
         pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
-    return build_document(options, title="", pages=pages, headings=())
+    return build_document(options, pages=pages, headings=(), text_format="plain")
 
 
 _IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {

@@ -3,12 +3,15 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mcp_tools_proxy.documents.importers.base import (
+    NO_FACTS,
+    FileFacts,
     Heading,
     ImportFailed,
     ImportOptions,
@@ -18,7 +21,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 _FIELD = re.compile(r"[\w-]+:")
@@ -42,11 +45,17 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)
-    return build_from_markdown(text, options, title=title)
+    return build_from_markdown(text, options, facts=FileFacts(title=title))
 
 
-def build_from_markdown(text: str, options: ImportOptions, *, title: str = "") -> Document:
-    """Build a document from Markdown text; ``title`` is the file's own title, or "".
+def build_from_markdown(
+    text: str,
+    options: ImportOptions,
+    *,
+    facts: FileFacts = NO_FACTS,
+    warnings: Sequence[ImportWarning] = (),
+) -> Document:
+    """Build a document from Markdown text; without a title, the first heading is used.
 
     Raises ImportFailed if there is no text.
     """
@@ -55,9 +64,16 @@ def build_from_markdown(text: str, options: ImportOptions, *, title: str = "") -
     blocks = list(_blocks(text))
     pages = paginate(text, _page_edges(blocks))
     headings = _place_headings(blocks, pages)
-    if not title and headings:
-        title = headings[0].title
-    return build_document(options, title=title, pages=pages, headings=headings)
+    if not facts.title and headings:
+        facts = replace(facts, title=headings[0].title)
+    return build_document(
+        options,
+        facts=facts,
+        pages=pages,
+        headings=headings,
+        text_format="markdown",
+        warnings=warnings,
+    )
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:

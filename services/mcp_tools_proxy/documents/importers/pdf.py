@@ -9,6 +9,7 @@ from itertools import islice
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
 
 from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
     Heading,
     ImportFailed,
     ImportOptions,
@@ -55,7 +56,9 @@ def import_pdf(
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
         raise ImportFailed("is not a readable PDF") from error
-    document = build_document(options, title=title, pages=pages, headings=headings)
+    document = build_document(
+        options, facts=FileFacts(title=title), pages=pages, headings=headings, text_format="plain"
+    )
     ocr = tuple(page.confidence for page in found)
     return replace(document, ocr=ocr) if any(it is not None for it in ocr) else document
 
