@@ -7,10 +7,10 @@ names the file; the other files are still imported, and the exit code is 1.
 import asyncio
 import time
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -19,96 +19,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
-    Unusable,
     open_writer,
     print_removed,
     run_command,
 )
+from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import document_files, identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
-from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     Expected,
-    ReadOnlyDocuments,
     VersionConflict,
-    WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
-from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
+from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
-from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.wire.text import quote
-
-if TYPE_CHECKING:
-    from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
-
-
-MAX_WAIT_S = 120.0
-"""Maximum seconds for the vectors of one document."""
-
-
-class VectorImport:
-    """Computes vectors until the service fails once; imports do not depend on them."""
-
-    def __init__(self, client: "EmbeddingsClient | None", writer: DocumentWriter) -> None:
-        self._client = client
-        self._writer = writer
-
-    async def add(self, document: Document, version: str) -> None:
-        """Compute and save the vectors of a document; print the first failure."""
-        if self._client is None:
-            return
-        from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415
-            EmbeddingsFailed,
-        )
-        from mcp_tools_proxy.documents.embeddings.vector_maker import make_vectors  # noqa: PLC0415
-
-        try:
-            async with asyncio.timeout(MAX_WAIT_S):
-                made = await make_vectors(self._client, document, version)
-            if made is not None:
-                key = (document.tenant_id, document.doc_id)
-                await self._writer.vectors.write(key, made)
-        except TimeoutError:
-            self._stop(f"the service took over {MAX_WAIT_S:g} s")
-        except EmbeddingsFailed as error:
-            self._stop(f"the service {error.reason}")
-        except DocumentsUnavailable as error:
-            self._stop(error.message)
-
-    def _stop(self, reason: str) -> None:
-        self._client = None
-        echo(
-            f"no vectors were made: {reason}; the gateway makes them once the document is searched",
-            err=True,
-        )
-
-
-@asynccontextmanager
-async def vector_import(
-    settings: EmbeddingsSettings, writer: DocumentWriter
-) -> AsyncIterator[VectorImport]:
-    """Open the embeddings client. Raises Unusable if its package is missing."""
-    if settings.embeddings_url is None:
-        yield VectorImport(None, writer)
-        return
-    from mcp_tools_proxy.app.optional import build_embeddings_client  # noqa: PLC0415
-    from mcp_tools_proxy.telemetry.metrics import Metrics  # noqa: PLC0415
-
-    try:
-        client = build_embeddings_client(settings, Metrics())
-    except ValueError as error:
-        raise Unusable(str(error)) from error
-    try:
-        yield VectorImport(client, writer)
-    finally:
-        if client is not None:
-            await client.aclose()
 
 
 LINE_S = 10.0
@@ -189,9 +119,6 @@ _OcrLanguages = Annotated[
         "MCP_PROXY_OCR_LANGUAGES; empty turns OCR off.",
     ),
 ]
-
-_FAILURES = (ImportFailed, ImportUnavailable, InvalidDocument, ReadOnlyDocuments, WriteFailed)
-"""Errors about one file; each has a reason."""
 
 
 def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -322,7 +249,7 @@ class _Batch:
         """Import one file, and print the result or failure."""
         try:
             await self._import(path, label)
-        except _FAILURES as error:
+        except FAILURES as error:
             self.has_failed = True
             self._results.append({"file": str(path), "error": error.reason})
             echo(f"{path}: {error.reason}", err=True)
@@ -367,26 +294,9 @@ class _Batch:
         with source, page_progress(label) as show_pages:
             if not source.seekable():
                 raise ImportFailed("is a pipe, not a file: write it to a file first")
-            importing = self._importer.imported(source, path.suffix, options, show_pages)
-            async with importing as imported:
-                document = await asyncio.to_thread(imported.document)
-            return document, await self._original(path, source)
-
-    async def _original(self, path: Path, source: BinaryIO) -> bytes | None:
-        """Return the content of a PDF if PDFs are kept."""
-        limit = self._max_original_bytes
-        if limit is None or path.suffix.lower() != ".pdf":
-            return None
-        source.seek(0)
-        content = await asyncio.to_thread(source.read, limit + 1)
-        if len(content) <= limit:
-            return content
-        echo(
-            f"{path}: is over {limit} bytes, so the PDF is not kept; set "
-            "MCP_PROXY_MAX_DOCUMENT_BYTES to keep it",
-            err=True,
-        )
-        return None
+            return await import_file(
+                self._importer, path, source, options, show_pages, self._max_original_bytes
+            )
 
     def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:
         place = self._writer.place((head.tenant_id, head.doc_id))

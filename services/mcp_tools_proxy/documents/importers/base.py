@@ -17,6 +17,10 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import cut_utf8
 
+IMPORTER_VERSION = "1"
+"""Increased by each release whose importers extract other text: `documents import FOLDER` then
+imports all files again."""
+
 PAGE_BYTES = 8000
 """Maximum page of a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
 
