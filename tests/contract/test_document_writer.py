@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import head_of, rights_tag, version_of
-from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
+from mcp_tools_proxy.domain.document import (
+    Chunk,
+    Document,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+    Section,
+)
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases
@@ -31,6 +39,22 @@ from tests.support.postgres_databases import Databases
 KEY = ("acme", "doc")
 ANN = Readers(users=frozenset({"ann"}))
 IT = Readers(roles=frozenset({"it"}))
+
+FACTS: dict[str, Any] = {
+    "text_format": "markdown",
+    "date": "2027-01-31",
+    "metadata": {
+        "case": "A\x00-1",
+        "n": 7,
+        "rate": 1.0,
+        "small": 1e-7,
+        "open": True,
+        "by": ("a", "b"),
+    },
+    "warnings": (ImportWarning("hidden_text", "Three letters are hidden."),),
+    "source": DocumentSource("share", "a/b.pdf", "0" * 64, "1"),
+    "expires_at": datetime(2027, 1, 31, 12, tzinfo=UTC),
+}
 
 
 def document(
@@ -83,16 +107,44 @@ async def test_a_stored_document_is_read_back_completely(writer: DocumentWriter)
         readers=ANN,
         ocr=(None, 93, 0),
     )
+    written = dataclasses.replace(written, **FACTS)
     head = await writer.put(written, expected=Expected.NOTHING, keep_readers=True)
     key = (written.tenant_id, written.doc_id)
     found = await writer.document(key)
     assert found is not None
     assert head == head_of(written) == await writer.head(key) == head_of(found)
     assert (list(found.sections), found.own_chunks) == (["b", "a"], written.own_chunks)
+    assert {name: getattr(found, name) for name in FACTS} == FACTS
     assert (found.ocr, [head.ocr_confidence(page) for page in (0, 1, 2, 4)]) == (
         (None, 93, 0),
         [None, None, 93, None],
     )
+
+
+@pytest.mark.parametrize("name", ["text_format", "date", "metadata"])
+async def test_a_change_of_a_fact_about_the_text_is_a_new_version(
+    writer: DocumentWriter, name: str
+) -> None:
+    await put(writer, document())
+    await put(writer, dataclasses.replace(document(), **{name: FACTS[name]}))
+    head = await writer.head(KEY)
+    assert head is not None
+    assert (head.version != version_of(document()), list(await writer.older_versions(KEY))) == (
+        True,
+        [version_of(document())],
+    )
+
+
+@pytest.mark.parametrize("name", ["warnings", "source", "expires_at"])
+async def test_a_change_of_another_fact_is_stored_without_a_new_version(
+    writer: DocumentWriter, name: str
+) -> None:
+    await put(writer, document())
+    await put(writer, dataclasses.replace(document(), **{name: FACTS[name]}))
+    found = await writer.document(KEY)
+    assert found is not None
+    assert getattr(found, name) == FACTS[name]
+    assert (version_of(found), [*await writer.older_versions(KEY)]) == (version_of(document()), [])
 
 
 async def test_chunks_are_optional(writer: DocumentWriter) -> None:

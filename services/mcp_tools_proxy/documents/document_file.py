@@ -28,6 +28,7 @@ from mcp_tools_proxy.domain.document import (
     Document,
     DocumentSource,
     ImportWarning,
+    MetadataValue,
     Readers,
     Section,
 )
@@ -201,10 +202,7 @@ def _file_of(document: Document) -> "_DocumentFile":
         "ocr": list(document.ocr),
         "text_format": document.text_format,
         "date": document.date,
-        "metadata": {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in document.metadata.items()
-        },
+        "metadata": dump_metadata(document.metadata),
         "warnings": [it._asdict() for it in document.warnings],
         "source": None if document.source is None else document.source._asdict(),
         "expires_at": None if document.expires_at is None else document.expires_at.isoformat(),
@@ -229,6 +227,20 @@ def _file_of(document: Document) -> "_DocumentFile":
 def dump_readers(readers: Readers) -> dict[str, list[str]]:
     """Return readers in the format of a document file."""
     return {"users": sorted(readers.users), "roles": sorted(readers.roles)}
+
+
+def dump_metadata(metadata: Mapping[str, MetadataValue]) -> dict[str, object]:
+    """Return metadata in the format of a document file."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in metadata.items()
+    }
+
+
+def load_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
+    """Return the metadata of a document file in the domain's types."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in metadata.items()
+    }
 
 
 def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
@@ -489,10 +501,7 @@ class _DocumentFile(BaseModel):
             ocr=tuple(self.ocr),
             text_format=self.text_format,
             date=self.date,
-            metadata={
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in self.metadata.items()
-            },
+            metadata=load_metadata(self.metadata),
             warnings=tuple(ImportWarning(it.code, it.message) for it in self.warnings),
             source=None if self.source is None else DocumentSource(**self.source.model_dump()),
             expires_at=self.expires_at,

@@ -9,7 +9,11 @@ from typing import NamedTuple, Protocol
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_readers
+from mcp_tools_proxy.documents.document_file import (
+    InvalidDocument,
+    dump_metadata,
+    dump_readers,
+)
 from mcp_tools_proxy.documents.document_store import Key, VectorStore
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.quota import Quota, Usage
@@ -180,9 +184,10 @@ class DocumentUsage(NamedTuple):
 
 
 def facts_bytes(head: DocumentHead) -> int:
-    """Return the bytes of a document's facts (title, tags, readers, OCR values) as JSON."""
+    """Return the bytes of a document's facts as JSON: the head without numbers and version."""
     readers = None if head.readers is None else dump_readers(head.readers)
-    return len(to_json([head.title, head.tags, readers, head.ocr]))
+    later = filter(None, (dump_metadata(head.metadata), head.source))
+    return len(to_json([head.title, head.tags, readers, head.ocr, *later]))
 
 
 def check_quota(
@@ -191,8 +196,8 @@ def check_quota(
     """Check the replacement of ``old`` by ``new``. Raises QuotaExceeded, InvalidDocument."""
     if new.facts_bytes > max(old.facts_bytes, MAX_FACTS_BYTES):
         raise InvalidDocument(
-            f"title, tags, readers and ocr are {new.facts_bytes} bytes together, and the limit is "
-            f"{MAX_FACTS_BYTES}; shorten them"
+            f"title, tags, readers, ocr, metadata and source are {new.facts_bytes} bytes together, "
+            f"and the limit is {MAX_FACTS_BYTES}; shorten them"
         )
     quota.check(others=others.stored, old=old.stored, new=new.stored)
     sizes = others.facts_bytes, old.facts_bytes, new.facts_bytes

@@ -13,9 +13,9 @@ from mcp_tools_proxy.wire.encoding import json_list, json_text
 def version_of(document: Document) -> str:
     """Return the SHA-256 of a document's content, in hex.
 
-    Covers title, tags, pages, sections, chunks and, if present, language and OCR confidence, but
-    not the readers, which have a ``rights_tag``. Equal content has the same version in every store,
-    so copies can be verified.
+    Covers title, tags, pages, sections, chunks and, if present, language, OCR confidence, format of
+    the text, date and metadata. Readers have a ``rights_tag``; warnings, source and expiry are not
+    content. Equal content has the same version in every store, so copies can be verified.
     """
     digest = hashlib.sha256()
     for piece in _content(document):
@@ -41,6 +41,13 @@ def _content(document: Document) -> Iterator[bytes]:
         yield b",%b" % to_json(document.language)
     if document.ocr:  # keeps the versions of documents without it
         yield b",%b" % to_json(document.ocr)
+    later = {
+        "date": document.date,
+        "metadata": dict(sorted(document.metadata.items())),
+        "text_format": document.text_format,
+    }
+    if any(later.values()):
+        yield b",%b" % to_json(later)
     yield b"]"
 
 
@@ -64,4 +71,8 @@ def head_of(document: Document) -> DocumentHead:
         readers=document.readers,
         language=document.language,
         ocr=document.ocr,
+        date=document.date,
+        metadata=document.metadata,
+        source=document.source,
+        expires_at=document.expires_at,
     )

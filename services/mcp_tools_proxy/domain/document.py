@@ -121,7 +121,7 @@ class DocumentHead:
     """Metadata of a document, without its text.
 
     ``version`` is the SHA-256 of its content (documents.versions), without ``readers``.
-    ``text_chars`` counts the characters of its pages; ``ocr`` is as in ``Document``.
+    ``text_chars`` counts the characters of its pages; other fields are as in ``Document``.
     """
 
     tenant_id: str
@@ -135,6 +135,10 @@ class DocumentHead:
     readers: Readers | None = None
     language: str | None = None
     ocr: tuple[int | None, ...] = ()
+    date: str | None = None
+    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+    source: DocumentSource | None = None
+    expires_at: datetime | None = None
 
     def ocr_confidence(self, page: int) -> int | None:
         """Return the OCR confidence of a page (1-based) in per cent; None without OCR."""

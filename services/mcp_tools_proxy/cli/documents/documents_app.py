@@ -36,7 +36,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.folder.file_scan import canonical_name
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.importers.base import one_line
-from mcp_tools_proxy.documents.versions import version_of
+from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.settings.types import secret_text
@@ -171,21 +171,17 @@ class _Copies:
 
     async def _copy_one(self, head: DocumentHead, key: tuple[str, str]) -> str:
         there = await self._target.head(key)
-        if there is not None and (there.version, there.readers) == (head.version, head.readers):
+        if there == head:
             return "unchanged"
         document = await self._source.document(key)
         if document is None:
             raise _NotTheSame("it was removed from the source during the copy")
         expected: Expected | str = Expected.ANYTHING if self._replace else Expected.NOTHING
         if there is not None and there.version == head.version:
-            expected = there.version  # only its readers differ
+            expected = there.version  # only its readers, source or expiry differ
         await self._target.put(document, expected=expected, keep_readers=False)
         copied = await self._target.document(key)
-        if (
-            copied is None
-            or await asyncio.to_thread(version_of, copied) != head.version
-            or copied.readers != head.readers
-        ):
+        if copied is None or await asyncio.to_thread(head_of, copied) != head:
             raise _NotTheSame(
                 "the copy in the target differs from the source; run the command again"
             )

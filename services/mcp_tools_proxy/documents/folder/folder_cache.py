@@ -18,14 +18,15 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, fields
+from datetime import datetime
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.documents.document_file import dump_metadata, dump_readers, load_metadata
 from mcp_tools_proxy.documents.document_store import Key, StoredVectors
 from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan, Stamp
-from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
+from mcp_tools_proxy.domain.document import DocumentHead, DocumentSource, Readers, Section
 from mcp_tools_proxy.storage.cache_folder import make_private
 
 BUSY_TIMEOUT_S = 2.0
@@ -125,14 +126,15 @@ def _connect(path: Path, tables: str) -> sqlite3.Connection:
     return database
 
 
-FORMAT = 4
+FORMAT = 5
 """Part of the file's name: a release with another format scans the folder again."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS scans (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, reason TEXT,
     tenant_id TEXT, doc_id TEXT, title TEXT, tags TEXT, page_count INTEGER, section_count INTEGER,
-    text_chars INTEGER, version TEXT, readers TEXT, language TEXT, ocr TEXT
+    text_chars INTEGER, version TEXT, readers TEXT, language TEXT, ocr TEXT, date TEXT,
+    metadata TEXT, source TEXT, expires_at TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS layouts (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, spans BLOB,
@@ -176,7 +178,7 @@ class ScanCache:
                     for name, scan in scans.items()
                     if scan.stamp is not None and scan.layout is not None
                 ]
-                marks = ", ".join("?" * 17)
+                marks = ", ".join("?" * 21)
                 database.executemany(f"INSERT OR REPLACE INTO scans VALUES ({marks})", rows)  # noqa: S608 - question marks
                 database.executemany(
                     "INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?, ?, ?, ?)", layouts
@@ -214,7 +216,7 @@ def _row(name: str, scan: FileScan) -> _Row:
     head = scan.head
     stamp = scan.stamp or (0, 0, 0, 0)
     if head is None:
-        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 11)
+        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 15)
     readers = None if head.readers is None else json.dumps(dump_readers(head.readers))
     return (
         os.fsencode(name),
@@ -231,6 +233,10 @@ def _row(name: str, scan: FileScan) -> _Row:
         readers,
         head.language,
         json.dumps(head.ocr) if head.ocr else None,
+        head.date,
+        json.dumps(dump_metadata(head.metadata)) if head.metadata else None,
+        None if head.source is None else json.dumps(head.source),
+        None if head.expires_at is None else head.expires_at.isoformat(),
     )
 
 
@@ -239,7 +245,7 @@ def _scan(row: tuple[object, ...]) -> FileScan:
     stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment] # as they were written
     if tenant_id is None:
         return FileScan(stamp=stamp, reason=str(reason))
-    sections, chars, version, readers, language, ocr = rest
+    sections, chars, version, readers, language, ocr, date, metadata, source, expires_at = rest
     head = DocumentHead(
         tenant_id=str(tenant_id),
         doc_id=str(doc_id),
@@ -252,6 +258,10 @@ def _scan(row: tuple[object, ...]) -> FileScan:
         readers=None if readers is None else _readers(json.loads(str(readers))),
         language=None if language is None else str(language),
         ocr=() if ocr is None else tuple(json.loads(str(ocr))),
+        date=None if date is None else str(date),
+        metadata={} if metadata is None else load_metadata(json.loads(str(metadata))),
+        source=None if source is None else DocumentSource(*json.loads(str(source))),
+        expires_at=None if expires_at is None else datetime.fromisoformat(str(expires_at)),
     )
     return FileScan(stamp=stamp, head=head)
 

@@ -85,7 +85,9 @@ class OlderFiles(_VersionFiles):
             document = parse_document(path, path.read_bytes())
         except (OSError, BrokenFile):
             return None
-        document = dataclasses.replace(document, readers=None)
+        document = dataclasses.replace(
+            document, readers=None, warnings=(), source=None, expires_at=None
+        )
         head = head_of(document)
         is_same = (head.tenant_id, head.doc_id, head.version) == (*key, version)
         return Reading(head=head, document=document) if is_same else None

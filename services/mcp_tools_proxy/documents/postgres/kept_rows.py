@@ -1,4 +1,4 @@
-"""Older versions and original PDFs in PostgreSQL, one row each; versions without readers."""
+"""Older versions, with only their content, and original PDFs in PostgreSQL, one row each."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,12 @@ from mcp_tools_proxy.documents.postgres.rows import (
 
 _COPIED = (
     "version, title, tags, page_count, section_count, text_chars, has_chunks, language, ocr, "
-    "pages, sections, chunks"
+    "text_format, date, metadata, pages, sections, chunks"
 )
 _OF_DOCUMENT = "FROM mcp_tools_proxy.versions WHERE tenant_id = $1 AND doc_id = $2"
 _READ = (
-    f"SELECT {_COPIED}, NULL::text[] AS reader_users, NULL::text[] AS reader_roles "
+    f"SELECT {_COPIED}, NULL::text[] AS reader_users, NULL::text[] AS reader_roles, "
+    "NULL::json AS source, NULL::timestamptz AS expires_at, '[]'::json AS warnings "
     f"{_OF_DOCUMENT} AND version = $3"
 )
 _LIST = f"SELECT version {_OF_DOCUMENT} ORDER BY replaced_at DESC"

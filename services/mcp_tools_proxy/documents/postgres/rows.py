@@ -1,16 +1,27 @@
 """Conversion of documents and rows, and the SELECT statements; each reads one version."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import asyncpg
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
+from mcp_tools_proxy.documents.document_file import load_metadata
+from mcp_tools_proxy.domain.document import (
+    Chunk,
+    Document,
+    DocumentHead,
+    DocumentSource,
+    ImportWarning,
+    Readers,
+    Section,
+)
 
 HEAD_COLUMNS = (
     "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
-    "d.reader_users, d.reader_roles, d.language, d.ocr"
+    "d.reader_users, d.reader_roles, d.language, d.ocr, d.text_format, d.date, d.metadata, "
+    "d.source, d.expires_at"
 )
 _OF_DOCUMENT = "tenant_id = d.tenant_id AND doc_id = d.doc_id"
 _FROM = "FROM mcp_tools_proxy.documents d WHERE d.tenant_id = $1 AND d.doc_id = $2"
@@ -47,7 +58,7 @@ SECTION = (
     )
     + f" {_FROM}"
 )
-WHOLE = f"SELECT {HEAD_COLUMNS}, {_SECTIONS}, {_CHUNKS}, {_pages('')} {_FROM}"
+WHOLE = f"SELECT {HEAD_COLUMNS}, d.warnings, {_SECTIONS}, {_CHUNKS}, {_pages('')} {_FROM}"
 HAS_READERS = (
     "SELECT EXISTS (SELECT FROM mcp_tools_proxy.documents "
     "WHERE tenant_id = $1 AND reader_users IS NOT NULL)"
@@ -101,6 +112,26 @@ def sought(text: str) -> str:
     return re.sub("[\ud800-\udfff]", _NEVER_STORED, stored(text))
 
 
+def stored_json(value: object) -> str:
+    """Return a value as JSON whose texts are in their stored form. Raises ValueError."""
+    return to_json(_with_texts(value, stored)).decode()
+
+
+def _loaded_json(value: str) -> Any:
+    return _with_texts(from_json(value), loaded)
+
+
+def _with_texts(value: object, change: Callable[[str], str]) -> object:
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {change(name): _with_texts(it, change) for name, it in value.items()}
+        case list() | tuple():
+            return [_with_texts(it, change) for it in value]
+    return value
+
+
 def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHead:
     """Return the head in a row of ``documents``."""
     users = row["reader_users"]
@@ -121,6 +152,10 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
         ),
         language=row["language"],
         ocr=tuple(row["ocr"]),
+        date=row["date"],
+        metadata=load_metadata(_loaded_json(row["metadata"])),
+        source=None if row["source"] is None else DocumentSource(*_loaded_json(row["source"])),
+        expires_at=row["expires_at"],
     )
 
 
@@ -153,6 +188,12 @@ def document_of_row(head: DocumentHead, row: asyncpg.Record) -> Document:
         readers=head.readers,
         language=head.language,
         ocr=head.ocr,
+        text_format=row["text_format"],
+        date=head.date,
+        metadata=head.metadata,
+        warnings=tuple(ImportWarning(*it) for it in _loaded_json(row["warnings"])),
+        source=head.source,
+        expires_at=head.expires_at,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import asyncpg
 
@@ -32,6 +33,7 @@ from mcp_tools_proxy.documents.postgres.rows import (
     loaded,
     sought,
     stored,
+    stored_json,
 )
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
@@ -124,12 +126,22 @@ rows; no text is loaded."""
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
     section_count, text_chars, has_chunks, reader_users, reader_roles, language,
-    folded, ocr)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    folded, ocr, text_format, date, metadata, warnings, source, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
-    language = $12, folded = $13, ocr = $14, imported_at = now()
+    language = $12, folded = $13, ocr = $14, text_format = $15, date = $16, metadata = $17,
+    warnings = $18, source = $19, expires_at = $20, imported_at = now()
 """
+_SET_FACTS = """
+UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4, warnings = $5,
+    source = $6, expires_at = $7
+WHERE tenant_id = $1 AND doc_id = $2
+    AND (reader_users, reader_roles, warnings::text, source::text, expires_at)
+    IS DISTINCT FROM ($3::text[], $4::text[], $5::json::text, $6::json::text, $7::timestamptz)
+"""
+"""Sets what is not content; the statement changes nothing, and notifies no one, without a
+difference."""
 _SET_READERS = (
     "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
     "WHERE tenant_id = $1 AND doc_id = $2"
@@ -241,6 +253,7 @@ class PostgresWriter:
         """
         try:
             head = await asyncio.to_thread(head_of, document)
+            facts = _facts_columns(document)
         except ValueError as error:  # a lone surrogate has no UTF-8
             raise InvalidDocument(f"cannot be stored: {error}") from error
         key = (document.tenant_id, document.doc_id)
@@ -254,13 +267,14 @@ class PostgresWriter:
                 original_size = len(original or b"")
                 await _check_quota(self._quota, connection, old, new, (size, original_size))
             if old is None:
-                await _put(connection, document, new)
+                await _put(connection, document, new, facts)
             elif old.version != new.version:
                 older = self._keep_versions - 1
                 await keep_present(connection, key, version=new.version, older=older)
-                await _put(connection, document, new)
-            elif old.readers != readers:
-                await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
+                await _put(connection, document, new, facts)
+            else:
+                names = map(stored, key)
+                await connection.execute(_SET_FACTS, *names, *_named(readers), *facts)
             await keep_original(connection, key, new.version, original)
         return new
 
@@ -367,7 +381,18 @@ def _text_bytes(document: Document) -> int:
     return rows * ROW_BYTES + sum(len(text.encode()) for text in texts)
 
 
-async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
+_Facts = tuple[str, str | None, datetime | None]
+
+
+def _facts_columns(document: Document) -> _Facts:
+    """Return the warnings, source and expiry of a document for its row. Raises ValueError."""
+    source = None if document.source is None else stored_json(document.source)
+    return stored_json(document.warnings), source, document.expires_at
+
+
+async def _put(
+    connection: Connection, document: Document, head: DocumentHead, facts: _Facts
+) -> None:
     key = (stored(head.tenant_id), stored(head.doc_id))
     await connection.execute(
         _PUT,
@@ -383,6 +408,10 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         head.language,
         list(map(stored, folded_names(head))),
         list(head.ocr),
+        document.text_format,
+        head.date,
+        stored_json(head.metadata),
+        *facts,
     )
     for statement in _REMOVE_PARTS:
         await connection.execute(statement, *key)
