@@ -1,0 +1,172 @@
+"""ZIP files of XML parts (Office, OpenDocument, EPUB), checked before anything is parsed."""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from xml.etree.ElementTree import Element, ParseError, fromstring
+from xml.parsers.expat import ExpatError, ParserCreate
+from zipfile import BadZipFile, LargeZipFile, ZipFile
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+
+MAX_PARTS = 5_000
+
+MAX_XML_BYTES = 64 * 1024 * 1024
+
+MAX_BYTES = 256 * 1024 * 1024
+"""Limit for all unpacked parts: a novel's text has 10 MB, and pictures are already compressed."""
+
+MAX_TOKENS = 500_000
+"""Elements and attributes of all parts: 100,000 paragraphs or cells take most of an import's CPU. A
+file of 41 kB unpacked to a million."""
+
+MAX_DEPTH = 200
+"""Nesting limit: 10,000 nested tables took 8 s before they were refused."""
+
+_OLE = b"\xd0\xcf\x11\xe0"
+
+
+class XmlArchive:
+    """The parts of a ZIP file, by name without a leading slash.
+
+    Opening it checks all sizes and every XML part; document types, and with them entities, are
+    refused. ``kind`` is the suffix for messages, ``xml`` the suffixes of the parts that are XML.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        kind: str,
+        *,
+        xml: tuple[str, ...] = (".xml", ".rels"),
+        max_tokens: int | None = None,
+    ) -> None:
+        """Raises ImportFailed."""
+        if data.startswith(_OLE):
+            raise ImportFailed(
+                f"has a password, or an older format than {kind}: save it as {kind} without a "
+                "password"
+            )
+        self._broken = f"is not a readable {kind} file: it is damaged, or was cut short"
+        self._xml = xml
+        with self._errors():
+            self._archive = ZipFile(BytesIO(data))
+            self._parts = {
+                part.filename.replace("\\", "/").lstrip("/"): part
+                for part in self._archive.infolist()
+            }
+        self._check_sizes()
+        checks = _XmlChecks(MAX_TOKENS if max_tokens is None else max_tokens)
+        for name in self._parts:
+            if self._is_xml(name):
+                checks.check(self.read(name))
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of all parts, in the order of the file."""
+        return self._parts
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a part, or b"" if it is missing. Raises ImportFailed."""
+        part = self._parts.get(name)
+        if part is None:
+            return b""
+        with self._errors():
+            return self._archive.read(part)
+
+    def parse(self, name: str, prefixes: Mapping[str, str]) -> Element | None:
+        """Return the root of an XML part, or None if it is missing or not XML.
+
+        Names in the namespaces of ``prefixes`` become ``prefix:name``. Raises ImportFailed.
+        """
+        content = self.read(name)
+        if not content or not self._is_xml(name):
+            return None
+        try:
+            root = fromstring(content)  # noqa: S314 - opening the archive refused document types
+        except (ParseError, LookupError, ValueError) as error:  # also for an unknown encoding
+            raise ImportFailed(self._broken) from error
+        names = _PrefixedNames(prefixes)
+        for element in root.iter():
+            element.tag = names[element.tag]
+            if element.attrib:
+                element.attrib = {names[key]: value for key, value in element.attrib.items()}
+        return root
+
+    def _is_xml(self, name: str) -> bool:
+        return name.lower().endswith(self._xml)
+
+    def _check_sizes(self) -> None:
+        """Check the declared sizes of the parts; ``ZipFile`` unpacks no more than those."""
+        sizes = {name: part.file_size for name, part in self._parts.items()}
+        xml = sum(size for name, size in sizes.items() if self._is_xml(name))
+        size = sum(sizes.values())
+        if len(sizes) > MAX_PARTS or xml > MAX_XML_BYTES or size > MAX_BYTES:
+            raise ImportFailed(
+                f"unpacks to {len(sizes)} parts of {size} bytes, {xml} of them XML; the limits are "
+                f"{MAX_PARTS}, {MAX_BYTES} and {MAX_XML_BYTES}"
+            )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert the errors of ``ZipFile`` to ImportFailed."""
+        try:
+            yield
+        except (BadZipFile, LargeZipFile, zlib.error, EOFError, ValueError, OSError) as error:
+            raise ImportFailed(self._broken) from error
+        except (NotImplementedError, RuntimeError) as error:  # unknown compression, or a password
+            raise ImportFailed(
+                "is packed with a password or an unusual compression: save it again without them"
+            ) from error
+
+
+class _PrefixedNames(dict[str, str]):
+    """Names as ElementTree has them, ``{namespace}name``, to ``prefix:name``."""
+
+    def __init__(self, prefixes: Mapping[str, str]) -> None:
+        super().__init__()
+        self._prefixes = prefixes
+
+    def __missing__(self, name: str) -> str:
+        space, found, local = name[1:].partition("}")
+        prefix = self._prefixes.get(space) if found else None
+        self[name] = name if prefix is None else f"{prefix}:{local}"
+        return self[name]
+
+
+class _XmlChecks:
+    """Counts the elements and attributes of XML parts, and limits their depth."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
+        self._tokens = 0
+        self._depth = 0
+
+    def check(self, content: bytes) -> None:
+        """Check a part up to its first malformed byte. Raises ImportFailed."""
+        self._depth = 0
+        parser = ParserCreate()
+        parser.StartDoctypeDeclHandler = self._refuse_document_type
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        with suppress(ExpatError, LookupError, ValueError):  # an error only where it is parsed
+            parser.Parse(content, True)
+
+    def _refuse_document_type(self, *_: object) -> None:
+        raise ImportFailed(
+            "has an XML part with a document type or entities, which office programs never write"
+        )
+
+    def _start(self, _: str, attributes: Mapping[str, str]) -> None:
+        self._tokens += 1 + len(attributes)
+        self._depth += 1
+        if self._tokens > self._max_tokens:
+            raise ImportFailed(
+                f"has more than {self._max_tokens} elements and attributes: cut it into parts"
+            )
+        if self._depth > MAX_DEPTH:
+            raise ImportFailed("is nested too deeply to be read")
+
+    def _end(self, _: str) -> None:
+        self._depth -= 1
