@@ -1,6 +1,7 @@
 """PDF files as documents (contract §5)."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from fpdf import FPDF
@@ -10,6 +11,9 @@ from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
 from tests.support.tables import each_row
+
+SAMPLES = Path(__file__).parents[2] / "data/documents"
+"""Files made by hand, without content of others."""
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
 
@@ -112,6 +116,14 @@ def test_without_metadata_the_title_is_the_file_name() -> None:
 
 def test_a_word_hyphenated_at_a_line_end_is_joined() -> None:
     assert imported(pdf_of([["the docu-\nment ends"]])).pages == ("the document ends",)
+
+
+def test_hyphens_at_line_ends_are_kept_in_compounds() -> None:
+    data = (SAMPLES / "09-hyphen-at-line-end.pdf").read_bytes()
+    assert import_pdf(data, ORIGIN).pages == (
+        "The information is state-of-the-art and the non-linear term is self-contained. Call 555-\n"
+        "0199 for pages 12-\n15. The range is A-B.",
+    )
 
 
 def test_a_page_without_text_keeps_its_number() -> None:

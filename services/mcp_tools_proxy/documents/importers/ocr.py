@@ -14,6 +14,7 @@ from typing import Self
 from pypdfium2 import PdfPage
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, clean
+from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 DATA_FOLDERS = (
@@ -35,8 +36,8 @@ MIN_CONFIDENCE = 30
 """Minimum confidence in per cent: a photograph yields some letters, too."""
 
 _ORIENTATION = "osd"
-_PARTED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_])")
-"""A word hyphenated at the end of a line."""
+_DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_])")
+"""The hyphen of a word divided at the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class _Engine:
         self.api.SetSourceResolution(max(70, round(scale * 72)))
         if not self.api.Recognize(PAGE_TIMEOUT_MS):
             return None
-        text = _PARTED.sub("", clean(self.api.GetUTF8Text())).strip()
+        text = _DIVIDED.sub(DIVISION, clean(self.api.GetUTF8Text())).strip()
         confidence = min(100, max(0, self.api.MeanTextConf()))
         return PageText(text, confidence) if text and confidence >= MIN_CONFIDENCE else None
 

@@ -15,10 +15,10 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     Progress,
     build_document,
-    clean,
     no_progress,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.hyphens import clean_divided, join_divided_words
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -47,7 +47,7 @@ def import_pdf(
     try:
         with closing(PdfDocument(data)) as pdf:
             found = tuple(_page_texts(pdf, progress, reader))
-            pages = tuple(page.text for page in found)
+            pages = join_divided_words([page.text for page in found], options.language)
             if not any(page.strip() for page in pages):
                 raise ImportFailed(_NO_TEXT if reader is None else _NO_TEXT_FOUND)
             headings = _place_headings(_outline(pdf), pages)
@@ -89,8 +89,7 @@ def _page_texts(
 def _page(page: PdfPage, reader: TesseractReader | None) -> _Page:
     with closing(page.get_textpage()) as textpage:
         text: str = textpage.get_text_range()
-    # PDFium writes U+FFFE for a hyphen at a line's end; clean() removes it
-    text = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = clean_divided(text.replace("\r\n", "\n").replace("\r", "\n"))
     if reader is not None and is_picture(page, text):
         read = reader.read(page)
         if read is not None and len(read.text) > len(text):
