@@ -10,7 +10,6 @@ from mcp_tools_proxy.documents.importers.converted import (
     MAX_PARTS,
     MAX_XML_BYTES,
     import_docx,
-    import_html,
 )
 from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.domain.document import Document
@@ -179,12 +178,6 @@ def test_unterminated_fields_are_refused(prefix: str) -> None:
     assert "fields within each other" in refused(with_document(document_xml(body)))
 
 
-@pytest.mark.usefixtures("few_tokens")
-def test_a_web_page_of_too_many_elements_is_refused() -> None:
-    with pytest.raises(ImportFailed, match=f"has more than {MAX_TOKENS} elements"):
-        import_html(b"<p>" * (MAX_TOKENS + 1), ORIGIN)
-
-
 def test_deeply_nested_parts_become_one_line() -> None:
     depth = 500
     nested = "<w:sdt><w:sdtContent>" * depth + text_xml("x") + "</w:sdtContent></w:sdt>" * depth
@@ -213,7 +206,7 @@ def test_a_file_that_is_not_a_word_file_is_refused(data: bytes, reason: str) -> 
     assert reason in refused(data)
 
 
-@pytest.mark.parametrize("suffix", [".docx", ".html", ".csv"])
+@pytest.mark.parametrize("suffix", [".docx", ".csv"])
 def test_without_the_extra_the_error_names_the_package_to_install(
     suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,17 +1,20 @@
 """Web pages as documents (contract §5)."""
 
+import sys
+
 import pytest
 
+from mcp_tools_proxy.documents.importers import html
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.converted import import_html
+from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.domain.document import Document
 from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="page-7")
 
 
-def imported(html: str | bytes) -> Document:
-    return import_html(html.encode() if isinstance(html, str) else html, ORIGIN)
+def imported(page: str | bytes) -> Document:
+    return import_html(page.encode() if isinstance(page, str) else page, ORIGIN)
 
 
 def test_headings_become_sections_and_the_title_comes_from_the_page() -> None:
@@ -45,10 +48,8 @@ def test_the_encoding_is_detected_like_in_browsers(data: bytes) -> None:
 
 
 def test_deeply_nested_tags_are_read_as_text() -> None:
-    depth = 3_000
-    with pytest.warns(UserWarning, match="too deeply nested"):
-        document = imported("<div>" * depth + "deep" + "</div>" * depth)
-    assert document.pages == ("deep",)
+    depth = 20_000
+    assert imported("<div>" * depth + "deep" + "</div>" * depth).pages == ("deep",)
 
 
 def test_entities_declared_in_a_doctype_are_not_expanded() -> None:
@@ -56,11 +57,25 @@ def test_entities_declared_in_a_doctype_are_not_expanded() -> None:
     assert "aaaa" not in document.pages[0].replace('"aaaa"', "")
 
 
-@each_row("html", ["", "<html><body><script>x()</script></body></html>"])
-def test_a_page_without_text_is_refused_as_empty(html: str) -> None:
+@each_row("page", ["", "<html><body><script>x()</script></body></html>"])
+def test_a_page_without_text_is_refused_as_empty(page: str) -> None:
     with pytest.raises(ImportFailed, match="is empty"):
-        imported(html)
+        imported(page)
 
 
 def test_a_truncated_page_is_read_to_its_end() -> None:
     assert imported("<html><body><h1>Rail</h1><p>Second cla").pages == ("# Rail\n\nSecond cla",)
+
+
+def test_a_page_of_too_many_elements_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MAX_ELEMENTS", 10)
+    with pytest.raises(ImportFailed, match="has more than 10 elements"):
+        imported("<p>" * 11)
+
+
+def test_without_the_extra_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
+    with pytest.raises(ImportFailed, match=r"install mcp-tools-proxy\[formats\]"):
+        imported("<p>text")

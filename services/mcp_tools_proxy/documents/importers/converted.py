@@ -1,4 +1,4 @@
-"""Imports DOCX, HTML and CSV by conversion to Markdown with markitdown (extra formats).
+"""Imports DOCX and CSV by conversion to Markdown with markitdown (extra formats).
 
 The unpacked content of a .docx file is checked before parsing, and pictures are dropped.
 """
@@ -75,22 +75,6 @@ def import_docx(data: bytes, options: ImportOptions) -> Document:
     return _document(converters.docx, text_archive(data), options, kind=".docx")
 
 
-def import_html(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a web page, without scripts; headings become sections.
-
-    External resources are not fetched. Raises ImportFailed.
-    """
-    if data.count(b"<") > MAX_TOKENS:
-        raise ImportFailed(f"has more than {MAX_TOKENS} elements: cut it into parts")
-    converters = _converters()
-    from bs4 import UnicodeDammit  # noqa: PLC0415 - an extra
-
-    text = UnicodeDammit(data, is_html=True).unicode_markup
-    if text is None:
-        raise ImportFailed("has an unknown text encoding: save it as UTF-8")
-    return _document(converters.html, clean(text).encode(), options, kind=".html")
-
-
 def import_csv(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a table; each page starts with the column names.
 
@@ -116,11 +100,9 @@ class _Converters:
         from markitdown.converters import (  # noqa: PLC0415 - an extra
             CsvConverter,
             DocxConverter,
-            HtmlConverter,
         )
 
         self.docx = DocxConverter()  # type: ignore[no-untyped-call] # the library's
-        self.html = HtmlConverter()
         self.csv = CsvConverter()  # type: ignore[no-untyped-call] # the library's
 
 

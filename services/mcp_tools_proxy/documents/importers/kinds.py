@@ -17,7 +17,8 @@ from mcp_tools_proxy.documents.importers.base import (
     paginate,
     spell_pages,
 )
-from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx, import_html
+from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx
+from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf

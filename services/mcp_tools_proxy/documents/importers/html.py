@@ -1,0 +1,109 @@
+"""Converts HTML to Markdown, and imports web pages (extra formats).
+
+Lexbor (selectolax) parses it as browsers do. Nothing is fetched or run.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
+    ImportFailed,
+    ImportOptions,
+    WarningCode,
+    clean,
+    one_line,
+    warning,
+)
+from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
+from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+MAX_ELEMENTS = 1_000_000
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ].*)?")
+_DATE_NAMES = frozenset(
+    {
+        "article:published_time",
+        "citation_publication_date",
+        "date",
+        "dc.date",
+        "dc.date.issued",
+        "dcterms.created",
+        "dcterms.date",
+        "dcterms.issued",
+        "pubdate",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedHtml:
+    """Markdown of a page, the facts in its head, and the number of letters nobody can see."""
+
+    markdown: str
+    facts: FileFacts
+    hidden_chars: int
+
+
+def import_html(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a web page; headings become sections. Raises ImportFailed."""
+    from bs4 import UnicodeDammit  # noqa: PLC0415 - an extra
+
+    text = UnicodeDammit(data, is_html=True).unicode_markup
+    if text is None:
+        raise ImportFailed("has an unknown text encoding: save it as UTF-8")
+    converted = html_to_markdown(text, with_link_targets=options.with_link_targets)
+    warnings = []
+    if converted.hidden_chars:
+        message = f"{converted.hidden_chars} letters of hidden text were left out."
+        warnings.append(warning(WarningCode.HIDDEN_TEXT, message))
+    return build_from_markdown(
+        converted.markdown, options, facts=converted.facts, warnings=warnings
+    )
+
+
+def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
+    """Convert HTML to Markdown without hidden text. Raises ImportFailed."""
+    if html.count("<") > MAX_ELEMENTS:
+        raise ImportFailed(f"has more than {MAX_ELEMENTS} elements: cut it into parts")
+    try:
+        from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportFailed(
+            "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
+            "image tag :formats"
+        ) from error
+    tree = LexborHTMLParser(clean(html), scripting=True)
+    walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
+    if tree.body is not None:
+        walk.read(tree.body)
+    return ConvertedHtml(
+        markdown=walk.text(), facts=_facts(tree), hidden_chars=walk.page.hidden_chars
+    )
+
+
+def _facts(tree: "LexborHTMLParser") -> FileFacts:
+    title = tree.css_first("head > title")
+    root = tree.css_first("html")
+    language = _attribute(root, "lang") if root is not None else ""
+    date = None
+    for meta in tree.css("meta[content]"):
+        name = (_attribute(meta, "name") or _attribute(meta, "property")).lower()
+        if name in _DATE_NAMES and (found := _DATE.fullmatch(_attribute(meta, "content").strip())):
+            date = found[1]
+            break
+    return FileFacts(
+        title=one_line(title.text()) if title is not None else "",
+        date=date,
+        language=language if _LANGUAGE.fullmatch(language) else None,
+    )
+
+
+def _attribute(node: "LexborNode", name: str) -> str:
+    return node.attributes.get(name) or ""

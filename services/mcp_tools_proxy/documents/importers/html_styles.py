@@ -1,0 +1,294 @@
+"""Finds text of web pages that readers cannot see, by styles of elements and the style sheet.
+
+External style sheets are not fetched, so their rules hide nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from PIL import ImageColor
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+Colour = tuple[int, int, int]
+
+MAX_RULES = 3_000
+"""Rules of a style sheet that are applied; each examines every element."""
+
+MAX_MATCHES = 50_000_000
+"""Elements times rules: about 2 s."""
+
+ALMOST_SAME = 10
+"""Difference of two colours, of 255 in each part, that nobody can see."""
+
+FAR_OFF_PX = 500
+
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_SIZE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))(px|pt|r?em|ex|ch|%|vw|vh|in|cm|mm|pc)?")
+_PX = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "in": 96, "cm": 38, "mm": 3.8, "pc": 16}
+_SPECIFIC = (
+    re.compile(r"#[\w-]+"),
+    re.compile(r"\.[\w-]+|\[[^\]]*\]|:[\w-]+"),
+    re.compile(r"\b\w"),
+)
+_RELEVANT = re.compile(
+    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|indent|clip"
+)
+
+NO_DECLARATIONS: Mapping[str, str] = {}
+
+_BLOCK = ("block", "flex", "grid", "list-item", "table", "flow-root", "table-row")
+
+
+class Appearance(NamedTuple):
+    """The inherited styles that decide whether text is visible."""
+
+    removed: bool = False
+    invisible: bool = False
+    tiny: bool = False
+    colour: Colour | None = (0, 0, 0)
+    background: Colour | None = (255, 255, 255)
+    """None if it is a picture or a gradient."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether text of this appearance cannot be seen."""
+        return self.removed or self.invisible or self.tiny or self._has_own_background
+
+    @property
+    def _has_own_background(self) -> bool:
+        if self.colour is None or self.background is None:
+            return False
+        return all(
+            abs(one - other) <= ALMOST_SAME
+            for one, other in zip(self.colour, self.background, strict=True)
+        )
+
+
+class StyleSheet:
+    """The rules of a page's style elements, by element."""
+
+    def __init__(self, tree: "LexborHTMLParser") -> None:
+        self._rules: dict[int, list[tuple[tuple[int, ...], Mapping[str, str]]]] = {}
+        found = tree.css("style")
+        text = "\n".join(element.text() for element in found)
+        rules = [rule for rule in _rules(text) if _RELEVANT.search(rule[1])][:MAX_RULES]
+        matches = 0
+        for order, (selectors, body) in enumerate(rules):
+            declarations = parse_declarations(body)
+            for selector in selectors.split(","):
+                matches += self._add(tree, selector, declarations, order)
+                if matches > MAX_MATCHES:
+                    return
+
+    def _add(
+        self,
+        tree: "LexborHTMLParser",
+        selector: str,
+        declarations: Mapping[str, str],
+        order: int,
+    ) -> int:
+        from selectolax.lexbor import SelectolaxError  # noqa: PLC0415 - an extra
+
+        if "::" in selector or not selector.strip():
+            return 0
+        try:
+            nodes = tree.css(selector.strip())
+        except SelectolaxError:
+            return 0
+        weight = (*(len(part.findall(selector)) for part in _SPECIFIC), order)
+        for node in nodes:
+            self._rules.setdefault(node.mem_id, []).append((weight, declarations))
+        return len(nodes)
+
+    def declarations(self, node: "LexborNode", style: str | None) -> Mapping[str, str]:
+        """Return the declarations of an element; its own style attribute takes precedence."""
+        rules = self._rules.get(node.mem_id)
+        if rules is None:
+            return parse_declarations(style) if style else NO_DECLARATIONS
+        merged: dict[str, str] = {}
+        important: dict[str, str] = {}
+        own = [parse_declarations(style)] if style else []
+        for declarations in (*(rule for _, rule in sorted(rules, key=lambda it: it[0])), *own):
+            for name, value in declarations.items():
+                plain, mark, _ = value.partition("!")
+                (important if mark else merged)[name] = plain.strip()
+        return merged | important
+
+
+def _rules(text: str) -> Iterator[tuple[str, str]]:
+    """Yield selectors and declarations; those of other media than a wide screen are left out."""
+    text = _COMMENT.sub("", text)
+    at = 0
+    while (start := text.find("{", at)) >= 0:
+        head = text[at:start].rpartition("}")[2].rpartition(";")[2].strip()
+        if head.startswith("@"):
+            applies = head.startswith(("@media", "@supports", "@layer", "@scope")) and not (
+                re.search(r"print|speech|width|height|prefers|not\b|forced", head)
+            )
+            at = start + 1 if applies else _block_end(text, start)
+            continue
+        end = text.find("}", start)
+        end = len(text) if end < 0 else end
+        yield head, text[start + 1 : end]
+        at = end + 1
+
+
+def _block_end(text: str, start: int) -> int:
+    depth = 0
+    for found in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def parse_declarations(style: str) -> dict[str, str]:
+    """Return the declarations of a style attribute, in lower case."""
+    pairs = (part.partition(":") for part in style.lower().split(";"))
+    return {name.strip(): value.strip() for name, _, value in pairs if value}
+
+
+def appearance(
+    inherited: Appearance, declared: Mapping[str, str], attributes: Mapping[str, str | None]
+) -> Appearance:
+    """Return the appearance of an element's text."""
+    if not declared and "bgcolor" not in attributes and "color" not in attributes:
+        return inherited
+    values = {name: value.partition("!")[0].strip() for name, value in declared.items()}
+    visibility = values.get("visibility")
+    invisible = inherited.invisible
+    if visibility:
+        invisible = visibility in {"hidden", "collapse"}
+    return Appearance(
+        removed=inherited.removed or _is_removed(values),
+        invisible=invisible,
+        tiny=_is_tiny(inherited, values),
+        colour=_colour(values, attributes, inherited),
+        background=_background(values, attributes, inherited),
+    )
+
+
+def is_block(declared: Mapping[str, str]) -> bool:
+    """Return whether an element is displayed as a block."""
+    return declared.get("display", "").startswith(_BLOCK)
+
+
+def _is_removed(values: Mapping[str, str]) -> bool:
+    if values.get("display") == "none" or _number(values.get("opacity", "")) == 0:
+        return True
+    if (_px(values.get("text-indent")) or 0) <= -FAR_OFF_PX:
+        return True
+    if values.get("position") in {"absolute", "fixed"}:
+        if any((_px(values.get(side)) or 0) <= -FAR_OFF_PX for side in _SIDES):
+            return True
+        if re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", values.get("clip", "")):
+            return True
+    elif values.get("position") == "relative" and any(
+        (_px(values.get(side)) or 0) <= -FAR_OFF_PX for side in _SIDES
+    ):
+        return True
+    return bool(re.match(r"inset\((?:50|100)%", values.get("clip-path", ""))) or _has_no_area(
+        values
+    )
+
+
+_SIDES = ("left", "top", "right", "bottom", "margin-left", "margin-top")
+
+
+def _has_no_area(values: Mapping[str, str]) -> bool:
+    if not values.get("overflow", "").startswith(("hidden", "clip")):
+        return False
+    sizes = (_px(values.get(name)) for name in ("width", "height", "max-height", "max-width"))
+    return any(size is not None and 0 <= size <= 1 for size in sizes)
+
+
+def _is_tiny(inherited: Appearance, values: Mapping[str, str]) -> bool:
+    size = values.get("font-size")
+    if size is None:
+        return inherited.tiny
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        return inherited.tiny and size in {"inherit", "smaller", "larger"}
+    if float(match[1]) == 0:
+        return True
+    if match[2] in {"em", "%", "ex", "ch"}:
+        return inherited.tiny
+    return (_px(size) or 0) <= 1 and match[2] is not None
+
+
+def _px(size: str | None) -> float | None:
+    if not size or (match := _SIZE.fullmatch(size)) is None:
+        return None
+    unit = match[2] or "px"
+    if unit in {"%", "vw", "vh"}:
+        return float(match[1]) * 10
+    return float(match[1]) * _PX.get(unit, 1)
+
+
+def _number(value: str) -> float | None:
+    match = _SIZE.fullmatch(value)
+    return float(match[1]) if match else None
+
+
+def _colour(
+    values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
+) -> Colour | None:
+    value = values.get("color") or (attributes.get("color") or "").lower()
+    if not value or value in {"inherit", "currentcolor"}:
+        return inherited.colour
+    if value == "transparent":
+        return inherited.background
+    return parse_colour(value, inherited.background)
+
+
+def _background(
+    values: Mapping[str, str], attributes: Mapping[str, str | None], inherited: Appearance
+) -> Colour | None:
+    value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
+    shorthand = values.get("background", "")
+    if "url(" in shorthand + values.get("background-image", "") or "gradient" in shorthand + (
+        values.get("background-image", "")
+    ):
+        return None
+    for word in (value, *re.findall(r"\w+\([^)]*\)|[#\w]+", shorthand)):
+        if word in {"transparent", "none", "inherit", ""}:
+            continue
+        if (colour := parse_colour(word, inherited.background)) is not None:
+            return colour
+    return inherited.background
+
+
+def parse_colour(value: str, below: Colour | None) -> Colour | None:
+    """Return a CSS colour, mixed with the colour below it; None if it is unknown."""
+    spaced = re.sub(r"[\s/]+", ",", value.replace(", ", ",").replace(" ,", ","))
+    spaced = re.sub(r",+", ",", spaced.replace("(,", "(").replace(",)", ")"))
+    alpha = 1.0
+    if found := re.fullmatch(r"(rgb|hsl)a?\(([^,]+,[^,]+,[^,]+)(?:,([\d.]+%?))?\)", spaced):
+        if found[3]:
+            alpha = float(found[3].rstrip("%") or 0) / (100 if found[3].endswith("%") else 1)
+        spaced = f"{found[1]}({found[2].replace('deg', '')})"
+    elif re.fullmatch(r"[0-9a-f]{6}", spaced):
+        spaced = f"#{spaced}"
+    try:
+        red, green, blue, *rest = ImageColor.getrgb(spaced)
+    except ValueError:
+        return None
+    if rest:
+        alpha = rest[0] / 255
+    if alpha >= 1:
+        return red, green, blue
+    if below is None:
+        return None
+    mixed = (
+        round(one * alpha + other * (1 - alpha))
+        for one, other in zip((red, green, blue), below, strict=True)
+    )
+    return tuple(mixed)  # type: ignore[return-value] # three of them
+
+
+def hidden_letters(texts: Iterable[str]) -> int:
+    """Return the number of characters except white space."""
+    return sum(len("".join(text.split())) for text in texts)

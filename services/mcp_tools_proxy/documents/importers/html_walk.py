@@ -1,0 +1,547 @@
+"""Walks over the tree of a web page once, and writes its text as Markdown."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.html_math import MathReader
+from mcp_tools_proxy.documents.importers.html_styles import (
+    Appearance,
+    StyleSheet,
+    appearance,
+    hidden_letters,
+    is_block,
+)
+from mcp_tools_proxy.documents.importers.html_tables import is_layout, read_table
+from mcp_tools_proxy.documents.importers.markdown_writer import (
+    LINE_BREAK,
+    PLAIN,
+    BlockWriter,
+    ItemGroup,
+    Run,
+    RunStyle,
+    render_runs,
+)
+from mcp_tools_proxy.documents.importers.pipe_table import table_lines
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+MAX_TABLE_DEPTH = 8
+"""Tables within cells of tables; deeper ones are read as text."""
+
+_BLOCKS = frozenset(
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "details",
+        "dd",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hgroup",
+        "html",
+        "legend",
+        "li",
+        "listing",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "optgroup",
+        "p",
+        "search",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+        "xmp",
+    }
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NEVER = frozenset(
+    {
+        "area",
+        "audio",
+        "base",
+        "canvas",
+        "col",
+        "colgroup",
+        "datalist",
+        "embed",
+        "frame",
+        "frameset",
+        "head",
+        "iframe",
+        "link",
+        "map",
+        "meta",
+        "noembed",
+        "noframes",
+        "object",
+        "param",
+        "rp",
+        "script",
+        "source",
+        "style",
+        "title",
+        "track",
+        "video",
+        "wbr",
+    }
+)
+"""Elements whose content is not text of the page."""
+
+_HIDDEN = frozenset({"template", "noscript"})
+_BOLD = frozenset({"b", "strong"})
+_ITALIC = frozenset({"i", "em"})
+_CODE = frozenset({"code", "samp", "tt"})
+_SPACED = frozenset({"button", "label", "output", "meter", "progress"})
+
+_NOTE_MARK = re.compile(
+    r"\b(?:foot)?note-?(?:ref|call|link|anchor)\b|\breference\b|\bfnref", re.IGNORECASE
+)
+_TEXT_INPUTS = frozenset(
+    {
+        "color",
+        "date",
+        "datetime-local",
+        "email",
+        "month",
+        "number",
+        "range",
+        "search",
+        "tel",
+        "text",
+        "time",
+        "url",
+        "week",
+    }
+)
+_BUTTONS = frozenset({"button", "submit", "reset"})
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
+    *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+
+_TARGET = re.compile(r"\s*(?!javascript:|data:|vbscript:|blob:|about:|#)\S", re.IGNORECASE)
+
+
+class PageContext:
+    """What all walks over one page share."""
+
+    def __init__(self, tree: "LexborHTMLParser", *, with_link_targets: bool) -> None:
+        self.styles = StyleSheet(tree)
+        self.math = MathReader(tree)
+        self.with_link_targets = with_link_targets
+        self.hidden_chars = 0
+
+
+class _List:
+    """The markers of an open list."""
+
+    def __init__(self, node: "LexborNode | None", *, is_nested: bool) -> None:
+        """Initialize; without ``node``, for an item outside a list."""
+        self.group = ItemGroup(joins=is_nested)
+        self._is_ordered = node is not None and node.tag == "ol"
+        attributes = node.attributes if node is not None else {}
+        self._kind = attributes.get("type") or "1"
+        self._step = -1 if "reversed" in attributes else 1
+        start = _whole(attributes.get("start"))
+        if start is None:
+            items = sum(1 for child in node.iter() if child.tag == "li") if node is not None else 1
+            start = 1 if self._step == 1 else items
+        self._number = start
+
+    def marker(self, value: str | None) -> str:
+        """Return the marker of the next item; ``value`` is the item's own number."""
+        if not self._is_ordered:
+            return "-"
+        own = _whole(value)
+        number = self._number if own is None else own
+        self._number = number + self._step
+        return f"{_counter(number, self._kind)}."
+
+
+def _whole(value: str | None) -> int | None:
+    return int(value) if value and re.fullmatch(r"\s*[-+]?\d{1,9}\s*", value) else None
+
+
+def _counter(number: int, kind: str) -> str:
+    if kind in {"a", "A"} and number > 0:
+        letters = ""
+        while number > 0:
+            number, rest = divmod(number - 1, 26)
+            letters = chr(ord(kind) + rest) + letters
+        return letters
+    if kind in {"i", "I"} and 0 < number < 4000:
+        roman = ""
+        for value, sign in _ROMAN:
+            roman += sign * (number // value)
+            number %= value
+        return roman if kind == "i" else roman.upper()
+    return str(number)
+
+
+_Leave = Callable[[], None]
+_Opener = Callable[["PageWalk", "LexborNode", Mapping[str, str | None]], _Leave | None]
+
+
+def _nothing() -> None:
+    """Do nothing: the end of an inline element."""
+
+
+_NOTE_NAMES = ("class", "id", "role", "epub:type", "rel")
+
+
+_VISIBLE = Appearance()
+
+
+class PageWalk:
+    """One walk over an element: a page, or a cell of a table (``depth`` tables deep)."""
+
+    def __init__(
+        self,
+        page: PageContext,
+        *,
+        depth: int = 0,
+        inherited: Appearance = _VISIBLE,
+        style: RunStyle = PLAIN,
+    ) -> None:
+        self.page = page
+        self._writer = BlockWriter()
+        self._runs: list[Run] = []
+        self._style = style
+        self._appearance = inherited
+        self._depth = depth
+        self._lists: list[_List] = []
+        self._heading = 0
+        self._code: list[str] | None = None
+        """Text of an open ``pre``."""
+
+    def text(self) -> str:
+        """Return the Markdown."""
+        return self._writer.text()
+
+    def read(self, root: "LexborNode") -> None:
+        """Read the content of an element; no recursion, as elements can be nested 100,000 deep."""
+        todo: list[LexborNode | _Leave] = [self._flush]
+        if root.first_child is not None:
+            todo.append(root.first_child)
+        while todo:
+            item = todo.pop()
+            if callable(item):
+                item()
+                continue
+            if (following := item.next) is not None:
+                todo.append(following)
+            if item.is_text_node:
+                self._add(item.text_content or "")
+            elif item.is_element_node and (leave := self._enter(item)) is not None:
+                todo.append(leave)
+                if item.first_child is not None:
+                    todo.append(item.first_child)
+
+    def _add(self, text: str) -> None:
+        if self._appearance.is_hidden:
+            self.page.hidden_chars += hidden_letters([text])
+        elif self._code is not None:
+            self._code.append(text)
+        else:
+            self._runs.append((text, self._style))
+
+    def _break_block(self) -> None:
+        """End the current block, or a line of it where blocks cannot be nested."""
+        if self._code is not None:
+            if self._code and not self._code[-1].endswith("\n"):
+                self._code.append("\n")
+        elif self._heading:
+            self._runs.append((" ", self._style))
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        runs, self._runs = self._runs, []
+        if runs and (text := render_runs(runs)):
+            self._writer.write(text.split("\n"))
+
+    def _enter(self, node: "LexborNode") -> _Leave | None:
+        """Start an element; return what ends it, or None if its content is not read."""
+        tag = node.tag or ""
+        if (math := self.page.math.read(node, tag)) is not None:
+            if math:
+                self._runs.append((f"${math}$", self._style._replace(verbatim=True)))
+            return None
+        if tag in _NEVER:
+            return None
+        attributes = node.attributes
+        declared = self.page.styles.declarations(node, attributes.get("style"))
+        before = self._appearance
+        self._appearance = appearance(before, declared, attributes)
+        if (
+            "hidden" in attributes
+            or tag in _HIDDEN
+            or (tag == "dialog" and "open" not in attributes)
+        ):
+            self._appearance = self._appearance._replace(removed=True)
+            if tag in _HIDDEN:
+                self._count_unparsed(node, tag)
+        style = self._style
+        leave = self._open(node, tag, attributes, is_block=is_block(declared))
+        if leave is None:
+            self._appearance = before
+            return None
+        inner = leave
+
+        def restore() -> None:
+            inner()
+            self._style = style
+            self._appearance = before
+
+        return restore
+
+    def _count_unparsed(self, node: "LexborNode", tag: str) -> None:
+        if tag == "template":
+            self.page.hidden_chars += hidden_letters(
+                fragment.text() for fragment in node.template_fragments()
+            )
+
+    def _open(
+        self,
+        node: "LexborNode",
+        tag: str,
+        attributes: Mapping[str, str | None],
+        *,
+        is_block: bool,
+    ) -> _Leave | None:
+        if tag in {"br", "hr"}:
+            self._open_break(tag)
+            return None
+        if tag == "table" and self._is_data(node):
+            self._read_table(node)
+            return None
+        if (opener := self._OPENERS.get(tag)) is not None:
+            return opener(self, node, attributes)
+        if tag in _BLOCKS or is_block:
+            self._break_block()
+            return self._break_block
+        self._style = self._inline_style(tag, attributes, node)
+        if tag in _SPACED:
+            self._add(" ")
+            return lambda: self._add(" ")
+        return _nothing
+
+    def _open_break(self, tag: str) -> None:
+        if self._appearance.is_hidden:
+            return
+        if self._code is not None:
+            self._code.append("\n")
+        elif tag == "br":
+            self._runs.append((" " if self._heading else LINE_BREAK, self._style))
+        else:
+            self._break_block()
+            if not self._heading:
+                self._writer.write(["---"])
+
+    def _inline_style(
+        self, tag: str, attributes: Mapping[str, str | None], node: "LexborNode"
+    ) -> RunStyle:
+        style = self._style
+        if tag in _BOLD:
+            return style._replace(bold=not self._heading)
+        if tag in _ITALIC:
+            return style._replace(italic=not self._heading)
+        if tag in _CODE:
+            return style._replace(code=True)
+        if tag in {"sup", "sub"}:
+            return style._replace(script=self._script(tag, attributes, node))
+        if tag == "a":
+            return self._link_style(attributes)
+        return style
+
+    def _script(self, tag: str, attributes: Mapping[str, str | None], node: "LexborNode") -> str:
+        if self._style.script:
+            self._add("^" if tag == "sup" else "_")
+            return self._style.script
+        if tag == "sub":
+            return "_"
+        link = node.css_first("a")
+        names = [attributes, link.attributes if link is not None else {}]
+        is_note = any(
+            _NOTE_MARK.search(" ".join(each.get(name) or "" for name in _NOTE_NAMES))
+            for each in names
+        )
+        target = (names[1].get("href") or "") if link is not None else ""
+        return "note" if is_note or target.startswith("#") else "^"
+
+    def _link_style(self, attributes: Mapping[str, str | None]) -> RunStyle:
+        target = attributes.get("href") or ""
+        if not self.page.with_link_targets or not _TARGET.match(target):
+            return self._style._replace(link="")
+        return self._style._replace(link=target.strip())
+
+    def _is_data(self, node: "LexborNode") -> bool:
+        return (
+            not self._appearance.is_hidden
+            and self._code is None
+            and self._depth < MAX_TABLE_DEPTH
+            and not is_layout(node)
+        )
+
+    def _read_table(self, node: "LexborNode") -> None:
+        self._break_block()
+        table = read_table(node, self._cell)
+        if table.caption:
+            self._writer.write([table.caption])
+        if table.rows:
+            self._writer.write(table_lines(table.rows))
+
+    def _cell(self, node: "LexborNode", ancestors: "list[LexborNode]") -> str:
+        """Return the text of a table cell on one line."""
+        seen = self._appearance
+        for ancestor in (*ancestors, node):
+            attributes = ancestor.attributes
+            declared = self.page.styles.declarations(ancestor, attributes.get("style"))
+            seen = appearance(seen, declared, attributes)
+            if "hidden" in attributes:
+                seen = seen._replace(removed=True)
+        style = self._style._replace(bold=False)
+        walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=style)
+        walk.read(node)
+        return walk.text()
+
+    def _open_heading(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        if self._code is not None or self._heading:
+            return self._break_block
+        self._heading = _HEADINGS[node.tag or ""]
+        self._style = self._style._replace(bold=False, italic=False)
+
+        def close() -> None:
+            runs, self._runs = self._runs, []
+            if text := render_runs(runs, can_start_block=False):
+                self._writer.write([f"{'#' * self._heading} {' '.join(text.split())}"])
+            self._heading = 0
+
+        return close
+
+    def _open_list(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        self._lists.append(_List(node, is_nested=bool(self._lists)))
+
+        def close() -> None:
+            self._break_block()
+            self._lists.pop()
+
+        return close
+
+    def _open_item(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        items = self._lists[-1] if self._lists else _List(None, is_nested=True)
+        marker = items.marker(attributes.get("value"))
+        return self._open_container(lambda: self._writer.open_item(marker, items.group))
+
+    def _open_quote(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        return self._open_container(self._writer.open_quote)
+
+    def _open_definition(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        group = ItemGroup(joins=True)
+        return self._open_container(lambda: self._writer.open_item(":", group))
+
+    def _open_container(self, opening: Callable[[], None]) -> _Leave:
+        if self._heading or self._code is not None:
+            return self._break_block
+        opening()
+
+        def close() -> None:
+            self._break_block()
+            self._writer.close()
+
+        return close
+
+    def _open_code(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
+        self._break_block()
+        if self._code is not None or self._heading or self._appearance.is_hidden:
+            return self._break_block
+        self._code = []
+
+        def close() -> None:
+            text = "".join(self._code or ()).expandtabs(4).strip("\n")
+            self._code = None
+            if text.strip():
+                longest = max((len(found) for found in re.findall(r"`{3,}", text)), default=2)
+                fence = "`" * (longest + 1)
+                self._writer.write([fence, *text.split("\n"), fence])
+
+        return close
+
+    def _open_quotation(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        self._add("“")
+        return lambda: self._add("”")
+
+    def _open_reading(self, _: "LexborNode", __: Mapping[str, str | None]) -> _Leave:
+        self._add("(")
+        return lambda: self._add(")")
+
+    def _open_picture(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
+        if alternative := (attributes.get("alt") or "").strip():
+            self._add(f" {alternative} ")
+
+    def _open_input(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> None:
+        kind = (attributes.get("type") or "text").lower()
+        value = attributes.get("value") or ""
+        if kind in {"checkbox", "radio"}:
+            self._add(" [x] " if "checked" in attributes else " [ ] ")
+        elif kind == "image":
+            self._add(f" {attributes.get('alt') or ''} ")
+        elif kind in _TEXT_INPUTS or kind in _BUTTONS or kind not in {"hidden", "password", "file"}:
+            self._add(f" {value} ")
+
+    def _open_select(self, node: "LexborNode", attributes: Mapping[str, str | None]) -> None:
+        options = node.css("option")
+        chosen = [option for option in options if "selected" in option.attributes]
+        if not chosen and "multiple" not in attributes:
+            chosen = options[:1]
+        names = (one_line(option.text()) for option in chosen)
+        self._add(f" {', '.join(name for name in names if name)} ")
+
+    def _open_drawing(self, node: "LexborNode", _: Mapping[str, str | None]) -> None:
+        for text in node.css("text"):
+            self._add(f" {text.text()} ")
+
+    _OPENERS: ClassVar[Mapping[str, _Opener]] = {
+        **dict.fromkeys(_HEADINGS, _open_heading),
+        **dict.fromkeys(("ul", "ol", "menu", "dir"), _open_list),
+        "li": _open_item,
+        "dd": _open_definition,
+        "blockquote": _open_quote,
+        **dict.fromkeys(("pre", "listing", "xmp"), _open_code),
+        "q": _open_quotation,
+        "rt": _open_reading,
+        "img": _open_picture,
+        "input": _open_input,
+        "select": _open_select,
+        "svg": _open_drawing,
+    }

@@ -1,0 +1,87 @@
+"""Writes tables as Markdown pipe tables: one line per row, the header first."""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+
+MAX_TABLE_CHARS = 64 * 1024 * 1024
+"""Limit for a table with its repeated cells: 100 kB of HTML can state a billion cells."""
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return one row; white space in cells is collapsed, and bars are escaped."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def table_rule(columns: int) -> str:
+    """Return the line below the header row."""
+    return f"| {' | '.join(['---'] * columns)} |"
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; the first row is its header, short rows get empty cells."""
+    columns = max(map(len, rows), default=0)
+    lines = [table_row([*row, *[""] * (columns - len(row))]) for row in rows]
+    return [*lines[:1], table_rule(columns), *lines[1:]]
+
+
+def merged_header(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return one header row: the different texts above each column, from top to bottom."""
+    return [
+        " ".join(dict.fromkeys(cell for cell in column if cell))
+        for column in zip_longest(*rows, fillvalue="")
+    ]
+
+
+class TableGrid:
+    """Rows of cells in which merged cells are repeated, so that columns never shift."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+        self._spans: dict[int, tuple[int, str]] = {}
+        """Cells of earlier rows by column, with the number of rows they still cover."""
+        self._chars = 0
+
+    def add_row(self, cells: Iterable[tuple[str, int, int]]) -> None:
+        """Add a row of cells: text, columns and rows covered (0 rows: all that follow)."""
+        row: list[str] = []
+        spans: dict[int, tuple[int, str]] = {}
+        for text, columns, height in cells:
+            self._copy_spans(row, spans)
+            for _ in range(columns):
+                if height != 1:
+                    spans[len(row)] = (height - 1, text)
+                self._append(row, text)
+        self._copy_spans(row, spans)
+        self._copy_late_spans(row, spans)
+        self._spans = spans
+        self.rows.append(row)
+
+    def _copy_spans(self, row: list[str], spans: dict[int, tuple[int, str]]) -> None:
+        while (found := self._spans.get(len(row))) is not None:
+            self._copy(row, spans, found)
+
+    def _copy_late_spans(self, row: list[str], spans: dict[int, tuple[int, str]]) -> None:
+        for column in sorted(self._spans):
+            if column >= len(row):
+                row.extend([""] * (column - len(row)))
+                self._copy(row, spans, self._spans[column])
+
+    def _copy(
+        self, row: list[str], spans: dict[int, tuple[int, str]], span: tuple[int, str]
+    ) -> None:
+        left, text = span
+        if left != 1:
+            spans[len(row)] = (left - 1, text)
+        self._append(row, text)
+
+    def _append(self, row: list[str], text: str) -> None:
+        self._chars += len(text) + 3
+        if self._chars > MAX_TABLE_CHARS:
+            raise ImportFailed("has a table with too many merged cells: cut it into parts")
+        row.append(text)
+
+    def end_row_group(self) -> None:
+        """End the merged cells, which do not reach beyond a thead, tbody or tfoot."""
+        self._spans = {}
