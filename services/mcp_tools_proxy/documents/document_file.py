@@ -203,8 +203,8 @@ def _file_of(document: Document) -> "_DocumentFile":
         "text_format": document.text_format,
         "date": document.date,
         "metadata": dump_metadata(document.metadata),
-        "warnings": [it._asdict() for it in document.warnings],
-        "source": None if document.source is None else document.source._asdict(),
+        "warnings": [{"code": it.code, "message": it.message} for it in document.warnings],
+        "source": dump_source(document.source),
         "expires_at": None if document.expires_at is None else document.expires_at.isoformat(),
         "sections": [
             {name: getattr(section, name) for name in _SectionEntry.model_fields}
@@ -234,6 +234,11 @@ def dump_metadata(metadata: Mapping[str, MetadataValue]) -> dict[str, object]:
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in metadata.items()
     }
+
+
+def dump_source(source: DocumentSource | None) -> dict[str, str] | None:
+    """Return a source in the format of a document file."""
+    return None if source is None else dict(zip(_SourceEntry.model_fields, source, strict=True))
 
 
 def load_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
@@ -343,6 +348,9 @@ _MetadataEntry = (
     | _ShortText
     | Annotated[list[_ShortText], Field(max_length=100)]
 )
+Metadata = Annotated[dict[_MetadataKey, _MetadataEntry], Field(max_length=MAX_METADATA)]
+"""Own fields of a document."""
+
 _FACTS = ("text_format", "date", "metadata", "warnings", "source", "expires_at")
 _FAIL_FAST = Field(fail_fast=True)  # one error for each of two million zeros took 1.7 GB
 
@@ -422,6 +430,13 @@ def _in_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
+DocumentDate = Annotated[str, AfterValidator(_check_date)]
+"""A date such as 2027-01-31."""
+
+ExpiryTime = Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)]
+"""A time with an offset from UTC, converted to UTC."""
+
+
 class _DocumentFile(BaseModel):
     model_config = _STRICT
 
@@ -436,11 +451,11 @@ class _DocumentFile(BaseModel):
     language: LanguageTag | None = None
     ocr: Annotated[list[_Percent | None], _FAIL_FAST] = []
     text_format: Literal["markdown", "plain"] | None = None
-    date: Annotated[str, AfterValidator(_check_date)] | None = None
-    metadata: Annotated[dict[_MetadataKey, _MetadataEntry], Field(max_length=MAX_METADATA)] = {}
+    date: DocumentDate | None = None
+    metadata: Metadata = {}
     warnings: Annotated[list[_WarningEntry], Field(max_length=MAX_WARNINGS, fail_fast=True)] = []
     source: _SourceEntry | None = None
-    expires_at: Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)] | None = None
+    expires_at: ExpiryTime | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -9,13 +9,14 @@ from typing import NamedTuple, Protocol
 
 from pydantic_core import to_json
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import (
     InvalidDocument,
     dump_metadata,
     dump_readers,
 )
 from mcp_tools_proxy.documents.document_store import Key, VectorStore
-from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.quota import Quota, Usage
 
 KEEP_VERSIONS = 2
@@ -147,6 +148,19 @@ class DocumentWriter(Protocol):
 
         Raises VersionConflict, NoSuchDocument, and the quota errors of ``put``.
         """
+        ...
+
+    async def set_facts(
+        self, key: Key, facts: EditableFacts, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change the facts of a document; ``expected`` is the ``etag`` of its present facts.
+
+        Raises VersionConflict, NoSuchDocument, and the errors of ``put``.
+        """
+        ...
+
+    async def warnings(self, key: Key) -> Sequence[ImportWarning]:
+        """Return the warnings of a document's import."""
         ...
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic_core import to_json
 
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
@@ -16,13 +17,43 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     print_unusable,
     run_command,
 )
+from mcp_tools_proxy.cli.documents.import_facts import (
+    Expires,
+    OwnDate,
+    OwnFields,
+    parse_fields,
+    parse_time,
+    spell_warning,
+    warning_facts,
+)
 from mcp_tools_proxy.cli.options import identifier, identifiers
-from mcp_tools_proxy.cli.output import AsJson, counted, echo, folded, print_json, print_table, whole
-from mcp_tools_proxy.documents.document_file import dump_readers
-from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
+from mcp_tools_proxy.cli.output import (
+    AsJson,
+    counted,
+    echo,
+    fail,
+    folded,
+    print_json,
+    print_table,
+    whole,
+)
+from mcp_tools_proxy.documents.document_facts import EditableFacts
+from mcp_tools_proxy.documents.document_file import (
+    InvalidDocument,
+    dump_metadata,
+    dump_readers,
+    dump_source,
+)
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    NoSuchDocument,
+    VersionConflict,
+)
 from mcp_tools_proxy.documents.importers.base import one_line, pages_without_text, spell_pages
 from mcp_tools_proxy.documents.versions import version_of
-from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource, Readers
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.text import quote
 
 PAGE = 500
@@ -53,6 +84,8 @@ _Roles = Annotated[
 _ForAll = Annotated[bool, typer.Option("--everybody", help="Give all users of the tenant access.")]
 
 _ForNone = Annotated[bool, typer.Option("--nobody", help="Remove access for all users.")]
+
+_NewTags = Annotated[list[str] | None, typer.Option("--tag", help="A tag. May be repeated.")]
 
 _DocumentOwner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant of the document.")
@@ -172,6 +205,63 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
             print_json({"removed": removed, "missing": missing})
         if removed is None or len(removed) < len(wanted):
             raise typer.Exit(1)
+
+
+def add_edit(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add ``documents edit``."""
+
+    @app.command("edit")
+    def edit(
+        doc_id: _DocId,
+        tenant: _DocumentOwner,
+        tags: _NewTags = None,
+        metadata: OwnFields = None,
+        date: OwnDate = None,
+        expires: Expires = None,
+        as_json: AsJson = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Change a document's tags, date, own fields or expiry.
+
+        --tag replaces all tags; --metadata sets the named fields, and KEY= removes one. An empty
+        value removes the tags, the date or the expiry.
+
+        With --json: the new facts.
+        """
+        settings = load_settings()
+        key = (tenant, doc_id)
+
+        async def change() -> EditableFacts | None:
+            async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
+                head = await writer.head(key)
+                if head is None:
+                    await print_unusable(writer, key)
+                    return None
+                old = EditableFacts.of(head)
+                own = {**old.metadata, **parse_fields(metadata)}
+                facts = EditableFacts(
+                    tags=old.tags if tags is None else tuple(filter(None, map(one_line, tags))),
+                    date=old.date if date is None else date or None,
+                    metadata={name: value for name, value in own.items() if value != ""},
+                    expires_at=old.expires_at if expires is None else parse_time(expires),
+                )
+                try:
+                    await writer.set_facts(key, facts, expected=old.etag)
+                except VersionConflict:
+                    fail(f"{doc_id} was changed at the same time; run the command again", 1)
+                except InvalidDocument as error:
+                    fail(f"{doc_id}: {error.reason}", 1)
+                return facts
+
+        facts = run_command(change())
+        if facts is None:
+            raise typer.Exit(1)
+        shown = _own_facts(facts)
+        if as_json:
+            print_json({"doc_id": doc_id, "tenant_id": tenant, "tags": list(facts.tags), **shown})
+        else:
+            spelled = [f"tags {', '.join(facts.tags) or '-'}", *_spell_facts(facts).values()]
+            echo(f"{doc_id}  {'; '.join(spelled)}")
 
 
 def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -298,7 +388,38 @@ def _head_facts(head: DocumentHead) -> dict[str, object]:
         "sections": head.section_count,
         "text_chars": head.text_chars,
         "version": head.version,
+        **_own_facts(head),
+        **({} if head.source is None else {"source": dump_source(head.source)}),
     }
+
+
+def _own_facts(facts: DocumentHead | Document | EditableFacts) -> dict[str, object]:
+    """Return date, own fields and expiry, as far as they are set."""
+    expires_at = None if facts.expires_at is None else facts.expires_at.isoformat()
+    named = {
+        "date": facts.date,
+        "metadata": dump_metadata(facts.metadata) or None,
+        "expires_at": expires_at,
+    }
+    return dict(without_none(named))
+
+
+def _spell_facts(facts: Document | EditableFacts) -> dict[str, str]:
+    """Return date, own fields and expiry as text, as far as they are set."""
+    spelled = {}
+    if facts.date:
+        spelled["date"] = f"date {facts.date}"
+    if facts.metadata:
+        own = {
+            name: ", ".join(value)
+            if isinstance(value, tuple)
+            else to_json(value).decode().strip('"')
+            for name, value in facts.metadata.items()
+        }
+        spelled["metadata"] = "; ".join(one_line(f"{name}={it}") for name, it in own.items())
+    if facts.expires_at:
+        spelled["expires"] = f"expires {facts.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    return spelled
 
 
 def _facts(document: Document, place: str, older_versions: Sequence[str]) -> dict[str, object]:
@@ -324,6 +445,9 @@ def _facts(document: Document, place: str, older_versions: Sequence[str]) -> dic
         "text_chars": sum(map(len, document.pages)),
         "version": version_of(document),
         "older_versions": list(older_versions),
+        **_own_facts(document),
+        **({} if document.source is None else {"source": dump_source(document.source)}),
+        **({"warnings": warning_facts(document.warnings)} if document.warnings else {}),
     }
     file = Path(place)
     if file.is_file():
@@ -338,6 +462,10 @@ def _spell_ocr(document: Document) -> str:
     confidence = f"{least} %" if least == most else f"{least} to {most} %"
     noun = "page" if len(sure) == 1 else "pages"
     return f"{noun} {spell_pages(list(sure))}, confidence {confidence}"
+
+
+def _spell_source(source: DocumentSource) -> str:
+    return one_line(f"{source.name}: {source.path}")
 
 
 def _print_facts(
@@ -359,10 +487,14 @@ def _print_facts(
         **({"file": str(facts["file"])} if "file" in facts else {}),
         "version": str(facts["version"]),
         **({"older": ", ".join(older_versions)} if older_versions else {}),
+        **{name: it.removeprefix(f"{name} ") for name, it in _spell_facts(document).items()},
+        **({"source": _spell_source(document.source)} if document.source else {}),
         "sections": str(len(document.sections)),
     }
     for name, value in shown.items():
         echo(f"{name:<9} {value}")
+    for warning in document.warnings:
+        echo(f"warning   {spell_warning(warning)}")
     for section in document.sections.values():
         first, last = section.page_start, section.page_end
         span = f"page {first}" if first == last else f"pages {first}-{last}"

@@ -7,8 +7,10 @@ names the file; the other files are still imported, and the exit code is 1.
 import asyncio
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +26,15 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.import_facts import (
+    Expires,
+    OwnDate,
+    OwnFields,
+    parse_fields,
+    parse_time,
+    spell_warning,
+    warning_facts,
+)
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import document_files, identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
@@ -36,10 +47,9 @@ from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
-from mcp_tools_proxy.domain.document import Document, DocumentHead
+from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, MetadataValue
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import quote
-
 
 LINE_S = 10.0
 """Seconds between progress lines if stderr is not a terminal; quick imports print none."""
@@ -132,6 +142,9 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         title: _Title = None,
         tags: _Tags = None,
         language: _Language = None,
+        date: OwnDate = None,
+        metadata: OwnFields = None,
+        expires: Expires = None,
         replace: _Replace = False,
         ocr_languages: _OcrLanguages = None,
         as_json: AsJson = False,
@@ -163,7 +176,17 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         if ocr_languages is not None:
             languages = parse_languages(ocr_languages)
         named = tuple(one_line(tag) for tag in tags or ())
-        wanted = _Wanted(tenant, doc_id, title, named, language, languages)
+        wanted = _Wanted(
+            tenant,
+            doc_id,
+            title,
+            named,
+            language,
+            languages,
+            date or None,
+            parse_fields(metadata),
+            parse_time(expires),
+        )
 
         async def import_all() -> bool:
             removed: list[tuple[str, Path]] = []
@@ -204,6 +227,18 @@ class _Wanted:
     tags: tuple[str, ...]
     language: str | None
     ocr_languages: tuple[str, ...]
+    date: str | None
+    metadata: Mapping[str, MetadataValue]
+    expires_at: datetime | None
+
+    def apply_to(self, document: Document) -> Document:
+        """Return an imported document with the date, own fields and expiry of the options."""
+        return replace(
+            document,
+            date=self.date or document.date,
+            metadata=self.metadata,
+            expires_at=self.expires_at,
+        )
 
     def options(self, path: Path) -> ImportOptions:
         stem = unicodedata.normalize("NFC", path.stem)  # some systems store decomposed names (NFD)
@@ -271,6 +306,7 @@ class _Batch:
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
         document, original = await self._document(path, options, label)
+        document = self._wanted.apply_to(document)
         expected = Expected.ANYTHING if self._replace else Expected.NOTHING
         try:
             head = await self._writer.put(
@@ -279,8 +315,12 @@ class _Batch:
         except VersionConflict:
             raise _exists(self._writer.place(key)) from None
         self._done.add(options.doc_id)
-        warning = warning_about(path, document, with_ocr=bool(options.ocr_languages))
-        self._note(path, head, warning)
+        warnings = document.warnings
+        if not warnings and (
+            old := warning_about(path, document, with_ocr=bool(options.ocr_languages))
+        ):
+            warnings = (ImportWarning("pages_without_text", old),)
+        self._note(path, head, warnings)
         await self._vectors.add(document, head.version)
 
     async def _document(
@@ -298,7 +338,7 @@ class _Batch:
                 self._importer, path, source, options, show_pages, self._max_original_bytes
             )
 
-    def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:
+    def _note(self, path: Path, head: DocumentHead, warnings: Sequence[ImportWarning]) -> None:
         place = self._writer.place((head.tenant_id, head.doc_id))
         self._results.append(
             {
@@ -310,7 +350,7 @@ class _Batch:
                 "sections": head.section_count,
                 "version": head.version,
                 "place": place,
-                **({} if warning is None else {"warning": warning}),
+                **({"warnings": warning_facts(warnings)} if warnings else {}),
             }
         )
         if not self._as_json:
@@ -318,8 +358,8 @@ class _Batch:
                 f"{head.doc_id}  {head.title}  {counted(head.page_count, 'page')}  "
                 f"{counted(head.section_count, 'section')}  -> {place}"
             )
-        if warning:
-            echo(f"{path}: {warning}", err=True)
+        for warning in warnings:
+            echo(f"{path}: {spell_warning(warning)}", err=True)
 
 
 def _exists(what: str) -> ImportFailed:

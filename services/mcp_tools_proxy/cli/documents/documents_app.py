@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mcp_tools_proxy.cli.documents.document_files import (
+    add_edit,
     add_list,
     add_remove,
     add_rights,
@@ -283,6 +284,7 @@ def documents_app(load_settings: LoadSettings) -> typer.Typer:
     add_show(app, load_settings)
     add_remove(app, load_settings)
     add_rights(app, load_settings)
+    add_edit(app, load_settings)
     add_copy(app, load_settings)
     add_migrate(app, load_settings)
     return app

@@ -18,6 +18,8 @@ from mcp_tools_proxy.console.page_request import (
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
+from mcp_tools_proxy.domain.document import ImportWarning
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.proxy_error import without_frames
 from mcp_tools_proxy.http.api.document_models import DocumentContent, DocumentsAnswer
@@ -96,7 +98,7 @@ class ShownDocument(DocumentContent):
         """Return the OCR confidence of a page, counted from 1; None for text of the file."""
         return self.ocr[page - 1] if self.ocr else None
 
-    def source(self, page: int, start_char: int, end_char: int) -> Mapping[str, object]:
+    def citation(self, page: int, start_char: int, end_char: int) -> Mapping[str, object]:
         """Return a citable source in the format of the tools."""
         source: dict[str, object] = {
             "doc_id": self.doc_id,
@@ -256,12 +258,14 @@ async def _remove(page: PageRequest) -> PageResult:
 async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -> PageView:
     document = await load_document(page)
     listed = await page.api.read(DOCUMENTS, document.key)
+    warnings = [ImportWarning(it.code, it.message) for it in document.warnings or ()]
     readers = document.readers
     users, roles = ([], []) if readers is None else (readers.users, readers.roles)
     chosen = "all" if readers is None else "some" if users or roles else "nobody"
     context: dict[str, object] = {
         "document": document,
         "older": [it for facts in listed.documents for it in facts.older_versions or ()],
+        "warnings": [(it.message, advice_on(it, ImportEntry.CONSOLE)) for it in warnings],
         "chosen": page.form.text("readers") or chosen,
         "users": page.form.text("users") or "\n".join(users),
         "roles": page.form.text("roles") or "\n".join(roles),
@@ -288,7 +292,7 @@ async def upload(page: PageRequest) -> PageResult:
         return _again(page, problems)
     version = form.text("version")
     try:
-        await page.api.send(
+        answer = await page.api.send(
             "PUT",
             DOCUMENT.path,
             {"tenant_id": tenant_id, "doc_id": doc_id, **_facts(form)},
@@ -302,7 +306,11 @@ async def upload(page: PageRequest) -> PageResult:
         return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
     done = "New version added" if version else "Document added"
     return Done(
-        path=address("read", tenant_id=tenant_id, doc_id=doc_id),
+        path=address(
+            "manage" if answer.json.get("warnings") else "read",
+            tenant_id=tenant_id,
+            doc_id=doc_id,
+        ),
         message=f"{done}. Models can read it now.",
     )
 

@@ -107,7 +107,7 @@ async def show_text(page: PageRequest) -> PageResult:
             "section_id": section_id,
             "outline": _outline(page, document, shown_page, section_id),
             "sources": [
-                document.source(it.page, it.start, it.end) for it in reading.stretches[:20]
+                document.citation(it.page, it.start, it.end) for it in reading.stretches[:20]
             ],
             "older_version": _older_version(page, document),
             "view": view,

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import (
     DocumentDump,
     InvalidDocument,
@@ -42,7 +43,7 @@ from mcp_tools_proxy.documents.folder.file_scan import (
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
-from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.storage.files import remove_unfinished
 from mcp_tools_proxy.wire.text import file_name_text
@@ -198,6 +199,23 @@ class FolderWriter:
             if document is None:
                 raise NoSuchDocument
             return await self._write(dataclasses.replace(document, readers=readers), old)
+
+    async def set_facts(
+        self, key: Key, facts: EditableFacts, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change the facts of a document. Raises VersionConflict, NoSuchDocument."""
+        async with self._writing(key) as old:
+            document = None if old is None else await self.document(key)
+            if old is None or document is None:
+                raise NoSuchDocument
+            check_expected(old, expected, EditableFacts.of(old).etag)
+            original = await asyncio.to_thread(self._originals.read, key, old.version)
+            return await self._write(facts.set_on(document), old, original)
+
+    async def warnings(self, key: Key) -> Sequence[ImportWarning]:
+        """Return the warnings of a document's import."""
+        document = await self.document(key)
+        return () if document is None else document.warnings
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
         """Remove every file of a document. Raises VersionConflict, NoSuchDocument."""

@@ -191,10 +191,15 @@ def document_of_row(head: DocumentHead, row: asyncpg.Record) -> Document:
         text_format=row["text_format"],
         date=head.date,
         metadata=head.metadata,
-        warnings=tuple(ImportWarning(*it) for it in _loaded_json(row["warnings"])),
+        warnings=warnings_of(row["warnings"]),
         source=head.source,
         expires_at=head.expires_at,
     )
+
+
+def warnings_of(listed: str) -> tuple[ImportWarning, ...]:
+    """Return warnings from a JSON list: code, message."""
+    return tuple(ImportWarning(*it) for it in _loaded_json(listed))
 
 
 def _chunks_of(listed: str) -> tuple[Chunk, ...]:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import asyncpg
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_store import Key, StoredVectors, VectorStore, folded_names
 from mcp_tools_proxy.documents.document_writer import (
@@ -23,7 +24,12 @@ from mcp_tools_proxy.documents.document_writer import (
     facts_bytes,
 )
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
-from mcp_tools_proxy.documents.postgres.kept_rows import keep_original, keep_present, list_older
+from mcp_tools_proxy.documents.postgres.kept_rows import (
+    keep_original,
+    keep_present,
+    list_older,
+    read_original,
+)
 from mcp_tools_proxy.documents.postgres.rows import (
     HEAD,
     HEAD_COLUMNS,
@@ -34,9 +40,10 @@ from mcp_tools_proxy.documents.postgres.rows import (
     sought,
     stored,
     stored_json,
+    warnings_of,
 )
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
-from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.domain.quota import Quota
 
@@ -146,6 +153,7 @@ _SET_READERS = (
     "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
     "WHERE tenant_id = $1 AND doc_id = $2"
 )
+_WARNINGS = "SELECT warnings FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
 _REMOVE = "DELETE FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
 _REMOVE_PARTS = tuple(
     f"DELETE FROM mcp_tools_proxy.{table} WHERE tenant_id = $1 AND doc_id = $2"
@@ -251,32 +259,61 @@ class PostgresWriter:
 
         An unchanged document is not written, and no notification is sent.
         """
-        try:
-            head = await asyncio.to_thread(head_of, document)
-            facts = _facts_columns(document)
-        except ValueError as error:  # a lone surrogate has no UTF-8
-            raise InvalidDocument(f"cannot be stored: {error}") from error
+        head = await _new_head(document)
         key = (document.tenant_id, document.doc_id)
         async with _writing(self._database, key) as connection:
             old = await _head(connection, key)
             check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
             new = dataclasses.replace(head, readers=readers)
-            if self._quota is not None:
-                size = await asyncio.to_thread(_text_bytes, document)
-                original_size = len(original or b"")
-                await _check_quota(self._quota, connection, old, new, (size, original_size))
-            if old is None:
-                await _put(connection, document, new, facts)
-            elif old.version != new.version:
+            await self._replace(connection, old, document, new, original)
+        return new
+
+    async def set_facts(
+        self, key: Key, facts: EditableFacts, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change the facts of a document. Raises VersionConflict, NoSuchDocument."""
+        async with _writing(self._database, key) as connection:
+            row = await connection.fetchrow(WHOLE, *map(sought, key))
+            if row is None:
+                raise NoSuchDocument
+            old = head_of_row(*key, row)
+            check_expected(old, expected, EditableFacts.of(old).etag)
+            document = facts.set_on(document_of_row(old, row))
+            original = await read_original(connection, key, old.version)
+            new = await _new_head(document)
+            await self._replace(connection, old, document, new, original)
+        return new
+
+    async def warnings(self, key: Key) -> Sequence[ImportWarning]:
+        """Return the warnings of a document's import."""
+        async with self._database.transaction(key[0]) as connection:
+            found = await connection.fetchval(_WARNINGS, *map(sought, key))
+        return () if found is None else warnings_of(found)
+
+    async def _replace(
+        self,
+        connection: Connection,
+        old: DocumentHead | None,
+        document: Document,
+        new: DocumentHead,
+        original: bytes | None,
+    ) -> None:
+        """Write a document; ``new`` is its head."""
+        key = (new.tenant_id, new.doc_id)
+        if self._quota is not None:
+            size = await asyncio.to_thread(_text_bytes, document)
+            await _check_quota(self._quota, connection, old, new, (size, len(original or b"")))
+        if old is not None and old.version == new.version:
+            facts = _facts_columns(document)
+            names = map(stored, key)
+            await connection.execute(_SET_FACTS, *names, *_named(new.readers), *facts)
+        else:
+            if old is not None:
                 older = self._keep_versions - 1
                 await keep_present(connection, key, version=new.version, older=older)
-                await _put(connection, document, new, facts)
-            else:
-                names = map(stored, key)
-                await connection.execute(_SET_FACTS, *names, *_named(readers), *facts)
-            await keep_original(connection, key, new.version, original)
-        return new
+            await _put(connection, document, new)
+        await keep_original(connection, key, new.version, original)
 
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
@@ -381,18 +418,23 @@ def _text_bytes(document: Document) -> int:
     return rows * ROW_BYTES + sum(len(text.encode()) for text in texts)
 
 
-_Facts = tuple[str, str | None, datetime | None]
+async def _new_head(document: Document) -> DocumentHead:
+    """Return the head of a document to be written. Raises InvalidDocument."""
+    try:
+        head = await asyncio.to_thread(head_of, document)
+        _facts_columns(document)
+    except ValueError as error:  # a lone surrogate has no UTF-8
+        raise InvalidDocument(f"cannot be stored: {error}") from error
+    return head
 
 
-def _facts_columns(document: Document) -> _Facts:
+def _facts_columns(document: Document) -> tuple[str, str | None, datetime | None]:
     """Return the warnings, source and expiry of a document for its row. Raises ValueError."""
     source = None if document.source is None else stored_json(document.source)
     return stored_json(document.warnings), source, document.expires_at
 
 
-async def _put(
-    connection: Connection, document: Document, head: DocumentHead, facts: _Facts
-) -> None:
+async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
     key = (stored(head.tenant_id), stored(head.doc_id))
     await connection.execute(
         _PUT,
@@ -411,7 +453,7 @@ async def _put(
         document.text_format,
         head.date,
         stored_json(head.metadata),
-        *facts,
+        *_facts_columns(document),
     )
     for statement in _REMOVE_PARTS:
         await connection.execute(statement, *key)

@@ -1,11 +1,25 @@
 """Queries, bodies and answers of the routes that manage documents."""
 
-from typing import Annotated, Self
+import dataclasses
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from mcp_tools_proxy.documents.document_file import dump_readers
-from mcp_tools_proxy.domain.document import DocumentHead, Readers
+from mcp_tools_proxy.documents.document_facts import EditableFacts, parse_metadata
+from mcp_tools_proxy.documents.document_file import (
+    MAX_METADATA,
+    DocumentDate,
+    ExpiryTime,
+    Metadata,
+    dump_metadata,
+    dump_readers,
+    load_metadata,
+)
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
+from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.http.api.answer_models import AnswerModel
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
@@ -78,6 +92,60 @@ class UploadQuery(DocumentQuery):
             users=frozenset(self.reader_user or ()), roles=frozenset(self.reader_role or ())
         )
 
+    metadata: Annotated[
+        list[str] | None,
+        Field(
+            description="An own field as KEY=VALUE. May be repeated; a repeated key has a list.",
+            max_length=MAX_METADATA,
+        ),
+        AfterValidator(lambda pairs: _checked(parse_metadata, pairs)),
+    ] = None
+    date: Annotated[
+        DocumentDate | None, Field(description="The document's own date, such as 2027-01-31.")
+    ] = None
+    expires_at: Annotated[
+        ExpiryTime | None,
+        Field(description="Time at which the document expires, such as 2027-01-31T12:00:00Z."),
+    ] = None
+
+    def apply_to(self, document: Document) -> Document:
+        """Return an uploaded document with the readers and facts in the query."""
+        readers, metadata = self.readers(), self.metadata
+        return dataclasses.replace(
+            document,
+            readers=document.readers if readers is None else readers,
+            metadata=document.metadata if metadata is None else parse_metadata(metadata),
+            date=self.date or document.date,
+            expires_at=self.expires_at or document.expires_at,
+            source=None,  # an upload belongs to no folder, even if it is the copy of a document
+        )
+
+
+def _checked(parse: Callable[[list[str]], object], values: list[str] | None) -> list[str] | None:
+    if values is not None:
+        parse(values)
+    return values
+
+
+class FactsChange(BaseModel):
+    """New facts of a document; missing ones are removed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tags: Annotated[list[str], Field(fail_fast=True, max_length=1_000)] = []
+    date: DocumentDate | None = None
+    metadata: Metadata = {}
+    expires_at: ExpiryTime | None = None
+
+    def to_facts(self) -> EditableFacts:
+        """Return the domain's facts."""
+        return EditableFacts(
+            tags=tuple(one_line(tag) for tag in self.tags),
+            date=self.date,
+            metadata=load_metadata(self.metadata),
+            expires_at=self.expires_at,
+        )
+
 
 class NamedReaders(BaseModel):
     """Users and roles that may read a document; either is enough, and empty lists allow no one."""
@@ -126,6 +194,38 @@ LanguageField = Annotated[
 ]
 
 
+class DocumentWarning(AnswerModel):
+    """Something in the imported file that was lost or is doubtful."""
+
+    code: str
+    message: str
+    advice: str | None = None
+
+    @classmethod
+    def listed(cls, warnings: Sequence[ImportWarning]) -> list[Self] | None:
+        """Return the warnings of a document for an answer; None without warnings."""
+        return [
+            cls(code=it.code, message=it.message, advice=advice_on(it, ImportEntry.HTTP))
+            for it in warnings
+        ] or None
+
+
+class DocumentOrigin(AnswerModel, title="DocumentSource"):
+    """The file that `documents import` read: its source and relative path."""
+
+    name: str
+    path: str
+    digest: Annotated[str, Field(description="SHA-256 of the file, in hex.")]
+    importer: Annotated[str, Field(description="Version of the importer.")]
+
+
+DateField = Annotated[str | None, Field(description="The document's own date.")]
+MetadataField = Annotated[dict[str, object] | None, Field(description="The document's own fields.")]
+ExpiryField = Annotated[
+    datetime | None, Field(description="From this time on, the document cannot be read.")
+]
+
+
 class DocumentFacts(AnswerModel):
     """A document's metadata."""
 
@@ -147,9 +247,17 @@ class DocumentFacts(AnswerModel):
             )
         ),
     ] = None
+    date: DateField = None
+    metadata: MetadataField = None
+    expires_at: ExpiryField = None
+    source: DocumentOrigin | None = None
+    warnings: Annotated[
+        list[DocumentWarning] | None,
+        Field(description="Warnings of the import. Only if one `doc_id` is listed or uploaded."),
+    ] = None
 
     @classmethod
-    def of(cls, head: DocumentHead) -> Self:
+    def of(cls, head: DocumentHead, warnings: Sequence[ImportWarning] = ()) -> Self:
         """Return the metadata of a document, without its older versions."""
         return cls(
             tenant_id=head.tenant_id,
@@ -162,6 +270,11 @@ class DocumentFacts(AnswerModel):
             version=head.version,
             readers=DocumentReaders.of(head.readers),
             language=head.language,
+            date=head.date,
+            metadata=dump_metadata(head.metadata) or None,
+            expires_at=head.expires_at,
+            source=None if head.source is None else DocumentOrigin.model_validate(head.source),
+            warnings=DocumentWarning.listed(warnings),
         )
 
 
@@ -225,7 +338,40 @@ class DocumentContent(AnswerModel):
             "null for a page that already has text."
         ),
     ] = None
+    text_format: Annotated[
+        Literal["markdown", "plain"] | None, Field(description="Format of the pages, if known.")
+    ] = None
+    date: DateField = None
+    metadata: MetadataField = None
+    warnings: list[DocumentWarning] | None = None
+    source: DocumentOrigin | None = None
+    expires_at: ExpiryField = None
     chunks: list[DocumentChunk] | None = None
+
+
+class ChangedFacts(AnswerModel):
+    """The facts of a document that can be changed."""
+
+    tenant_id: str
+    doc_id: str
+    version: str
+    tags: list[str]
+    date: DateField = None
+    metadata: MetadataField = None
+    expires_at: ExpiryField = None
+
+    @classmethod
+    def of(cls, head: DocumentHead) -> Self:
+        """Return the facts of a document."""
+        return cls(
+            tenant_id=head.tenant_id,
+            doc_id=head.doc_id,
+            version=head.version,
+            tags=[*head.tags],
+            date=head.date,
+            metadata=dump_metadata(head.metadata) or None,
+            expires_at=head.expires_at,
+        )
 
 
 class DocumentRights(AnswerModel):

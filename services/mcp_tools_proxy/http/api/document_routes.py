@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from fastapi import Response
 from starlette.datastructures import Headers
 
+from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
@@ -25,7 +26,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.import_process import ImporterBusy, ImportUnavailable
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
-from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import (
     DocumentsReadOnly,
     DocumentsUnavailable,
@@ -40,6 +41,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.http.api.document_models import (
+    ChangedFacts,
     DocumentContent,
     DocumentFacts,
     DocumentProblem,
@@ -48,6 +50,7 @@ from mcp_tools_proxy.http.api.document_models import (
     DocumentRights,
     DocumentsAnswer,
     DocumentsQuery,
+    FactsChange,
     RightsChange,
     UploadQuery,
 )
@@ -75,6 +78,7 @@ from mcp_tools_proxy.wire.text import quote
 
 CONTENT_PATH = "/internal/documents/content"
 RIGHTS_PATH = "/internal/documents/rights"
+FACTS_PATH = "/internal/documents/facts"
 UPLOADS = (("PUT", CONTENT_PATH),)
 """Requests with larger bodies than others, which can take longer to arrive."""
 
@@ -132,8 +136,19 @@ _RIGHTS_EXAMPLES: Examples = {
 }
 
 
+_FACTS_EXAMPLES: Examples = {
+    "own fields and an expiry": {
+        "tags": ["minutes"],
+        "date": "2027-01-31",
+        "metadata": {"department": "hr", "year": 2027},
+        "expires_at": "2028-01-31T00:00:00Z",
+    },
+    "none": {},
+}
+
+
 class DocumentRoutes(Feature):
-    """List, read, put and delete documents, and set their readers; each use is recorded."""
+    """List, read, put and delete documents; set readers and facts; each use is recorded."""
 
     tag = Tag.DOCUMENTS
 
@@ -195,7 +210,7 @@ class DocumentRoutes(Feature):
             head = await self._writer.head(key)
             if head is None:
                 return DocumentsAnswer(documents=[])
-            shown = DocumentFacts.of(head)
+            shown = DocumentFacts.of(head, await self._writer.warnings(key))
             shown.older_versions = [*await self._writer.older_versions(key)]
         return DocumentsAnswer(documents=[shown])
 
@@ -259,7 +274,7 @@ class DocumentRoutes(Feature):
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
             async with self._uploads.document(request, kind, query) as uploaded:
-                document = _with_readers(uploaded.document, query.readers())
+                document = query.apply_to(uploaded.document)
                 head = await self._writer.put(
                     document,
                     expected=expected,
@@ -271,7 +286,10 @@ class DocumentRoutes(Feature):
         is_new = expected is Expected.NOTHING
         _record_change("document.added" if is_new else "document.replaced", parsed, head)
         return response_of(
-            DocumentFacts.of(head), parsed, 201 if is_new else 200, _etag(head.version)
+            DocumentFacts.of(head, document.warnings),
+            parsed,
+            201 if is_new else 200,
+            _etag(head.version),
         )
 
     @operation(
@@ -350,6 +368,56 @@ class DocumentRoutes(Feature):
         _record_change("document.rights_changed", parsed, head)
         return _rights_response(parsed, head)
 
+    @operation(
+        "GET",
+        FACTS_PATH,
+        responses=document_responses(ChangedFacts, "The document's facts.", 404),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def get_document_facts(
+        self, parsed: ParsedRequest[None], query: DocumentQuery
+    ) -> Response:
+        """Show the facts that can be changed.
+
+        Shows tags, date, own fields and expiry, which have a separate `ETag`. Requires the operator
+        right `documents`.
+        """
+        key = _key_named(parsed, query)
+        with _as_api_errors():
+            head = await self._writer.head(key)
+        if head is None:
+            raise _no_document(key)
+        return _facts_response(parsed, head)
+
+    @operation(
+        "PUT",
+        FACTS_PATH,
+        responses=document_responses(ChangedFacts, "The new facts.", 404, 409, 412, 413, 428),
+        headers=CHANGE_HEADERS,
+        examples=_FACTS_EXAMPLES,
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def put_document_facts(
+        self, parsed: ParsedRequest[FactsChange], query: DocumentQuery
+    ) -> Response:
+        """Set tags, date, own fields and expiry.
+
+        Replaces all of them; missing ones are removed. Other tags, dates and own fields make a new
+        version of the document. `If-Match` takes the `ETag` of the facts, not that of the document.
+        Requires the operator right `documents`.
+        """
+        key = _key_named(parsed, query)
+        with _as_api_errors():
+            old = await self._writer.head(key)
+            if old is None:
+                raise _no_document(key)
+            expected = _matching(parsed.request.headers, EditableFacts.of(old).etag)
+            facts = parsed.body.to_facts()
+            head = await self._writer.set_facts(key, facts, expected=expected)
+        await self._on_change(key)
+        _record_change("document.facts_changed", parsed, head)
+        return _facts_response(parsed, head)
+
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
         """Return the version expected by the request. Raises VersionRequired, VersionMismatch."""
         head = await self._writer.head(key)
@@ -407,10 +475,6 @@ def _api_error(error: Exception) -> ProxyError:
     raise error
 
 
-def _with_readers(document: Document, readers: Readers | None) -> Document:
-    return document if readers is None else dataclasses.replace(document, readers=readers)
-
-
 def _matching(headers: Headers, current: str | None) -> str:
     wanted = headers.get("if-match")
     if wanted is None:
@@ -451,6 +515,11 @@ def _rights_response(parsed: ParsedRequest[object], head: DocumentHead) -> Respo
         tenant_id=head.tenant_id, doc_id=head.doc_id, readers=DocumentReaders.of(head.readers)
     )
     return response_of(rights, parsed, headers=_etag(rights_tag(head.readers)))
+
+
+def _facts_response(parsed: ParsedRequest[object], head: DocumentHead) -> Response:
+    etag = _etag(EditableFacts.of(head).etag)
+    return response_of(ChangedFacts.of(head), parsed, headers=etag)
 
 
 def _etag(tag: str) -> dict[str, str]:
