@@ -21,14 +21,14 @@ MARKDOWN = {"Content-Type": "text/markdown; charset=utf-8"}
 class Operator:
     def __init__(self, service: Service, token: str = ADMIN) -> None:
         self.service = service
-        self._headers = bearer(token)
+        self.headers = bearer(token)
 
     async def send(
         self, method: str, path: str, query: Any = DOC, content: Any = None, **headers: str
     ) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.service.http.request(
-            method, path, params=query, content=content, headers=self._headers | named
+            method, path, params=query, content=content, headers=self.headers | named
         )
 
     async def put_note(

@@ -102,6 +102,8 @@ LISTS = {
     "roles": ("POST", "/internal/mcp/tokens", f'{{"roles":{ZEROS}}}'),
     "scopes": ("POST", "/internal/mcp/logins", f'{{"server_id":"a","scopes":{ZEROS}}}'),
     "readers": ("PUT", "/internal/documents/rights", f'{{"readers":{{"users":{ZEROS}}}}}'),
+    "tags": ("PUT", "/internal/documents/facts", f'{{"tags":{ZEROS}}}'),
+    "own fields": ("PUT", "/internal/documents/facts", f'{{"metadata":{{"a":{ZEROS}}}}}'),
 }
 
 

@@ -133,6 +133,7 @@ OPERATORS = (
     ("POST", "/internal/mcp/try"),
     ("POST", "/internal/mcp/explain"),
     ("PUT", "/internal/documents/rights?tenant_id=a&doc_id=b"),
+    ("PUT", "/internal/documents/facts?tenant_id=a&doc_id=b"),
     ("PUT", "/internal/documents/content?tenant_id=a&doc_id=b&filename=c.pdf"),
 )
 

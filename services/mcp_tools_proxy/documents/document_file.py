@@ -427,10 +427,15 @@ def _check_date(value: str) -> str:
 def _in_utc(value: datetime) -> datetime:
     if value.tzinfo is None:
         raise ValueError("should have an offset from UTC, such as 2027-01-31T12:00:00Z")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:  # in the first or last year of the calendar
+        raise ValueError("is outside of the years 1 to 9999 in UTC") from None
 
 
-DocumentDate = Annotated[str, AfterValidator(_check_date)]
+DocumentDate = Annotated[
+    str, AfterValidator(_check_date), Field(json_schema_extra={"format": "date"})
+]
 """A date such as 2027-01-31."""
 
 ExpiryTime = Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)]

@@ -30,6 +30,7 @@ LABELS: Mapping[str, str] = {
     "document.replaced": "Document replaced",
     "document.removed": "Document removed",
     "document.rights_changed": "Document readers changed",
+    "document.facts_changed": "Document facts changed",
     "documents.changed": "Document store changed",
     "login.signed_in": "Server sign-in",
     "login.offered": "Server sign-in offered",

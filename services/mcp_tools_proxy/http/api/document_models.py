@@ -1,11 +1,11 @@
 """Queries, bodies and answers of the routes that manage documents."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from mcp_tools_proxy.documents.document_facts import EditableFacts, parse_metadata
 from mcp_tools_proxy.documents.document_file import (
@@ -93,12 +93,11 @@ class UploadQuery(DocumentQuery):
         )
 
     metadata: Annotated[
-        list[str] | None,
+        list[Annotated[str, StringConstraints(pattern=r"^[^=]{1,64}=[\s\S]{0,1000}$")]] | None,
         Field(
             description="An own field as KEY=VALUE. May be repeated; a repeated key has a list.",
             max_length=MAX_METADATA,
         ),
-        AfterValidator(lambda pairs: _checked(parse_metadata, pairs)),
     ] = None
     date: Annotated[
         DocumentDate | None, Field(description="The document's own date, such as 2027-01-31.")
@@ -119,12 +118,6 @@ class UploadQuery(DocumentQuery):
             expires_at=self.expires_at or document.expires_at,
             source=None,  # an upload belongs to no folder, even if it is the copy of a document
         )
-
-
-def _checked(parse: Callable[[list[str]], object], values: list[str] | None) -> list[str] | None:
-    if values is not None:
-        parse(values)
-    return values
 
 
 class FactsChange(BaseModel):
