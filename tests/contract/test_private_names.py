@@ -198,7 +198,7 @@ def foreign_names(tree: ast.Module) -> Iterator[str]:
                 yield from filter(is_private, [name])
 
 
-SYSTEM = {"_exit", "_fields", "_replace"}
+SYSTEM = {"_asdict", "_exit", "_fields", "_replace"}
 """Documented standard library names that begin with an underscore."""
 
 

@@ -5,11 +5,12 @@ names the file; the other files are still imported, and the exit code is 1.
 """
 
 import asyncio
+import os
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import replace as replaced
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.folder_import import FolderOptions, import_folder
 from mcp_tools_proxy.cli.documents.import_facts import (
     Expires,
     OwnDate,
@@ -35,9 +37,10 @@ from mcp_tools_proxy.cli.documents.import_facts import (
     spell_warning,
     warning_facts,
 )
+from mcp_tools_proxy.cli.documents.rights_file import RightsFile, read_rights
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import document_files, identifier, ocr_languages, parse_languages
-from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, fail, print_json
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     Expected,
@@ -49,6 +52,7 @@ from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, MetadataValue
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import quote
 
 LINE_S = 10.0
@@ -92,10 +96,10 @@ def progress_lines(label: str, clock: Callable[[], float]) -> PageProgress:
 _Files = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE",
+        metavar="FILE|FOLDER",
         autocompletion=document_files,
         readable=False,  # the import reports unreadable files, and continues
-        help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files.",
+        help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files, or one folder.",
     ),
 ]
 _Tenant = Annotated[
@@ -131,6 +135,48 @@ _OcrLanguages = Annotated[
 ]
 
 
+_Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        metavar="GLOB",
+        help="Only these files of a folder, such as *.pdf or hr/**/*.md. May be repeated.",
+    ),
+]
+_Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        callback=identifier,
+        help="Name of a folder's documents; by default the folder's name.",
+    ),
+]
+_Rights = Annotated[
+    Path | None,
+    typer.Option("--rights", metavar="FILE", help="JSON file with readers and tags of the files."),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what the import of a folder would change.")
+]
+_Prune = Annotated[
+    bool,
+    typer.Option("--prune", help="Remove documents of this source whose files no longer exist."),
+]
+_PruneAll = Annotated[
+    bool, typer.Option("--prune-all", help="Like --prune, even over 20 % of the documents.")
+]
+_Checksum = Annotated[
+    bool,
+    typer.Option("--checksum", help="Read all files, even those with the same time and size."),
+]
+_Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", min=1, max=64, help="Parallel imports of a folder; by default the CPUs, up to 8."
+    ),
+]
+
+
 def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
     """Add the command."""
 
@@ -147,6 +193,14 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         expires: Expires = None,
         replace: _Replace = False,
         ocr_languages: _OcrLanguages = None,
+        include: _Include = None,
+        source: _Source = None,
+        rights: _Rights = None,
+        dry_run: _DryRun = False,
+        prune: _Prune = False,
+        prune_all: _PruneAll = False,
+        checksum: _Checksum = False,
+        jobs: _Jobs = None,
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
@@ -166,7 +220,24 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         Each file is parsed in a separate process with at most 1 GiB of memory and 120 s of CPU
         (MCP_PROXY_OCR_TIMEOUT_S with OCR). If stderr is not a terminal, a long import prints a line
         every ten seconds.
+
+        Of a FOLDER, only new and changed files are imported, several at a time. The ids are the
+        relative paths without suffix. Hidden files and links are skipped. --prune changes nothing
+        if the folder is empty. With --json: imported, unchanged, new_readers, failed, removed,
+        warnings and skipped.
         """
+        chosen = FolderOptions(
+            source=source or "",
+            include=tuple(include or ()),
+            rights_path=rights,
+            rights=_read_rights(rights),
+            jobs=jobs,
+            reads_all=checksum,
+            is_dry_run=dry_run,
+            prunes=prune or prune_all,
+            prunes_all=prune_all,
+        )
+        folder = _folder_of(files, chosen, names_one=doc_id is not None or title is not None)
         if len(files) > 1 and (doc_id is not None or title is not None):
             option = "--doc-id" if doc_id is not None else "--title"
             echo(f"{option} names one document, but {len(files)} files are given", err=True)
@@ -189,6 +260,23 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         )
 
         async def import_all() -> bool:
+            if folder is not None:
+                options = replaced(
+                    chosen,
+                    source=source or _name_of(folder),
+                    adopts=replace,
+                    facts={"date": wanted.date, "metadata": wanted.metadata},
+                )
+                return await import_folder(
+                    folder,
+                    settings,
+                    documents_path,
+                    options,
+                    wanted.in_folder,
+                    wanted.apply_to,
+                    tenant_id=tenant,
+                    as_json=as_json,
+                )
             removed: list[tuple[str, Path]] = []
             async with (
                 open_writer(
@@ -217,6 +305,35 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             raise typer.Exit(1)
 
 
+def _read_rights(path: Path | None) -> RightsFile:
+    try:
+        return RightsFile() if path is None else read_rights(path)
+    except ValueError as error:
+        fail(str(error))
+
+
+def _folder_of(files: list[Path], chosen: FolderOptions, *, names_one: bool) -> Path | None:
+    """Return the folder to import, if any; exit with 2 if the options do not fit."""
+    folders = [path for path in files if os.path.isdir(path)]
+    if not folders and chosen != FolderOptions():
+        fail(
+            f"{files[0]} is not a folder; --include, --source, --rights, --dry-run, --prune, "
+            "--prune-all, --checksum and --jobs need one"
+        )
+    if folders and len(files) > 1:
+        fail("name files, or one folder")
+    if folders and names_one:
+        fail(f"--doc-id and --title are for one file, but {files[0]} is a folder")
+    return folders[0] if folders else None
+
+
+def _name_of(folder: Path) -> str:
+    name = unicodedata.normalize("NFC", folder.resolve().name)
+    if not is_identifier(name):
+        fail(f"{folder}: its name cannot be the name of a source; choose one with --source")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """The options for all files of one import."""
@@ -231,13 +348,16 @@ class _Wanted:
     metadata: Mapping[str, MetadataValue]
     expires_at: datetime | None
 
-    def apply_to(self, document: Document) -> Document:
-        """Return an imported document with the date, own fields and expiry of the options."""
-        return replace(
+    def apply_to(self, document: Document, head: DocumentHead | None = None) -> Document:
+        """Return an imported document with the date, own fields and expiry of the options.
+
+        Own fields and expiry that the options do not name are those of ``head``.
+        """
+        return replaced(
             document,
             date=self.date or document.date,
-            metadata=self.metadata,
-            expires_at=self.expires_at,
+            metadata=self.metadata or (head.metadata if head is not None else {}),
+            expires_at=self.expires_at or (None if head is None else head.expires_at),
         )
 
     def options(self, path: Path) -> ImportOptions:
@@ -251,6 +371,14 @@ class _Wanted:
             tags=self.tags,
             language=self.language,
             ocr_languages=self.ocr_languages,
+        )
+
+    def in_folder(self, path: str, doc_id: str, tags: Sequence[str]) -> ImportOptions:
+        """Return the options for a file of a folder."""
+        return replaced(
+            self.options(Path(path)),
+            doc_id=doc_id,
+            tags=tuple(dict.fromkeys((*self.tags, *map(one_line, tags)))),
         )
 
 

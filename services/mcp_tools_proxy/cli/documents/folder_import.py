@@ -1,0 +1,560 @@
+"""Imports a folder: changed files in parallel, and removes the documents of files that are gone."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, field, replace
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from mcp_tools_proxy.app.workers import usable_cpus
+from mcp_tools_proxy.cli.documents.document_files import all_heads
+from mcp_tools_proxy.cli.documents.document_stores import Unusable, open_writer
+from mcp_tools_proxy.cli.documents.file_digests import FileDigests, KnownDigest
+from mcp_tools_proxy.cli.documents.file_import import FAILURES, import_file
+from mcp_tools_proxy.cli.documents.import_facts import spell_warning, warning_facts
+from mcp_tools_proxy.cli.documents.import_plan import ImportPlan, PlannedFile, plan_import
+from mcp_tools_proxy.cli.documents.rights_file import RightsFile, RightsRule
+from mcp_tools_proxy.cli.documents.source_folder import FileStamp, SourceFiles, SourceFolder
+from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
+from mcp_tools_proxy.cli.output import counted, echo, print_json
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    NoSuchDocument,
+    ReadOnlyDocuments,
+    VersionConflict,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.importers.base import (
+    IMPORTER_VERSION,
+    ImportFailed,
+    ImportOptions,
+    no_progress,
+)
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
+from mcp_tools_proxy.documents.importers.kinds import SUFFIXES
+from mcp_tools_proxy.documents.versions import rights_tag
+from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.storage.cache_folder import default_folder
+
+MAX_JOBS = 8
+"""Default limit of parallel imports; each can take 1 GiB of memory."""
+
+MAX_REMOVED_SHARE = 0.2
+"""Share of a source's documents above which --prune needs --prune-all."""
+
+WRITE_FAILURES = 5
+"""Consecutive failures to store a document after which a run ends: the disk is full."""
+
+LINE_S = 10.0
+"""Seconds between progress lines if stderr is not a terminal."""
+
+_IN_MEMORY_BYTES = 8_000_000
+_PIECE_BYTES = 1024 * 1024
+
+_CONFLICT = "the document was changed by another program during the import; run the import again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderOptions:
+    """The options of one import of a folder; an empty ``include`` is every file."""
+
+    source: str = ""
+    include: tuple[str, ...] = ()
+    rights_path: Path | None = None
+    rights: RightsFile = field(default_factory=RightsFile)
+    jobs: int | None = None
+    adopts: bool = False
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """Facts in the command's options: if they change, files are imported again."""
+    reads_all: bool = False
+    is_dry_run: bool = False
+    prunes: bool = False
+    prunes_all: bool = False
+
+
+OptionsOf = Callable[[str, str, Sequence[str]], ImportOptions]
+"""Returns the options for a path, a doc_id and tags in addition to those of the command."""
+
+Complete = Callable[[Document, DocumentHead | None], Document]
+"""Adds the facts in the command's options to an imported document; the head is the earlier one."""
+
+
+async def import_folder(
+    root: Path,
+    settings: DocumentSettings,
+    documents_path: Path | None,
+    options: FolderOptions,
+    options_of: OptionsOf,
+    complete: Complete,
+    *,
+    tenant_id: str,
+    as_json: bool,
+) -> bool:
+    """Import a folder, print the result, and return whether all succeeded. Raises Unusable."""
+    try:
+        folder = await asyncio.to_thread(SourceFolder, root, SUFFIXES)
+    except OSError as error:
+        raise Unusable(f"{root} cannot be opened: {error.strerror}") from error
+    digests = FileDigests(settings.cache_dir or default_folder(), root)
+    try:
+        with digests.locked(tenant_id, options.source):
+            async with (
+                open_writer(
+                    settings,
+                    documents_path,
+                    tenant_id=tenant_id,
+                    on_removed=lambda _doc_id, _path: None,
+                ) as writer,
+                vector_import(settings, writer) as vectors,
+            ):
+                return await FolderImport(
+                    folder,
+                    writer,
+                    vectors,
+                    digests,
+                    tenant_id=tenant_id,
+                    options=options,
+                    options_of=options_of,
+                    complete=complete,
+                    new_importer=lambda: Importer(ocr_timeout_s=settings.ocr_timeout_s),
+                    max_original_bytes=settings.max_original_bytes,
+                    as_json=as_json,
+                ).run()
+    finally:
+        digests.close()
+        folder.close()
+
+
+class FolderImport:
+    """One run of ``documents import FOLDER``."""
+
+    def __init__(
+        self,
+        folder: SourceFolder,
+        writer: DocumentWriter,
+        vectors: VectorImport,
+        digests: FileDigests,
+        *,
+        tenant_id: str,
+        options: FolderOptions,
+        options_of: OptionsOf,
+        complete: Complete,
+        new_importer: Callable[[], Importer],
+        max_original_bytes: int | None,
+        as_json: bool,
+    ) -> None:
+        self._folder = folder
+        self._writer = writer
+        self._vectors = vectors
+        self._digests = digests
+        self._tenant_id = tenant_id
+        self._options = options
+        self._options_of = options_of
+        self._complete = complete
+        self._new_importer = new_importer
+        self._max_original_bytes = max_original_bytes
+        self._as_json = as_json
+        self._imported: list[dict[str, object]] = []
+        self._removed: list[dict[str, object]] = []
+        self._warnings: list[dict[str, object]] = []
+        self._failed: dict[str, str] = {}
+        self._unchanged = 0
+        self._new_readers = 0
+        self._write_failures = 0
+        self._ended = ""
+        """Why the run ended early, or removed nothing; "" if it did not."""
+        self._found = SourceFiles()
+
+    async def run(self) -> bool:
+        """Import and remove documents, and print the result; return whether all succeeded."""
+        try:
+            found = await self._list_files()
+            heads = await all_heads(self._writer, self._tenant_id)
+            plan = plan_import(
+                found,
+                heads,
+                tenant_id=self._tenant_id,
+                source=self._options.source,
+                include=self._options.include,
+                adopts=self._options.adopts,
+            )
+            for path, reason in sorted(found.skipped.items()):
+                echo(f"{path}: {reason}", err=True)
+            for path, reason in sorted(found.failed.items()):
+                self._fail(path, reason)
+            await self._import_all(plan.files)
+            if self._options.prunes and not self._ended:
+                await self._prune(plan)
+        except asyncio.CancelledError:
+            self._ended = "interrupted; run the command again to continue"
+            raise
+        finally:
+            self._print()
+        return not (self._failed or self._ended)
+
+    async def _list_files(self) -> SourceFiles:
+        rights_path = self._options.rights_path
+        try:
+            self._found = await asyncio.to_thread(self._folder.list_files, but=rights_path)
+        except OSError as error:
+            raise Unusable(f"{self._folder.root} cannot be listed: {error.strerror}") from error
+        return self._found
+
+    async def _import_all(self, files: Sequence[PlannedFile]) -> None:
+        known = await asyncio.to_thread(self._digests.load)
+        waiting = [it for it in files if not await self._is_done(it, known.get(it.path))]
+        queue = iter(waiting)
+        jobs = self._options.jobs or min(usable_cpus(), MAX_JOBS)
+
+        async with _progress(len(waiting)) as advance:
+
+            async def work() -> None:
+                importer = self._new_importer()
+                for file in queue:
+                    if not self._ended:
+                        await self._import(file, importer)
+                        advance()
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(jobs, len(waiting))):
+                    group.create_task(work())
+
+    async def _is_done(self, file: PlannedFile, known: KnownDigest | None) -> bool:
+        """Return whether a file is unchanged, judging by its stamp."""
+        if self._options.reads_all or known is None or known.stamp != file.stamp:
+            return False
+        if not self._is_current(file, known.digest):
+            return False
+        await self._keep(file)
+        return True
+
+    async def _keep(self, file: PlannedFile) -> None:
+        """Count an unchanged file, and set the readers of its document."""
+        rule, head = self._options.rights.rule_of(file.path), file.head
+        if head is not None and rule is not None and rule.sets_readers:
+            try:
+                await self._set_readers(head, rule)
+            except (VersionConflict, NoSuchDocument):
+                self._fail(file.path, _CONFLICT)
+                return
+            except (ReadOnlyDocuments, WriteFailed) as error:
+                self._fail(file.path, error.reason)
+                return
+        self._unchanged += 1
+
+    async def _set_readers(self, head: DocumentHead, rule: RightsRule) -> None:
+        readers = rule.to_readers()
+        if readers == head.readers:
+            return
+        if not self._options.is_dry_run:
+            key = (head.tenant_id, head.doc_id)
+            await self._writer.set_readers(key, readers, expected=rights_tag(head.readers))
+        self._new_readers += 1
+        self._note("readers", _path_of(head), head.doc_id)
+
+    async def _import(self, file: PlannedFile, importer: Importer) -> None:
+        """Import one file, if it has changed; print a failure."""
+        try:
+            await self._import_changed(file, importer)
+            self._write_failures = 0
+        except FAILURES as error:
+            self._fail(file.path, error.reason)
+            if isinstance(error, WriteFailed | ImportUnavailable):
+                self._write_failures += 1
+            if isinstance(error, ReadOnlyDocuments) or self._write_failures == WRITE_FAILURES:
+                self._ended = "the import ended early, because documents cannot be stored"
+        except VersionConflict:
+            self._fail(file.path, _CONFLICT)
+        except DocumentsUnavailable as error:
+            self._fail(file.path, f"{error} ({error.reason})" if error.reason else str(error))
+            self._ended = "the import ended early, because the documents cannot be reached"
+
+    async def _import_changed(self, file: PlannedFile, importer: Importer) -> None:
+        with await asyncio.to_thread(self._folder.open, file.path) as opened:
+            stamp, digest, copied = await asyncio.to_thread(self._read, file, opened)
+            if copied is None:
+                await asyncio.to_thread(self._digests.keep, file.path, KnownDigest(stamp, digest))
+                await self._keep(file)
+                return
+        with copied:
+            if self._options.is_dry_run:
+                self._note("imported", file.path, file.doc_id)
+                return
+            rule = self._options.rights.rule_of(file.path)
+            options = self._options_for(file)
+            document, original = await import_file(
+                importer, Path(file.path), copied, options, no_progress, self._max_original_bytes
+            )
+        sets_readers = rule is not None and rule.sets_readers
+        document = replace(
+            self._complete(document, file.head),
+            source=self._source_of(file, digest),
+            readers=rule.to_readers() if rule is not None else None,
+        )
+        head = await self._writer.put(
+            document,
+            expected=Expected.NOTHING if file.head is None else file.head.version,
+            keep_readers=not sets_readers,
+            original=original,
+        )
+        await asyncio.to_thread(self._digests.keep, file.path, KnownDigest(stamp, digest))
+        self._note("imported", file.path, file.doc_id)
+        if document.warnings:
+            self._warnings.append({"file": file.path, "warnings": warning_facts(document.warnings)})
+        for warning in document.warnings:
+            echo(f"{file.path}: {spell_warning(warning)}", err=True)
+        await self._vectors.add(document, head.version)
+
+    def _read(self, file: PlannedFile, opened: BinaryIO) -> tuple[FileStamp, str, BinaryIO | None]:
+        """Return a file's stamp, digest and a copy; None instead of the copy if it is unchanged.
+
+        The copy is what is hashed and imported, even if the file is written meanwhile. Blocks.
+        Raises ImportFailed, ImportUnavailable.
+        """
+        stamp = FileStamp.of(os.fstat(opened.fileno()))
+        if file.head is not None and file.head.source is not None:
+            digest = _digest_of(opened)
+            self._folder.check_unchanged(file.path, opened, stamp)
+            if self._is_current(file, digest):
+                return stamp, digest, None
+        copied = cast(BinaryIO, SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115 - the caller closes it
+        try:
+            digest = _copy(opened, copied)
+            self._folder.check_unchanged(file.path, opened, stamp)
+        except BaseException:
+            copied.close()
+            raise
+        return stamp, digest, copied
+
+    def _is_current(self, file: PlannedFile, digest: str) -> bool:
+        """Return whether the stored document is what an import would give."""
+        stored = None if file.head is None else file.head.source
+        if stored is None:
+            return False
+        wanted = self._source_of(file, digest)
+        return (stored.digest, stored.importer) == (wanted.digest, wanted.importer)
+
+    def _source_of(self, file: PlannedFile, digest: str) -> DocumentSource:
+        importer = _importer_of(self._options_for(file), self._options.facts)
+        return DocumentSource(self._options.source, file.path, digest, importer)
+
+    def _options_for(self, file: PlannedFile) -> ImportOptions:
+        rule = self._options.rights.rule_of(file.path)
+        return self._options_of(file.path, file.doc_id, () if rule is None else rule.tags)
+
+    async def _prune(self, plan: ImportPlan) -> None:
+        """Remove the documents whose files are gone, unless that looks like a mistake."""
+        if not (self._found.files or self._found.others):
+            self._ended = (
+                f"{self._folder.root} has no files, so no documents are removed; is it mounted?"
+            )
+            return
+        if len(plan.gone) > plan.stored * MAX_REMOVED_SHARE and not self._options.prunes_all:
+            self._ended = (
+                f"the files of {len(plan.gone)} of {plan.stored} documents are gone, which is over "
+                f"{MAX_REMOVED_SHARE:.0%}: none was removed; check the folder, or add --prune-all"
+            )
+            return
+        for head in plan.gone:
+            if await asyncio.to_thread(self._folder.is_gone, _path_of(head)):
+                await self._remove(head)
+
+    async def _remove(self, head: DocumentHead) -> None:
+        key = (head.tenant_id, head.doc_id)
+        try:
+            if not self._options.is_dry_run:
+                now = await self._writer.head(key)
+                if now is None or now.source != head.source:  # uploaded meanwhile
+                    return
+                await self._writer.remove(key, expected=now.version)
+            self._note("removed", _path_of(head), head.doc_id)
+        except (VersionConflict, NoSuchDocument):
+            return
+        except (ReadOnlyDocuments, WriteFailed) as error:
+            self._fail(_path_of(head), error.reason)
+
+    def _fail(self, path: str, reason: str) -> None:
+        self._failed[path] = reason
+        echo(f"{path}: {reason}", err=True)
+
+    def _note(self, what: str, path: str, doc_id: str) -> None:
+        entry: dict[str, object] = {"file": path, "doc_id": doc_id}
+        if what != "readers":
+            (self._removed if what == "removed" else self._imported).append(entry)
+        if not self._as_json:
+            would = "would be " if self._options.is_dry_run else ""
+            done = "readers set" if what == "readers" else what
+            echo(f"{would}{done}  {path}  -> {doc_id}")
+
+    def _print(self) -> None:
+        """Print the summary."""
+        if self._as_json:
+            print_json(self._as_object())
+        else:
+            echo(", ".join(self._counts()))
+        if self._ended:
+            echo(self._ended, err=True)
+
+    def _counts(self) -> list[str]:
+        would = "would be " if self._options.is_dry_run else ""
+        counts = [
+            f"{len(self._imported)} {would}imported",
+            f"{self._unchanged} unchanged",
+            f"{len(self._failed)} failed",
+            f"{len(self._removed)} {would}removed",
+        ]
+        if self._new_readers:
+            counts.append(f"{self._new_readers} with new readers")
+        if self._warnings:
+            counts.append(counted(len(self._warnings), "warning"))
+        if skipped := len(self._found.skipped) + len(self._found.others):
+            counts.append(f"{skipped} skipped")
+        return counts
+
+    def _as_object(self) -> Mapping[str, object]:
+        return {
+            "source": self._options.source,
+            "tenant_id": self._tenant_id,
+            "dry_run": self._options.is_dry_run,
+            "imported": self._imported,
+            "unchanged": self._unchanged,
+            "new_readers": self._new_readers,
+            "failed": [{"file": it, "error": self._failed[it]} for it in sorted(self._failed)],
+            "removed": self._removed,
+            "warnings": self._warnings,
+            "skipped": sorted({*self._found.skipped, *self._found.others}),
+            **({"ended": self._ended} if self._ended else {}),
+        }
+
+
+def _path_of(head: DocumentHead) -> str:
+    return head.doc_id if head.source is None else head.source.path
+
+
+def _importer_of(options: ImportOptions, facts: Mapping[str, object]) -> str:
+    """Return the importer's version, with a hash of the options that change its result."""
+    changed = {
+        name: value
+        for name, value in asdict(options).items()
+        if name not in ("tenant_id", "doc_id", "stem") and value != getattr(_DEFAULTS, name)
+    }
+    changed |= {name: value for name, value in facts.items() if value}
+    if not changed:
+        return IMPORTER_VERSION
+    return f"{IMPORTER_VERSION}-{sha256(json.dumps(changed).encode()).hexdigest()[:12]}"
+
+
+_DEFAULTS = ImportOptions(tenant_id="", doc_id="", stem="")
+
+
+def _digest_of(file: BinaryIO) -> str:
+    digest = sha256()
+    try:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+        file.seek(0)
+    except OSError as error:
+        raise ImportFailed(f"cannot be read: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def _copy(file: BinaryIO, to: BinaryIO) -> str:
+    """Copy a file and return the SHA-256 of the copy."""
+    digest = sha256()
+    while True:
+        try:
+            piece = file.read(_PIECE_BYTES)
+        except OSError as error:
+            raise ImportFailed(f"cannot be read: {error.strerror}") from error
+        if not piece:
+            return digest.hexdigest()
+        digest.update(piece)
+        try:
+            to.write(piece)
+        except OSError as error:
+            raise ImportUnavailable(error) from error
+
+
+class _Rate(ProgressColumn):
+    """The number of files per second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate, once it is known."""
+        return Text("" if task.speed is None else f"{task.speed:.1f}/s")
+
+
+@asynccontextmanager
+async def _progress(total: int) -> AsyncIterator[Callable[[], None]]:
+    """Show the progress; yield the function to call after each file.
+
+    On a terminal it is a bar, otherwise a line every LINE_S.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        lines = _ProgressLines(total)
+        async with asyncio.TaskGroup() as group:
+            printing = group.create_task(lines.run())
+            try:
+                yield lines.advance
+            finally:
+                printing.cancel()
+        return
+    bar = Progress(
+        TextColumn("files"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with bar:
+        task = bar.add_task("files", total=total)
+        yield lambda: bar.advance(task)
+
+
+class _ProgressLines:
+    """Prints lines with the number of files done, their rate and the time left."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._since = time.monotonic()
+
+    def advance(self) -> None:
+        """Count a file."""
+        self._done += 1
+
+    async def run(self) -> None:
+        """Print lines until cancelled."""
+        while True:
+            await asyncio.sleep(LINE_S)
+            rate = self._done / (time.monotonic() - self._since)
+            left_s = (self._total - self._done) / rate if rate else None
+            left = "" if left_s is None else f", {timedelta(seconds=round(left_s))} left"
+            echo(f"{self._done} of {self._total} files, {rate:.1f}/s{left}", err=True)

@@ -1,0 +1,213 @@
+"""Lists the files of a folder to import, and opens them without following links."""
+
+import fnmatch
+import os
+import stat
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+MAX_PATH_CHARS = 1_000
+
+_NOT_DOCUMENTS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
+_LOCK_FILES = "~$"
+"""Start of the names of Word's and Excel's lock files; those of LibreOffice start with a dot."""
+
+CHANGED = "was changed while it was read; the next run imports it"
+
+
+class FileStamp(NamedTuple):
+    """Modification and change time in ns, and size. A difference means that a file may differ.
+
+    The inode is not part of it: some network file systems number files anew at each mount.
+    """
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileStamp":
+        """Return the stamp of a file."""
+        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """The content of a folder, by relative paths with ``/``.
+
+    ``others`` are files of unsupported types, ``skipped`` entries that are never imported, with the
+    reasons. ``failed`` are files and folders that could not be examined.
+    """
+
+    files: dict[str, FileStamp] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def may_have(self, path: str) -> bool:
+        """Return whether a file exists, or could: its folder could not be listed."""
+        if any(path in them for them in (self.files, self.others, self.skipped, self.failed)):
+            return True
+        return any(path.startswith(f"{folder}/") for folder in (*self.failed, *self.skipped))
+
+
+class SourceFolder:
+    """A folder to import. All methods block."""
+
+    def __init__(self, root: Path, suffixes: Collection[str]) -> None:
+        """Open the folder. Raises OSError."""
+        self.root = root
+        self._suffixes = suffixes
+        self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the folder."""
+        os.close(self._descriptor)
+
+    def list_files(self, *, but: Path | None = None) -> SourceFiles:
+        """List the folder without hidden files, lock files and ``but``. Raises OSError."""
+        found = SourceFiles()
+        folders = [""]
+        while folders:
+            prefix = folders.pop()
+            try:
+                with os.scandir(self.root / prefix) as entries:
+                    folders += self._sort(entries, prefix, found, but)
+            except OSError as error:
+                if not prefix:
+                    raise
+                found.failed[prefix.rstrip("/")] = f"cannot be listed: {error.strerror}"
+        return found
+
+    def _sort(
+        self,
+        entries: Iterator[os.DirEntry[str]],
+        prefix: str,
+        found: SourceFiles,
+        but: Path | None,
+    ) -> list[str]:
+        """Add the entries of one folder to ``found``; return its subfolders."""
+        folders = []
+        for entry in entries:
+            path = prefix + entry.name
+            if _is_hidden(entry.name):
+                continue
+            if problem := _problem_of(path):
+                found.failed[path] = problem
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append(f"{path}/")
+                elif but is None or not os.path.samestat(status, but.stat()):
+                    self._add(path, status, found)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                found.failed[path] = f"cannot be read: {error.strerror}"
+        return folders
+
+    def _add(self, path: str, status: os.stat_result, found: SourceFiles) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            found.skipped[path] = _kind_of(status.st_mode)
+        elif Path(path).suffix.lower() in self._suffixes:
+            found.files[path] = FileStamp.of(status)
+        else:
+            found.others.add(path)
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file below the folder. Raises ImportFailed.
+
+        No part of the path may be a link: somebody who can write to the folder could replace a
+        folder by a link while the import runs.
+        """
+        *folders, name = path.split("/")
+        at = os.dup(self._descriptor)
+        try:
+            for folder in folders:
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                inside = os.open(folder, flags, dir_fd=at)
+                os.close(at)
+                at = inside
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.fdopen(os.open(name, flags, dir_fd=at), "rb")
+        except OSError as error:
+            raise ImportFailed(f"cannot be read: {error.strerror}") from error
+        finally:
+            os.close(at)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise ImportFailed(CHANGED)
+        return file
+
+    def check_unchanged(self, path: str, file: BinaryIO, stamp: FileStamp) -> None:
+        """Check that an open file is still the one at ``path``. Raises ImportFailed."""
+        opened = os.fstat(file.fileno())
+        try:
+            there = os.stat(self.root / path, follow_symlinks=False)
+        except OSError:
+            raise ImportFailed(CHANGED) from None
+        if FileStamp.of(opened) != stamp or FileStamp.of(there) != stamp:
+            raise ImportFailed(CHANGED)
+
+    def is_gone(self, path: str) -> bool:
+        """Return whether a file does not exist, while the folder is the one that was opened."""
+        try:
+            if not os.path.samestat(os.stat(self.root), os.fstat(self._descriptor)):
+                return False
+            os.stat(self.root / path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return self.root.is_dir()
+        except OSError:
+            return False
+        return False
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", _LOCK_FILES)) or name.lower() in _NOT_DOCUMENTS
+
+
+def _problem_of(path: str) -> str | None:
+    if len(path) > MAX_PATH_CHARS:
+        return f"its path has more than {MAX_PATH_CHARS} characters: shorten it"
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8: rename it"
+    return None
+
+
+def _kind_of(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "is a link; links are not followed"
+    return "is a pipe, a socket or a device, not a file"
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Return whether a relative path matches one of the patterns.
+
+    ``*`` matches within a name, ``**`` any number of folders. A pattern without ``/`` is compared
+    with the file's name alone.
+    """
+    parts = unicodedata.normalize("NFC", path).split("/")
+    for pattern in patterns:
+        wanted = unicodedata.normalize("NFC", pattern).split("/")
+        if _match(parts[-1:] if len(wanted) == 1 else parts, wanted):
+            return True
+    return False
+
+
+def _match(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_match(parts[skipped:], wanted[1:]) for skipped in range(len(parts) + 1))
+    return (
+        bool(parts) and fnmatch.fnmatchcase(parts[0], wanted[0]) and _match(parts[1:], wanted[1:])
+    )

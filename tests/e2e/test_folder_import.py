@@ -1,0 +1,277 @@
+"""``documents import FOLDER`` (contract §8)."""
+
+import json
+import os
+import signal
+import subprocess
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.documents.document_file import document_path, read_document
+from mcp_tools_proxy.domain.document import Document, Readers
+from tests.support.bounds import BOUND_S
+from tests.support.documents_cli import Run, documents_commands
+from tests.support.program import wait_until
+from tests.support.program_launch import launch
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "documents"
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    return documents_commands(root)
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Path:
+    folder = tmp_path / "share"
+    write(folder, "a.md", "b/c.md", "b/d.md", "e.md", "f.md", "g.md")
+    return folder
+
+
+def write(folder: Path, *paths: str, text: str = "Text.") -> None:
+    """Write files with an age at which their stamps can be relied upon."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"# {path}\n\n{text}\n", encoding="utf-8")
+
+
+def stored(root: Path, doc_id: str) -> Document:
+    return read_document(document_path(root, "t", doc_id))
+
+
+def doc_ids(run: Run) -> set[str]:
+    return {it["doc_id"] for it in json.loads(run("list", "--json").stdout)["documents"]}
+
+
+def imported(run: Run, folder: Path, *options: object) -> Mapping[str, Any]:
+    result = run("import", folder, "--tenant", "t", "--json", *options)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found | {"exit_code": result.exit_code, "stderr": result.stderr}
+
+
+def files_of(entries: list[dict[str, str]]) -> list[str]:
+    return sorted(it["file"] for it in entries)
+
+
+def test_a_folder_is_imported_with_its_source_and_paths(run: Run, root: Path, share: Path) -> None:
+    result = run("import", share, "--tenant", "t", "--tag", "hr")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "6 imported, 0 unchanged, 0 failed, 0 removed"
+    document = stored(root, "b/c")
+    assert document.source is not None
+    assert document.source[:2] == ("share", "b/c.md")
+    assert (document.title, document.tags) == ("b/c.md", ("hr",))
+
+
+def test_only_changed_files_are_imported_again(run: Run, share: Path) -> None:
+    imported(run, share)
+    before = (share / "e.md").stat()
+    write(share, "b/c.md", text="New.")
+    write(share, "new.md")
+    os.utime(share / "a.md")
+    write(share, "e.md", text="text.")  # same size and time
+    os.utime(share / "e.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    again = imported(run, share)
+    assert files_of(again["imported"]) == ["b/c.md", "e.md", "new.md"]
+    assert (again["unchanged"], again["exit_code"]) == (4, 0)
+
+
+def test_other_options_import_the_files_again(run: Run, root: Path, share: Path) -> None:
+    imported(run, share)
+    assert len(imported(run, share, "--language", "de")["imported"]) == 6
+    assert imported(run, share, "--language", "de")["unchanged"] == 6
+    assert stored(root, "a").language == "de"
+
+
+def test_a_run_on_another_machine_imports_nothing_again(
+    root: Path, share: Path, tmp_path: Path
+) -> None:
+    imported(documents_commands(root), share)
+    other = documents_commands(root, cache_dir=tmp_path / "other cache")
+    assert imported(other, share)["unchanged"] == 6
+    assert imported(other, share, "--checksum")["unchanged"] == 6
+
+
+def test_similar_names_are_different_documents(run: Run, root: Path, tmp_path: Path) -> None:
+    names = ["x/y.md", "x-y.md", "A.md", "a.md"]
+    names += [unicodedata.normalize(form, "café.md") for form in ("NFC", "NFD")]
+    folder = tmp_path / "names"
+    write(folder, *names)
+    imported(run, folder)
+    ids = doc_ids(run)
+    assert len(ids) == len(names)
+    assert {stored(root, it).source[1] for it in ids} == {*names}  # type: ignore[index]
+
+
+def test_a_single_document_stays_and_can_be_adopted(run: Run, root: Path, share: Path) -> None:
+    run("import", share / "a.md", "--tenant", "t")
+    imported(run, share)
+    assert stored(root, "a").source is None
+    assert stored(root, "a.md").source is not None
+    (share / "e.md").rename(share / "z.md")
+    run("import", share / "z.md", "--tenant", "t")
+    imported(run, share, "--replace")
+    assert stored(root, "z").source is not None
+
+
+def test_a_dry_run_changes_nothing(run: Run, root: Path, share: Path) -> None:
+    result = run("import", share, "--tenant", "t", "--dry-run")
+    assert "would be imported  b/c.md  -> b/c" in result.stdout
+    assert (result.exit_code, root.exists()) == (0, False)
+    imported(run, share)
+    (share / "a.md").unlink()
+    result = run("import", share, "--tenant", "t", "--dry-run", "--prune")
+    assert "would be removed  a.md  -> a" in result.stdout
+    assert "a" in doc_ids(run)
+
+
+def test_prune_removes_only_documents_whose_files_are_gone(
+    run: Run, share: Path, tmp_path: Path
+) -> None:
+    run("import", share / "a.md", "--tenant", "t", "--doc-id", "upload")
+    other = tmp_path / "other"
+    write(other, "x.md", "y.md")
+    imported(run, share)
+    imported(run, other)
+    run("import", share, "--tenant", "u")
+    (share / "a.md").unlink()
+    assert imported(run, share)["removed"] == []
+    (share / "f.md").write_bytes(b"")
+    pruned = imported(run, share, "--prune")
+    assert files_of(pruned["removed"]) == ["a.md"]
+    assert files_of(pruned["failed"]) == ["f.md"]
+    assert doc_ids(run) == {"upload", "x", "y", "a", "b/c", "b/d", "e", "f", "g"}
+    listed = json.loads(run("list", "--json", "--tenant", "u").stdout)["documents"]
+    assert len(listed) == 6
+
+
+def test_prune_with_include_leaves_other_files_alone(run: Run, share: Path) -> None:
+    imported(run, share)
+    (share / "a.md").unlink()
+    assert imported(run, share, "--prune", "--include", "b/*")["removed"] == []
+    assert files_of(imported(run, share, "--prune", "--include", "*.md")["removed"]) == ["a.md"]
+
+
+def test_prune_refuses_an_empty_folder(run: Run, share: Path) -> None:
+    imported(run, share)
+    for path in share.rglob("*.md"):
+        path.unlink()
+    refused = imported(run, share, "--prune-all")
+    assert (refused["exit_code"], refused["removed"]) == (1, [])
+    assert "has no files" in refused["stderr"]
+    assert len(doc_ids(run)) == 6
+
+
+def test_a_missing_folder_is_a_usage_error(run: Run, tmp_path: Path) -> None:
+    result = run("import", tmp_path / "unmounted", "--tenant", "t", "--prune")
+    assert (result.exit_code, "is not a folder" in result.stderr) == (2, True)
+
+
+def test_prune_refuses_many_documents(run: Run, share: Path) -> None:
+    imported(run, share)
+    for name in ("a.md", "e.md"):
+        (share / name).unlink()
+    refused = imported(run, share, "--prune")
+    assert (refused["exit_code"], refused["removed"]) == (1, [])
+    assert "2 of 6 documents" in refused["stderr"]
+    assert files_of(imported(run, share, "--prune-all")["removed"]) == ["a.md", "e.md"]
+
+
+def test_the_rights_file_sets_readers_and_tags(
+    run: Run, root: Path, share: Path, tmp_path: Path
+) -> None:
+    rights = tmp_path / "rights.json"
+    rules = [
+        {"path": "b/c.md", "readers": {"users": ["ann"]}, "tags": ["c"]},
+        {"path": "b/**", "readers": {"roles": ["hr"]}},
+    ]
+    rights.write_text(json.dumps({"files": rules}))
+    imported(run, share, "--rights", rights)
+    assert stored(root, "b/c").readers == Readers(users=frozenset({"ann"}))
+    assert stored(root, "b/c").tags == ("c",)
+    assert stored(root, "b/d").readers == Readers(roles=frozenset({"hr"}))
+    assert stored(root, "a").readers is None
+
+    run("rights", "a", "--tenant", "t", "--nobody")
+    rights.write_text(json.dumps({"files": [{"path": "b/*", "all_users": True}]}))
+    write(share, "a.md", "b/d.md", text="New.")
+    again = imported(run, share, "--rights", rights)
+    assert files_of(again["imported"]) == ["a.md", "b/c.md", "b/d.md"]  # c has other tags
+    assert stored(root, "b/c").readers is stored(root, "b/d").readers is None
+    assert stored(root, "a").readers == Readers()  # stays, as no rule matches
+
+    rights.write_text(json.dumps({"files": [{"path": "e.md", "readers": {}}]}))
+    assert imported(run, share, "--rights", rights)["new_readers"] == 1
+    assert stored(root, "e").readers == Readers()
+
+
+def test_content_cannot_set_rights(run: Run, root: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    folder.mkdir()
+    text = "---\nreaders: {users: [mallory]}\nall_users: true\n---\n# A\n\nText.\n"
+    (folder / "a.md").write_text(text)
+    rights = folder / "rights.md"
+    rights.write_text(json.dumps({"files": [{"path": "*", "readers": {"users": ["ann"]}}]}))
+    assert files_of(imported(run, folder, "--rights", rights)["imported"]) == ["a.md"]
+    assert stored(root, "a").readers == Readers(users=frozenset({"ann"}))
+    imported(run, folder)
+    assert stored(root, "a").readers == Readers(users=frozenset({"ann"}))
+    assert stored(root, "rights").readers is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"files": [{"path": "*", "reader": {}}]}', '{"files": [{"path": 1}]}']
+)
+def test_nothing_is_imported_with_an_invalid_rights_file(
+    run: Run, root: Path, share: Path, tmp_path: Path, content: str
+) -> None:
+    rights = tmp_path / "rights.json"
+    rights.write_text(content)
+    result = run("import", share, "--tenant", "t", "--rights", rights)
+    assert (result.exit_code, root.exists()) == (2, False)
+    assert str(rights) in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("a.md", "--prune"), ("a.md", "b"), (".", "--doc-id", "x"), (".", "--title", "x")],
+)
+def test_options_that_do_not_fit_are_usage_errors(
+    run: Run, share: Path, arguments: tuple[str, ...]
+) -> None:
+    first, *others = arguments
+    second = [share / it if it == "b" else it for it in others]
+    assert run("import", share / first, *second, "--tenant", "t").exit_code == 2
+
+
+def test_a_second_run_at_the_same_time_is_refused(share: Path, root: Path, tmp_path: Path) -> None:
+    process = launch(
+        ["documents", "import", str(share), "--tenant", "t", "--jobs", "1"],
+        tmp_path,
+        {"MCP_PROXY_CACHE_DIR": str(tmp_path / "cache")},
+        streams=(None, subprocess.PIPE, subprocess.PIPE),
+    )
+    try:
+        wait_until(lambda: any(root.rglob("*.json")))
+        result = documents_commands(root)("import", share, "--tenant", "t")
+        assert (result.exit_code, "another import" in result.stderr) == (1, True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(BOUND_S) == 130
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with process.stdout as out, process.stderr as errors:
+            assert b" imported, " in out.read()
+            assert b"interrupted" in errors.read()
+    finally:
+        process.kill()
+    again = imported(documents_commands(root), share)
+    assert len(again["imported"]) + again["unchanged"] == 6
+    assert again["unchanged"] >= 1
