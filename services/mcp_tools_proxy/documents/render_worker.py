@@ -57,10 +57,16 @@ def render_page(data: bytes, page: int, *, max_bytes: int) -> tuple[str, bytes, 
     The image has at most ``max_bytes``. Raises CannotRender.
     """
     # after the limits are set
-    from pypdfium2 import PdfDocument, PdfiumError  # noqa: PLC0415
+    from pypdfium2 import PdfiumError  # noqa: PLC0415
+
+    from mcp_tools_proxy.documents.importers.pdf_annotations import (  # noqa: PLC0415
+        draw_text_boxes,
+        open_pdf,
+    )
 
     try:
-        with closing(PdfDocument(data)) as pdf, closing(pdf[page - 1]) as opened:
+        with open_pdf(data) as pdf, closing(pdf[page - 1]) as opened:
+            draw_text_boxes(pdf, opened)
             longest = max(opened.get_size())
             if not math.isfinite(longest) or longest <= 0:
                 raise CannotRender("the page has no size")

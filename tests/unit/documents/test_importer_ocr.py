@@ -14,6 +14,7 @@ from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.documents.importers.ocr import PageText, TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
+from tests.support.raw_pdfs import raw_pdf, stream
 from tests.support.scans import scan_of, text_pdf
 from tests.support.tables import each_row
 
@@ -67,6 +68,29 @@ def test_a_picture_next_to_a_few_words_is_read_by_ocr(stamp: str, *, is_read: bo
 def test_the_text_of_a_page_is_kept_if_ocr_finds_less(found: PageText | None) -> None:
     document = imported(scan_of(LINES, stamp="Received"), Reader(found))
     assert (document.pages, document.ocr) == (("Received",), ())
+
+
+NOTE = "<< /Type /Annot /Subtype /FreeText /Rect [50 600 300 640] /Contents (Typed in a box.) >>"
+
+
+def test_a_page_of_annotations_is_not_read_by_ocr() -> None:
+    reader = Reader()
+    pdf = raw_pdf("0 0 600 20 re f", NOTE, annotations=[6])
+    assert (imported(pdf, reader).pages, reader.pages) == (("Typed in a box.",), 0)
+
+
+def test_a_scan_keeps_its_text_boxes() -> None:
+    picture = stream(
+        "", "/Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray"
+    )
+    pdf = raw_pdf(
+        "q 600 0 0 800 0 0 cm /X1 Do Q",
+        NOTE,
+        picture,
+        annotations=[6],
+        resources="/XObject << /X1 7 0 R >>",
+    )
+    assert imported(pdf, Reader()).pages == (f"{READ.text}\nTyped in a box.",)
 
 
 def test_a_scan_without_text_is_refused() -> None:

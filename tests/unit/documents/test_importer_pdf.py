@@ -114,6 +114,11 @@ def test_without_metadata_the_title_is_the_file_name() -> None:
     assert imported(pdf_of(BOOK)).title == "scan-7"
 
 
+@each_row("title", ["untitled", "Microsoft Word - travel.doc", "PowerPoint Presentation"])
+def test_the_default_title_of_a_program_is_not_used(title: str) -> None:
+    assert imported(pdf_of(BOOK, title=title)).title == "scan-7"
+
+
 def test_a_word_hyphenated_at_a_line_end_is_joined() -> None:
     assert imported(pdf_of([["the docu-\nment ends"]])).pages == ("the document ends",)
 
@@ -127,7 +132,11 @@ def test_hyphens_at_line_ends_are_kept_in_compounds() -> None:
 
 
 def test_a_page_without_text_keeps_its_number() -> None:
-    assert imported(pdf_of([["a"], [], ["c"]])).pages == ("a", "", "c")
+    document = imported(pdf_of([["a"], [], ["c"]]))
+    assert document.pages == ("a", "", "c")
+    (found,) = document.warnings
+    assert found.code == "pages_without_text"
+    assert found.message == "page 2 of 3 has no text and cannot be searched"
 
 
 def test_progress_is_reported_for_each_page() -> None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
-from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
 from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
@@ -14,13 +14,26 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     Progress,
+    WarningCode,
     build_document,
     no_progress,
     one_line,
+    spell_pages,
+    warning,
 )
+from mcp_tools_proxy.documents.importers.glyph_codes import is_glyph_codes
 from mcp_tools_proxy.documents.importers.hyphens import clean_divided, join_divided_words
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.documents.importers.pdf_annotations import (
+    AnnotationKind,
+    is_xfa_placeholder,
+    open_pdf,
+    read_annotations,
+    signers_of,
+)
+from mcp_tools_proxy.documents.importers.pdf_labels import with_annotations
+from mcp_tools_proxy.documents.importers.titles import own_title
+from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 FEW_LETTERS = 100
@@ -39,62 +52,143 @@ def import_pdf(
     progress: Progress = no_progress,
     reader: TesseractReader | None = None,
 ) -> Document:
-    """Build a document from a PDF: its pages, its outline as sections, its title.
+    """Build a document from a PDF: its pages with their form fields, its outline, its title.
 
     Pages without text keep their number. ``reader`` reads scanned pages. Raises ImportFailed if the
-    file is broken, encrypted, or without any text.
+    file is broken, encrypted, an XFA form, or without any text.
     """
     try:
-        with closing(PdfDocument(data)) as pdf:
-            found = tuple(_page_texts(pdf, progress, reader))
+        with open_pdf(data) as pdf:
+            if is_xfa_placeholder(pdf):
+                raise ImportFailed(_XFA)
+            found = tuple(_page_texts(pdf, options, progress, reader, signers_of(pdf, data)))
             pages = join_divided_words([page.text for page in found], options.language)
             if not any(page.strip() for page in pages):
-                raise ImportFailed(_NO_TEXT if reader is None else _NO_TEXT_FOUND)
+                raise ImportFailed(_reason_without_text(found, with_ocr=reader is not None))
             headings = _place_headings(_outline(pdf), pages)
-            title = _text_of(lambda: pdf.get_metadata_value("Title"))
+            title = own_title(_text_of(lambda: pdf.get_metadata_value("Title")))
     except PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
         raise ImportFailed("is not a readable PDF") from error
     document = build_document(
-        options, facts=FileFacts(title=title), pages=pages, headings=headings, text_format="plain"
+        options,
+        facts=FileFacts(title=title),
+        pages=pages,
+        headings=headings,
+        text_format="plain",
+        warnings=tuple(_warnings(found)),
     )
     ocr = tuple(page.confidence for page in found)
     return replace(document, ocr=ocr) if any(it is not None for it in ocr) else document
 
 
+_XFA = (
+    "is an XFA form, which only Adobe's programs can show: open it there, print it to a PDF, and "
+    "import that"
+)
 _NO_TEXT = (
     "has no text, only scanned pages. For OCR, import it with --ocr-languages eng, or set "
     "MCP_PROXY_OCR_LANGUAGES; this needs mcp-tools-proxy[ocr] or the image tag :ocr"
 )
 _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
+_UNREADABLE = (
+    "has text without a character map, which cannot be read: export it again with Unicode text, or "
+    "import it with OCR"
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
     text: str
     confidence: int | None = None
+    hidden_chars: int = 0
+    is_unreadable: bool = False
+
+
+def _reason_without_text(pages: Sequence[_Page], *, with_ocr: bool) -> str:
+    if with_ocr:
+        return _NO_TEXT_FOUND
+    return _UNREADABLE if any(page.is_unreadable for page in pages) else _NO_TEXT
+
+
+def _warnings(pages: Sequence[_Page]) -> Iterator[ImportWarning]:
+    unreadable = [at for at, page in enumerate(pages, start=1) if page.is_unreadable]
+    empty = [
+        at
+        for at, page in enumerate(pages, start=1)
+        if not page.text.strip() and not page.is_unreadable
+    ]
+    if empty:
+        listed = _list_pages(empty, len(pages))
+        yield warning(WarningCode.PAGES_WITHOUT_TEXT, f"{listed} no text and cannot be searched")
+    if unreadable:
+        listed = _list_pages(unreadable, len(pages))
+        yield warning(
+            WarningCode.UNREADABLE_TEXT,
+            f"{listed} text without a character map, which was left out",
+        )
+    if hidden := sum(page.hidden_chars for page in pages):
+        noun = "letter" if hidden == 1 else "letters"
+        yield warning(WarningCode.HIDDEN_TEXT, f"{hidden} {noun} of hidden text were left out")
+
+
+def _list_pages(numbers: Sequence[int], total: int) -> str:
+    noun, verb = ("page", "has") if len(numbers) == 1 else ("pages", "have")
+    return f"{noun} {spell_pages(numbers)} of {total} {verb}"
 
 
 def _page_texts(
-    pdf: PdfDocument, progress: Progress, reader: TesseractReader | None
+    pdf: PdfDocument,
+    options: ImportOptions,
+    progress: Progress,
+    reader: TesseractReader | None,
+    signers: Iterator[str],
 ) -> Iterator[_Page]:
     total = len(pdf)
     for index in range(total):
         with closing(pdf[index]) as page:
-            yield _page(page, reader)
+            yield _page(pdf, page, options, reader, signers)
         progress(index + 1, total)
 
 
-def _page(page: PdfPage, reader: TesseractReader | None) -> _Page:
-    with closing(page.get_textpage()) as textpage:
-        text: str = textpage.get_text_range()
-    text = clean_divided(text.replace("\r\n", "\n").replace("\r", "\n"))
+def _page(
+    pdf: PdfDocument,
+    page: PdfPage,
+    options: ImportOptions,
+    reader: TesseractReader | None,
+    signers: Iterator[str],
+) -> _Page:
+    found = read_annotations(page, signers)
+    notes = [it.text for it in found.visible if it.kind is AnnotationKind.NOTE]
+    placed = [it for it in found.visible if it.kind is not AnnotationKind.NOTE]
+    with (
+        with_annotations(pdf, page, placed) as complete,
+        closing(page.get_textpage()) as textpage,
+    ):
+        is_unreadable = is_glyph_codes(textpage)
+        text = "" if is_unreadable else complete(_read_text(textpage))
+    confidence = None
     if reader is not None and is_picture(page, text):
         read = reader.read(page)
         if read is not None and len(read.text) > len(text):
-            return _Page(read.text, read.confidence)
-    return _Page(text)
+            text, confidence, is_unreadable = read.text, read.confidence, False
+    if is_unreadable or confidence is not None:
+        values = (it.text for it in placed if it.kind is AnnotationKind.TEXT)
+        notes = [*(it for it in values if it not in text), *notes]
+    if options.with_notes:
+        text = "\n".join(filter(None, (text, *notes)))
+    return _Page(
+        text=text,
+        confidence=confidence,
+        hidden_chars=found.hidden_chars,
+        is_unreadable=is_unreadable,
+    )
+
+
+def _read_text(textpage: PdfTextPage) -> str:
+    text: str = textpage.get_text_range()
+    return clean_divided(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:

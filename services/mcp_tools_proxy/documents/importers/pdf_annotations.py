@@ -1,0 +1,325 @@
+"""Reads form fields, text boxes and notes of PDF pages."""
+
+import re
+import textwrap
+from codecs import BOM_UTF16_BE
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from ctypes import POINTER, c_int, c_ushort, cast, create_string_buffer
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from pypdfium2 import PdfDocument, PdfPage, raw
+from pypdfium2.version import PDFIUM_INFO
+
+from mcp_tools_proxy.documents.importers.base import clean, one_line
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+MOST_ANNOTATIONS = 5_000
+"""Limit per page; more are left out."""
+
+_MOST_OPTIONS = 1_000
+_EMPTY = 2
+"""Bytes of an empty string of PDFium: its end."""
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top, in points."""
+
+
+class AnnotationKind(Enum):
+    """How the text of an annotation belongs to its page."""
+
+    TEXT = auto()
+    """Text at its place: the value of a field, a text box, the name of a signer."""
+
+    MARK = auto()
+    """A check box or radio button, which can have its label on either side."""
+
+    NOTE = auto()
+    """A reviewer's note, which a reader opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Text of a page that is not in its content; ``label`` is used if the page shows none."""
+
+    kind: AnnotationKind
+    text: str
+    box: Box
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageAnnotations:
+    """The visible annotations of a page, and the number of letters in its hidden ones."""
+
+    visible: Sequence[Annotation]
+    hidden_chars: int
+
+
+@contextmanager
+def open_pdf(data: bytes) -> Iterator[PdfDocument]:
+    """Open a PDF with its form, without running its scripts. Raises PdfiumError."""
+    with closing(PdfDocument(data)) as pdf:
+        # a build with V8 would run scripts of the file; the wheels are without
+        if not {"V8", "XFA"} & set(PDFIUM_INFO.flags):
+            pdf.init_forms()
+        yield pdf
+
+
+def is_xfa_placeholder(pdf: PdfDocument) -> bool:
+    """Return whether the pages only ask for a program that can show an XFA form."""
+    if pdf.get_formtype() not in {raw.FORMTYPE_XFA_FULL, raw.FORMTYPE_XFA_FOREGROUND}:
+        return False
+    if len(pdf) != 1:
+        return False
+    with closing(pdf[0]) as page:
+        return not any(
+            raw.FPDFAnnot_GetSubtype(it) == raw.FPDF_ANNOT_WIDGET for it in _annotations(page)
+        )
+
+
+def read_annotations(page: PdfPage, signers: Iterator[str]) -> PageAnnotations:
+    """Read a page's annotations; each signature field takes the next name of ``signers``."""
+    visible: list[Annotation] = []
+    hidden_chars = 0
+    for handle in _annotations(page):
+        found = _read(page, handle, signers)
+        if found is None:
+            continue
+        if _is_hidden(page, handle, found):
+            hidden_chars += 0 if found.kind is AnnotationKind.MARK else _letters(found.text)
+        elif found.text:
+            visible.append(found)
+    return PageAnnotations(visible, hidden_chars)
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _annotations(page: PdfPage) -> Iterator[Any]:
+    for number in range(min(raw.FPDFPage_GetAnnotCount(page), MOST_ANNOTATIONS)):
+        handle = raw.FPDFPage_GetAnnot(page, number)
+        if handle:
+            try:
+                yield handle
+            finally:
+                raw.FPDFPage_CloseAnnot(handle)
+
+
+_HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+_NOTES = {
+    raw.FPDF_ANNOT_HIGHLIGHT,
+    raw.FPDF_ANNOT_UNDERLINE,
+    raw.FPDF_ANNOT_SQUIGGLY,
+    raw.FPDF_ANNOT_STRIKEOUT,
+    raw.FPDF_ANNOT_TEXT,
+    raw.FPDF_ANNOT_LINE,
+    raw.FPDF_ANNOT_SQUARE,
+    raw.FPDF_ANNOT_CIRCLE,
+    raw.FPDF_ANNOT_POLYGON,
+    raw.FPDF_ANNOT_POLYLINE,
+    raw.FPDF_ANNOT_STAMP,
+    raw.FPDF_ANNOT_CARET,
+    raw.FPDF_ANNOT_INK,
+    raw.FPDF_ANNOT_FILEATTACHMENT,
+}
+
+
+def _read(page: PdfPage, handle: Any, signers: Iterator[str]) -> Annotation | None:
+    subtype = raw.FPDFAnnot_GetSubtype(handle)
+    if subtype == raw.FPDF_ANNOT_WIDGET:
+        return None if page.formenv is None else _read_field(page.formenv, handle, signers)
+    if subtype == raw.FPDF_ANNOT_FREETEXT:
+        return Annotation(AnnotationKind.TEXT, string_of(handle, b"Contents"), box_of(handle))
+    if subtype in _NOTES and not string_of(handle, b"StateModel"):
+        return Annotation(AnnotationKind.NOTE, _note(handle), box_of(handle))
+    return None
+
+
+def _note(handle: Any) -> str:
+    text = one_line(string_of(handle, b"Contents"))
+    author = one_line(string_of(handle, b"T"))
+    if not text:
+        return ""
+    return f"[Note by {author}: {text}]" if author else f"[Note: {text}]"
+
+
+def _read_field(form: Any, handle: Any, signers: Iterator[str]) -> Annotation | None:
+    kind = raw.FPDFAnnot_GetFormFieldType(form, handle)
+    box = box_of(handle)
+    label = one_line(_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, handle)))
+    if kind in {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}:
+        mark = "[x]" if raw.FPDFAnnot_IsChecked(form, handle) else "[ ]"
+        return Annotation(AnnotationKind.MARK, mark, box, label)
+    if kind in {raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}:
+        text = _chosen(form, handle) or _value(form, handle)
+    elif kind == raw.FPDF_FORMFIELD_TEXTFIELD:
+        text = _value(form, handle)
+    elif kind == raw.FPDF_FORMFIELD_SIGNATURE:
+        signer = next(signers, "")
+        text = f"[Signed by {signer}]" if signer else ""
+    else:
+        return None
+    return Annotation(AnnotationKind.TEXT, text, box, label)
+
+
+def _value(form: Any, handle: Any) -> str:
+    return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, handle))
+
+
+def _chosen(form: Any, handle: Any) -> str:
+    """Return the labels of the chosen options; the value can be a code that nobody sees."""
+    count = min(raw.FPDFAnnot_GetOptionCount(form, handle), _MOST_OPTIONS)
+    chosen = [it for it in range(count) if raw.FPDFAnnot_IsOptionSelected(form, handle, it)]
+    labels = (_string(partial(raw.FPDFAnnot_GetOptionLabel, form, handle, it)) for it in chosen)
+    return ", ".join(filter(None, map(one_line, labels)))
+
+
+def _is_hidden(page: PdfPage, handle: Any, found: Annotation) -> bool:
+    if raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
+        return True
+    if page.formenv is not None and (
+        raw.FPDFAnnot_GetFormFieldFlags(page.formenv, handle) & raw.FPDF_FORMFLAG_TEXT_PASSWORD
+        and raw.FPDFAnnot_GetFormFieldType(page.formenv, handle) == raw.FPDF_FORMFIELD_TEXTFIELD
+    ):
+        return True
+    if found.kind is AnnotationKind.NOTE:
+        return False  # listed in a panel, wherever they are
+    left, bottom, right, top = found.box
+    page_left, page_bottom, page_right, page_top = page.get_bbox()
+    is_outside = (
+        left >= page_right or right <= page_left or bottom >= page_top or top <= page_bottom
+    )
+    return is_outside or right - left < 1 or top - bottom < 1
+
+
+def box_of(handle: Any) -> Box:
+    """Return the rectangle of an annotation."""
+    rect = raw.FS_RECTF()
+    raw.FPDFAnnot_GetRect(handle, rect)
+    return (
+        min(rect.left, rect.right),
+        min(rect.bottom, rect.top),
+        max(rect.left, rect.right),
+        max(rect.bottom, rect.top),
+    )
+
+
+def string_of(handle: Any, key: bytes) -> str:
+    """Return a string of an annotation's dictionary, or ""."""
+    return _string(partial(raw.FPDFAnnot_GetStringValue, handle, key))
+
+
+def wide_string(text: str) -> Any:
+    """Return a string for PDFium."""
+    return cast(create_string_buffer(f"{text}\0".encode("utf-16-le")), POINTER(c_ushort))
+
+
+def _string(read: Callable[[Any, int], int]) -> str:
+    """Return a string that PDFium writes into a buffer, with ``\\n`` as line ends."""
+    size = read(None, 0)
+    if size <= _EMPTY:
+        return ""
+    buffer = create_string_buffer(size)
+    read(cast(buffer, POINTER(c_ushort)), size)
+    text = buffer.raw[: size - 2].decode("utf-16-le", errors="replace")
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+_MOST_SIGNATURES = 100
+_SIGNATURE_BYTES = 4_000
+_NAME = re.compile(rb"/Name\s*(?:\(((?:\\.|[^\\()])*)\)|<([0-9A-Fa-f\s]*)>)", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
+
+
+def signers_of(pdf: PdfDocument, data: bytes) -> Iterator[str]:
+    """Yield the name of each signature's signer, in the order of the form; "" if unknown.
+
+    PDFium does not return it. It stands beside the signed bytes, which are never compressed.
+    """
+    if raw.FPDF_GetSecurityHandlerRevision(pdf) != -1:
+        return  # strings are encrypted
+    for number in range(min(raw.FPDF_GetSignatureCount(pdf), _MOST_SIGNATURES)):
+        signature = raw.FPDF_GetSignatureObject(pdf, number)
+        ends = (c_int * 4)()
+        if raw.FPDFSignatureObj_GetByteRange(signature, ends, 4) < 4:
+            yield ""
+            continue
+        start, end = ends[0] + ends[1], ends[2]
+        before = data[max(0, start - _SIGNATURE_BYTES) : start].rpartition(b" obj")[2]
+        after = data[end : end + _SIGNATURE_BYTES].partition(b"endobj")[0]
+        match = _NAME.search(before) or _NAME.search(after)
+        yield one_line(_pdf_text(*match.groups())) if match else ""
+
+
+def _pdf_text(literal: bytes | None, digits: bytes | None) -> str:
+    """Decode a string of a PDF, given as its literal or its hexadecimal digits."""
+    if literal is None:
+        digits = b"".join((digits or b"").split())
+        content = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
+    else:
+        content = _ESCAPE.sub(_unescape, literal)
+    if content.startswith(BOM_UTF16_BE):
+        return content.decode("utf-16", errors="replace")
+    try:
+        return content.decode("utf-8-sig")  # some producers write UTF-8 without a mark
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    escaped = match[1]
+    if escaped.isdigit():
+        return bytes([int(escaped, 8) & 255])
+    return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"", b"f": b"", b"\n": b""}.get(
+        escaped, escaped
+    )
+
+
+_LINE = 1.2
+_WIDTH = 0.5
+"""Height of a line and mean width of a letter, by the size of the font."""
+
+_LEAST_SIZE = 4.0
+_NORMAL = raw.FPDF_ANNOT_APPEARANCEMODE_NORMAL
+
+
+def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
+    """Draw text boxes without an appearance, of which PDFium draws only the frame."""
+    for handle in _annotations(page):
+        if raw.FPDFAnnot_GetSubtype(handle) != raw.FPDF_ANNOT_FREETEXT:
+            continue
+        has_appearance = raw.FPDFAnnot_GetAP(handle, _NORMAL, None, 0) > _EMPTY
+        if not has_appearance and not raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
+            _draw_text(pdf, page, string_of(handle, b"Contents"), box_of(handle), _size(handle))
+            raw.FPDFAnnot_SetFlags(handle, raw.FPDF_ANNOT_FLAG_HIDDEN)  # its frame has a filling
+
+
+def _size(handle: Any) -> float:
+    styles = string_of(handle, b"DS") + " " + string_of(handle, b"DA")
+    match = re.search(r"(\d{1,3}(?:\.\d+)?)\s*(?:Tf|pt)\b", styles)
+    return float(match[1]) if match and float(match[1]) else 12.0
+
+
+def _draw_text(pdf: PdfDocument, page: PdfPage, text: str, box: Box, size: float) -> None:
+    """Draw text in a box, in a smaller size if it does not fit."""
+    left, bottom, right, top = box
+    lines: list[str] = []
+    while size > _LEAST_SIZE:
+        lines = list(_lines(text, most=max(1, int((right - left) / size / _WIDTH))))
+        if len(lines) * size * _LINE <= top - bottom:
+            break
+        size *= 0.9
+    for number, line in enumerate(lines, start=1):
+        created = raw.FPDFPageObj_NewTextObj(pdf, b"Helvetica", size)
+        raw.FPDFText_SetText(created, wide_string(line))
+        raw.FPDFPageObj_Transform(created, 1, 0, 0, 1, left + 2, top - number * size * _LINE)
+        raw.FPDFPage_InsertObject(page, created)
+
+
+def _lines(text: str, *, most: int) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield from textwrap.wrap(line, most) or [""]

@@ -1,0 +1,219 @@
+"""Form fields, text boxes and notes of PDF files (contract §5)."""
+
+from dataclasses import replace
+
+import pytest
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, WarningCode
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.domain.document import Document
+from tests.support.document_samples import sample
+from tests.support.raw_pdfs import FIRST_OBJECT, raw_pdf, stream, text_at
+from tests.support.tables import each_row
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="form")
+
+
+def widget(rect: str, fields: str, *, flags: int = 4) -> str:
+    return f"<< /Type /Annot /Subtype /Widget /F {flags} /Rect [{rect}] {fields} >>"
+
+
+def typed(rect: str, value: str, *, flags: int = 4, name: str = "a") -> str:
+    fields = f"/FT /Tx /T ({name}) /V ({value}) /DA (/F1 12 Tf)"
+    return widget(rect, fields, flags=flags)
+
+
+def checked(rect: str, state: str = "Yes") -> str:
+    on = "/AP << /N << /Yes 6 0 R /Off 6 0 R >> >>"
+    return widget(rect, f"/FT /Btn /T (b{rect}) /V /{state} /AS /{state} {on}")
+
+
+EMPTY = stream("", "/Type /XObject /Subtype /Form /BBox [0 0 9 9]")
+
+
+def form_of(content: str, *fields: str, page: str = "/MediaBox [0 0 600 800]") -> bytes:
+    """Return a PDF with fields; object 6 is an empty appearance."""
+    numbers = range(FIRST_OBJECT + 1, FIRST_OBJECT + 1 + len(fields))
+    listed = " ".join(f"{number} 0 R" for number in numbers)
+    return raw_pdf(
+        content,
+        EMPTY,
+        *fields,
+        annotations=numbers,
+        catalog=f"/AcroForm << /Fields [{listed}] /DR << /Font << /F1 5 0 R >> >> >>",
+        page=page,
+    )
+
+
+def text_of(data: bytes, options: ImportOptions = ORIGIN) -> str:
+    return "\n".join(import_pdf(data, options).pages)
+
+
+def hidden_letters(document: Document) -> str:
+    (found,) = [it for it in document.warnings if it.code == WarningCode.HIDDEN_TEXT]
+    return found.message
+
+
+def test_the_values_of_a_form_are_beside_their_labels() -> None:
+    assert text_of(sample("01-form-values.pdf")).splitlines() == [
+        "Application for leave",
+        "Surname: Nowakowska",
+        "Reason: moving house",
+        "Approved: [x]",
+    ]
+
+
+LINES = {(50, 700): "Name:", (300, 700): "Date:", (50, 660): "Remarks", (50, 500): "End."}
+
+
+def test_fields_on_one_line_follow_their_own_labels() -> None:
+    data = form_of(
+        text_at(LINES),
+        typed("340 696 420 714", "3 May", name="date"),
+        typed("90 696 200 714", "Jan \\(J.\\)", name="name"),
+        typed("50 600 400 650", "one\\rtwo", name="remarks"),
+    )
+    assert text_of(data) == "Name: Jan (J.) Date: 3 May\nRemarks\none\ntwo\nEnd."
+
+
+def test_fields_within_one_line_of_text_follow_their_words() -> None:
+    line = "Name: ____________ Date: ____________ Place:"
+    data = form_of(
+        text_at({(50, 700): line, (50, 650): "End."}),
+        typed("85 696 160 714", "Jan", name="name"),
+        typed("198 696 270 714", "3 May", name="date"),
+    )
+    assert text_of(data) == "Name: Jan ____________ Date: 3 May ____________ Place:\nEnd."
+
+
+def test_labels_in_a_form_object_are_found() -> None:
+    entries = "/Type /XObject /Subtype /Form /BBox [0 0 600 800]"
+    shown = stream(text_at(LINES), f"{entries} /Resources << /Font << /F1 5 0 R >> >>")
+    data = raw_pdf(
+        "/X1 Do",
+        shown,
+        typed("90 696 200 714", "Jan"),
+        annotations=[7],
+        catalog="/AcroForm << /Fields [7 0 R] >>",
+        resources="/Font << /F1 5 0 R >> /XObject << /X1 6 0 R >>",
+    )
+    assert "Name: Jan" in text_of(data)
+
+
+@each_row("turned", [90, 180, 270])
+def test_labels_are_found_on_rotated_pages(turned: int) -> None:
+    matrix, rect = {
+        90: ("0 1 -1 0 300 50", "286 90 304 200"),
+        180: ("-1 0 0 -1 550 300", "400 286 510 304"),
+        270: ("0 -1 1 0 300 750", "296 600 314 710"),
+    }[turned]
+    data = form_of(
+        f"BT /F1 12 Tf {matrix} Tm (Name:) Tj ET BT /F1 12 Tf 0 -1 1 0 20 20 Tm (x) Tj ET",
+        typed(rect, "Jan"),
+        page=f"/MediaBox [0 0 600 800] /Rotate {turned}",
+    )
+    assert "Name: Jan" in text_of(data)
+
+
+@each_row(("state", "text"), [("Yes", "[x] Paid\nName: Jan"), ("Off", "[ ] Paid\nName: Jan")])
+def test_a_check_box_is_beside_the_nearer_label(state: str, text: str) -> None:
+    data = form_of(
+        text_at({(80, 700): "Paid", (50, 650): "Name:"}),
+        checked("60 698 74 712", state),
+        typed("90 646 200 664", "Jan"),
+    )
+    assert text_of(data) == text
+
+
+def test_the_labels_of_chosen_options_are_shown() -> None:
+    options = "/Opt [[(PL) (Poland)] [(DE) (Germany)]]"
+    data = form_of(
+        text_at({(50, 700): "Country:"}),
+        widget("110 696 200 714", f"/FT /Ch /Ff 131072 /T (c) /V (DE) {options} /DA (/F1 12 Tf)"),
+    )
+    assert text_of(data) == "Country: Germany"
+
+
+def test_a_field_without_a_visible_label_shows_its_name() -> None:
+    data = form_of("", widget("50 600 200 620", "/FT /Tx /T (a) /TU (Surname) /V (Nowak)"))
+    assert text_of(data) == "Surname: Nowak"
+
+
+def test_the_signer_is_shown_in_the_signature_field() -> None:
+    value = (
+        "<< /Type /Sig /Contents <0011> /ByteRange [0 AAAAAA BBBBBB 100] /Name (Jan \\\\(J\\\\)) >>"
+    )
+    data = form_of(
+        text_at({(50, 700): "Signature:"}),
+        widget("120 696 300 714", "/FT /Sig /T (s) /V 8 0 R"),
+        value.replace("\\\\", "\\"),
+    )
+    start = data.index(b"<0011>")
+    data = data.replace(b"AAAAAA", b"%06d" % start).replace(b"BBBBBB", b"%06d" % (start + 6))
+    assert text_of(data) == "Signature: [Signed by Jan (J)]"
+
+
+@each_row("flags", [2, 32, 34])
+def test_hidden_fields_are_left_out_and_counted(flags: int) -> None:
+    data = form_of(
+        text_at({(50, 700): "Name:"}),
+        typed("90 696 200 714", "obey me", flags=flags),
+    )
+    document = import_pdf(data, ORIGIN)
+    assert document.pages == ("Name:",)
+    assert hidden_letters(document) == "6 letters of hidden text were left out"
+
+
+@each_row("rect", ["700 696 800 714", "90 -40 200 -20", "90 696 90 696"])
+def test_fields_off_the_page_and_without_size_are_hidden(rect: str) -> None:
+    document = import_pdf(form_of(text_at({(50, 700): "Name:"}), typed(rect, "obey")), ORIGIN)
+    assert (document.pages, len(document.warnings)) == (("Name:",), 1)
+
+
+def test_a_password_is_hidden() -> None:
+    field = "/FT /Tx /Ff 8192 /T (p) /V (secret) /DA (/F1 12 Tf)"
+    data = form_of(text_at({(50, 700): "Password:"}), widget("120 696 200 714", field))
+    assert text_of(data) == "Password:"
+
+
+def test_text_boxes_and_notes_are_text_of_the_page() -> None:
+    assert text_of(sample("25-freetext-annotation.pdf")).splitlines() == [
+        "Draft of the budget.",
+        "Approved by the board on 3 May.",
+        "[Note: Ask Eva about line 4.]",
+    ]
+
+
+NOTE = (
+    "<< /Type /Annot /Subtype /{} /Rect [50 690 100 712] /T (Eva) /Contents (Is it\\rtrue?) {} >>"
+)
+
+
+@each_row("kind", ["Text", "Highlight", "StrikeOut", "Square", "Ink", "Caret"])
+def test_notes_are_marked_with_their_author_and_can_be_left_out(kind: str) -> None:
+    data = raw_pdf(text_at({(50, 700): "Sales grew."}), NOTE.format(kind, ""), annotations=[6])
+    assert text_of(data) == "Sales grew.\n[Note by Eva: Is it true?]"
+    assert text_of(data, replace(ORIGIN, with_notes=False)) == "Sales grew."
+
+
+@each_row("entries", ["/F 2", "/F 32"])
+def test_hidden_notes_are_left_out(entries: str) -> None:
+    data = raw_pdf(text_at({(50, 700): "Sales."}), NOTE.format("Text", entries), annotations=[6])
+    assert text_of(data) == "Sales."
+
+
+def test_the_state_of_a_note_is_not_a_note() -> None:
+    state = NOTE.format("Text", "/State (Accepted) /StateModel (Review)")
+    data = raw_pdf(text_at({(50, 700): "Sales."}), state, annotations=[6])
+    assert text_of(data) == "Sales."
+
+
+def test_an_xfa_form_is_refused() -> None:
+    with pytest.raises(ImportFailed, match="is an XFA form"):
+        import_pdf(sample("18-xfa.pdf"), ORIGIN)
+
+
+def test_an_xfa_form_with_pages_is_read() -> None:
+    data = form_of(text_at({(50, 700): "Name:"}), typed("90 696 200 714", "Jan"))
+    with_xfa = data.replace(b"/AcroForm <<", b"/AcroForm << /XFA []")
+    assert text_of(with_xfa) == "Name: Jan"
