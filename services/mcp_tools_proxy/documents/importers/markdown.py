@@ -21,6 +21,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -64,8 +65,8 @@ def build_from_markdown(
     blocks = list(_blocks(text))
     pages = paginate(text, _page_edges(blocks))
     headings = _place_headings(blocks, pages)
-    if not facts.title and headings:
-        facts = replace(facts, title=headings[0].title)
+    if not own_title(facts.title):
+        facts = replace(facts, title=headings[0].title if headings else "")
     return build_document(
         options,
         facts=facts,

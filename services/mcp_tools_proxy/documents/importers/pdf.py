@@ -160,7 +160,6 @@ def _page(
     signers: Iterator[str],
 ) -> _Page:
     found = read_annotations(page, signers)
-    notes = [it.text for it in found.visible if it.kind is AnnotationKind.NOTE]
     placed = [it for it in found.visible if it.kind is not AnnotationKind.NOTE]
     with (
         with_annotations(pdf, page, placed) as complete,
@@ -173,13 +172,14 @@ def _page(
         read = reader.read(page)
         if read is not None and len(read.text) > len(text):
             text, confidence, is_unreadable = read.text, read.confidence, False
+    lines = [text]
     if is_unreadable or confidence is not None:
         values = (it.text for it in placed if it.kind is AnnotationKind.TEXT)
-        notes = [*(it for it in values if it not in text), *notes]
+        lines += [it for it in values if it not in text]
     if options.with_notes:
-        text = "\n".join(filter(None, (text, *notes)))
+        lines += [it.text for it in found.visible if it.kind is AnnotationKind.NOTE]
     return _Page(
-        text=text,
+        text="\n".join(filter(None, lines)),
         confidence=confidence,
         hidden_chars=found.hidden_chars,
         is_unreadable=is_unreadable,
