@@ -63,7 +63,12 @@ def test_the_values_of_a_form_are_beside_their_labels() -> None:
     ]
 
 
-LINES = {(50, 700): "Name:", (300, 700): "Date:", (50, 660): "Remarks", (50, 500): "End."}
+LINES: dict[tuple[float, float], str] = {
+    (50, 700): "Name:",
+    (300, 700): "Date:",
+    (50, 660): "Remarks",
+    (50, 500): "End.",
+}
 
 
 def test_fields_on_one_line_follow_their_own_labels() -> None:
