@@ -74,7 +74,7 @@ def test_pages_of_a_pdf_without_text_are_named_with_advice(
     assert (result.exit_code, len(document.pages)) == (0, 8)
     assert result.stderr.count("\n") == 1
     assert "pages 2-4, 6, 8 of 8 have no text" in result.stderr
-    assert "--ocr-languages eng --doc-id 'a scan' --replace" in result.stderr
+    assert "--ocr-languages eng --replace" in result.stderr
     assert "mcp-tools-proxy[ocr]" in result.stderr
 
 

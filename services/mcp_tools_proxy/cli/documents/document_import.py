@@ -49,7 +49,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.documents.importers.import_process import Importer
-from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
+from mcp_tools_proxy.documents.importers.kinds import check_suffix
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, MetadataValue
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import is_identifier
@@ -443,12 +443,7 @@ class _Batch:
         except VersionConflict:
             raise _exists(self._writer.place(key)) from None
         self._done.add(options.doc_id)
-        warnings = document.warnings
-        if not warnings and (
-            old := warning_about(path, document, with_ocr=bool(options.ocr_languages))
-        ):
-            warnings = (ImportWarning("pages_without_text", old),)
-        self._note(path, head, warnings)
+        self._note(path, head, document.warnings)
         await self._vectors.add(document, head.version)
 
     async def _document(

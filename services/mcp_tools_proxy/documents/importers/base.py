@@ -37,6 +37,7 @@ class WarningCode(StrEnum):
     """What was lost or is doubtful in an imported file."""
 
     PAGES_WITHOUT_TEXT = "pages_without_text"
+    OCR_WITHOUT_TEXT = "ocr_without_text"
     UNREADABLE_TEXT = "unreadable_text"
     HIDDEN_TEXT = "hidden_text"
     GUESSED_ENCODING = "guessed_encoding"

@@ -1,9 +1,7 @@
 """Choice of the importer by file suffix; import of plain text."""
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
@@ -13,9 +11,7 @@ from mcp_tools_proxy.documents.importers.base import (
     clean,
     decode_text,
     no_progress,
-    pages_without_text,
     paginate,
-    spell_pages,
 )
 from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx
 from mcp_tools_proxy.documents.importers.html import import_html
@@ -84,19 +80,3 @@ def check_suffix(suffix: str) -> None:
     """Check that files with that suffix can be imported. Raises ImportFailed."""
     if suffix.lower() not in SUFFIXES:
         raise ImportFailed(_UNKNOWN)
-
-
-def warning_about(path: Path, document: Document, *, with_ocr: bool) -> str | None:
-    """Return a one-line warning about pages of a PDF without text, with advice, or None."""
-    pages = pages_without_text(document)
-    if path.suffix.lower() != ".pdf" or not pages:
-        return None
-    noun, verb = ("page", "has") if len(pages) == 1 else ("pages", "have")
-    listed = f"{noun} {spell_pages(pages)} of {len(document.pages)} {verb} no text"
-    if with_ocr:
-        return f"{listed}, and OCR found none; they cannot be searched"
-    return (
-        f"{listed} and cannot be searched. If they are scanned, run OCR: import it again with "
-        f"--ocr-languages eng --doc-id {shlex.quote(document.doc_id)} --replace (this needs "
-        "mcp-tools-proxy[ocr], or the image tag :ocr)"
-    )

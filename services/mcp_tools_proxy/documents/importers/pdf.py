@@ -77,7 +77,7 @@ def import_pdf(
         pages=pages,
         headings=headings,
         text_format="plain",
-        warnings=tuple(_warnings(found)),
+        warnings=tuple(_warnings(found, with_ocr=reader is not None)),
     )
     ocr = tuple(page.confidence for page in found)
     return replace(document, ocr=ocr) if any(it is not None for it in ocr) else document
@@ -112,7 +112,7 @@ def _reason_without_text(pages: Sequence[_Page], *, with_ocr: bool) -> str:
     return _UNREADABLE if any(page.is_unreadable for page in pages) else _NO_TEXT
 
 
-def _warnings(pages: Sequence[_Page]) -> Iterator[ImportWarning]:
+def _warnings(pages: Sequence[_Page], *, with_ocr: bool) -> Iterator[ImportWarning]:
     unreadable = [at for at, page in enumerate(pages, start=1) if page.is_unreadable]
     empty = [
         at
@@ -120,8 +120,11 @@ def _warnings(pages: Sequence[_Page]) -> Iterator[ImportWarning]:
         if not page.text.strip() and not page.is_unreadable
     ]
     if empty:
-        listed = _list_pages(empty, len(pages))
-        yield warning(WarningCode.PAGES_WITHOUT_TEXT, f"{listed} no text and cannot be searched")
+        listed = f"{_list_pages(empty, len(pages))} no text and cannot be searched"
+        if with_ocr:
+            yield warning(WarningCode.OCR_WITHOUT_TEXT, f"{listed}; OCR found none")
+        else:
+            yield warning(WarningCode.PAGES_WITHOUT_TEXT, listed)
     if unreadable:
         listed = _list_pages(unreadable, len(pages))
         yield warning(
