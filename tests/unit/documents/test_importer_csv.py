@@ -1,9 +1,15 @@
 """Tables as documents (contract §5)."""
 
+import csv
+from io import StringIO
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.converted import import_csv
+from mcp_tools_proxy.documents.importers.csv_table import import_csv
 from mcp_tools_proxy.domain.document import Document
 from tests.support.tables import each_row
 
@@ -78,5 +84,77 @@ def test_an_unterminated_cell_is_refused_with_its_line() -> None:
     )
 
 
-def test_text_that_is_not_unicode_is_refused() -> None:
-    assert "is not UTF-8 text" in refused("имя,цена\n".encode("windows-1251"))
+def test_a_file_saved_by_excel_in_russia_is_a_table() -> None:
+    table = "Товар;Цена\nРубашка большая;12,50\nБрюки короткие;8,00\n"
+    assert imported(table.encode("windows-1251")).pages == (
+        "| Товар | Цена |\n| --- | --- |\n| Рубашка большая | 12,50 |\n| Брюки короткие | 8,00 |",
+    )
+
+
+def test_lines_above_the_header_are_text_and_the_first_is_the_title() -> None:
+    document = imported("Prices 2027;;\n;;\npart;price;\nbolt;3;\n")
+    assert document.title == "Prices 2027"
+    assert document.pages == ("Prices 2027\n\n| part | price |\n| --- | --- |\n| bolt | 3 |",)
+
+
+def test_a_row_longer_than_the_header_does_not_shift_others() -> None:
+    document = imported("part;price\nbolt;3;new\nnut\n")
+    assert document.pages[0].split("\n") == [
+        "| part | price |  |",
+        "| --- | --- | --- |",
+        "| bolt | 3 | new |",
+        "| nut |  |  |",
+    ]
+
+
+@each_row(
+    ("table", "row"),
+    [
+        ("name;a;b\nx;1,5;2,5\ny;3,5;4,5\n", "| x | 1,5 | 2,5 |"),
+        ("name\tnote\nx\ta, b, c\ny\td, e\n", "| x | a, b, c |"),
+        ('name|note\nx|"a|b"\n', "| x | a\\|b |"),
+        ('name,note\nx,"say \\"yes\\", then"\n', '| x | say "yes", then |'),
+        ('name;note\nx;"two\nlines; here"\n', "| x | two lines; here |"),
+    ],
+    ids=["decimal commas", "tabs", "bars", "backslashes", "line break"],
+)
+def test_the_separator_is_the_one_that_makes_even_rows(table: str, row: str) -> None:
+    assert row in imported(table).pages[0].split("\n")
+
+
+def test_a_page_never_cuts_a_row() -> None:
+    path = Path(__file__).parents[2] / "data/documents/24-long-cells.csv"
+    rows = path.read_text(encoding="utf-8") + "".join(
+        f"R{number},Rule number {number},{'The clerk files it. ' * 30}Limit {number}0 euros.\n"
+        for number in range(5, 60)
+    )
+    pages = imported(rows).pages
+    assert len(pages) > 3
+    for page in pages:
+        header, rule, *lines = page.rstrip("\n").split("\n")
+        assert (header, rule) == ("| code | name | rule |", "| --- | --- | --- |")
+        assert all(line.startswith("| R") and line.endswith(" euros. |") for line in lines)
+        assert len(page.encode()) <= PAGE_BYTES
+
+
+def test_a_header_too_large_for_a_page_is_not_repeated() -> None:
+    header = ",".join(f"column {number}" for number in range(2_000))
+    pages = imported("\n".join([header, *["a,b"] * 500])).pages
+    assert sum("column 7 " in page for page in pages) == 1
+
+
+@given(
+    rows=st.lists(st.lists(st.text(max_size=6), min_size=1, max_size=4), min_size=1, max_size=9),
+    mark=st.sampled_from(",;\t|"),
+)
+def test_any_rows_become_a_table_of_equal_width_or_are_refused(
+    rows: list[list[str]], mark: str
+) -> None:
+    text = StringIO(newline="")
+    csv.writer(text, delimiter=mark).writerows(rows)
+    try:
+        pages = imported(text.getvalue().encode("utf-8", "ignore")).pages
+    except ImportFailed:
+        return
+    lines = [line for page in pages for line in page.split("\n") if line.startswith("| ")]
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1

@@ -172,11 +172,9 @@ def test_a_byte_order_mark_selects_the_encoding_and_is_dropped(encoding: str) ->
     assert (document.title, document.pages) == ("Заголовок 😀", ("# Заголовок 😀\nтекст\n",))
 
 
-@each_row("data", [b"caf\xe9", "текст".encode("cp1251")])
-def test_bytes_that_are_not_utf8_are_refused_with_the_reason(data: bytes) -> None:
-    with pytest.raises(ImportFailed) as refused:
-        import_markdown(data, ORIGIN)
-    assert "UTF-8" in refused.value.reason
+def test_text_in_another_encoding_is_read() -> None:
+    document = import_markdown("# Заявление\n\nПодайте за семь дней.\n".encode("cp1251"), ORIGIN)
+    assert (document.title, list(document.sections)) == ("Заявление", ["заявление"])
 
 
 def test_byte_order_mark_and_control_characters_are_dropped() -> None:

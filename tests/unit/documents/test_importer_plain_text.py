@@ -46,12 +46,6 @@ def test_an_empty_text_is_refused(data: bytes) -> None:
         import_plain(data, ORIGIN)
 
 
-def test_text_that_is_not_utf8_is_refused_with_the_reason() -> None:
-    with pytest.raises(ImportFailed) as refused:
-        import_plain("текст".encode("cp1251"), ORIGIN)
-    assert "UTF-8" in refused.value.reason
-
-
 @each_row("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_text_with_a_byte_order_mark_is_read(encoding: str) -> None:
     data = "\ufeffстраница 1\r\n\fстраница 2 😀".encode(encoding)

@@ -6,7 +6,6 @@ Also finds pages without text and formats page numbers for messages.
 import re
 import unicodedata
 from bisect import bisect_right
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -106,26 +105,6 @@ def check_languages(languages: tuple[str, ...]) -> tuple[str, ...]:
 
 def no_progress(done: int, total: int) -> None:
     """Do nothing: the default progress callback."""
-
-
-def decode_text(data: bytes) -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark; convert line ends to ``\\n``.
-
-    The byte order mark is dropped. Raises ImportFailed.
-    """
-    is_utf_16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    try:
-        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        where = f"(byte {error.start})"
-        if is_utf_16:
-            reason = f"starts with the byte order mark of UTF-16 but is not UTF-16 text {where}"
-        else:
-            reason = (
-                f"is not UTF-8 text {where}; save it as UTF-8, or as UTF-16 with a byte order mark"
-            )
-        raise ImportFailed(reason) from error
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def clean(text: str) -> str:

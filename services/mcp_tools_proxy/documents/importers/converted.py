@@ -1,29 +1,23 @@
-"""Imports DOCX and CSV by conversion to Markdown with markitdown (extra formats).
+"""Imports DOCX by conversion to Markdown with markitdown (extra formats).
 
 The unpacked content of a .docx file is checked before parsing, and pictures are dropped.
 """
 
-import csv
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from io import BytesIO, StringIO, TextIOWrapper
-from itertools import accumulate
+from collections.abc import Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING
 from xml.sax import ContentHandler, SAXException
 from xml.sax.xmlreader import AttributesImpl
 from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from mcp_tools_proxy.documents.importers.base import (
-    PAGE_BYTES,
     FileFacts,
     ImportFailed,
     ImportOptions,
-    build_document,
     clean,
-    decode_text,
     one_line,
-    paginate,
 )
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.domain.document import Document
@@ -31,14 +25,6 @@ from mcp_tools_proxy.domain.document import Document
 if TYPE_CHECKING:
     from markitdown import DocumentConverter, DocumentConverterResult
 
-
-_SNIFFED_CHARS = 64 * 1024
-_DELIMITERS = ",;\t|"
-_NAMED_DELIMITER = re.compile(rf'"?sep=([{_DELIMITERS}])"?\n')
-"""A first line for Excel, not a row."""
-
-_CELL_CHARS = 3
-"""Markdown characters around a table cell."""
 
 _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
 """An embedded picture; only its description is text."""
@@ -75,35 +61,16 @@ def import_docx(data: bytes, options: ImportOptions) -> Document:
     return _document(converters.docx, text_archive(data), options, kind=".docx")
 
 
-def import_csv(data: bytes, options: ImportOptions) -> Document:
-    """Build a document from a table; each page starts with the column names.
-
-    Commas, semicolons, tabs or bars separate the columns. Raises ImportFailed.
-    """
-    converters = _converters()
-    text = clean(decode_text(data))
-    tables = [
-        f"{_convert(converters.csv, _spelled(rows).encode(), kind='.csv').markdown}\n\n"
-        for rows in _slices(_rows(text))
-    ]
-    # not parsed: tables lack headings, and each cell would become a token
-    edges = list(accumulate(map(len, tables)))
-    pages = paginate("".join(tables).rstrip(), edges)
-    return build_document(options, pages=pages, headings=(), text_format="markdown")
-
-
 class _Converters:
     """The markitdown converter of each file type."""
 
     def __init__(self) -> None:
         # only the converters: MarkItDown itself starts threads and guesses file types
         from markitdown.converters import (  # noqa: PLC0415 - an extra
-            CsvConverter,
             DocxConverter,
         )
 
         self.docx = DocxConverter()  # type: ignore[no-untyped-call] # the library's
-        self.csv = CsvConverter()  # type: ignore[no-untyped-call] # the library's
 
 
 def _converters() -> _Converters:
@@ -141,55 +108,6 @@ def _convert(
         raise ImportFailed("is nested too deeply to be read") from error
     except Exception as error:
         raise ImportFailed(f"is not a readable {kind} file ({type(error).__name__})") from error
-
-
-def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the non-empty rows. Raises ImportFailed."""
-    delimiter = None
-    if named := _NAMED_DELIMITER.match(text):
-        text, delimiter = text[named.end() :], named[1]
-    # StringIO would take four times as much memory
-    lines = TextIOWrapper(BytesIO(text.encode()), "utf-8", newline="")
-    rows = csv.reader(lines, delimiter=delimiter or _delimiter(text))
-    try:
-        yield from (row for row in rows if any(cell.strip() for cell in row))
-    except csv.Error as error:
-        raise ImportFailed(f"is not a readable .csv file: line {rows.line_num}: {error}") from error
-
-
-def _delimiter(text: str) -> str:
-    try:
-        return csv.Sniffer().sniff(text[:_SNIFFED_CHARS], _DELIMITERS).delimiter
-    except csv.Error:  # one column, or irregular rows
-        first = text.partition("\n")[0]
-        return max(_DELIMITERS, key=first.count)
-
-
-def _slices(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    """Yield tables of about one page each, all with the header row."""
-    header = next(rows, None)
-    if header is None:
-        raise ImportFailed("is empty")
-    table, size = [header], 0
-    most = PAGE_BYTES - 2 * _row_bytes(header)
-    for row in rows:
-        size += _row_bytes(row)
-        if size > most and len(table) > 1:
-            yield table
-            table, size = [header], _row_bytes(row)
-        table.append(row)
-    yield table
-
-
-def _row_bytes(row: Iterable[str]) -> int:
-    return sum(len(cell.encode()) + _CELL_CHARS for cell in row) + 2
-
-
-def _spelled(rows: Iterable[list[str]]) -> str:
-    """Return rows as CSV for markitdown."""
-    text = StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
 
 
 def text_archive(data: bytes) -> bytes:

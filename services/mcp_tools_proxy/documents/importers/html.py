@@ -17,6 +17,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_ELEMENTS = 1_000_000
+
+_HEAD_BYTES = 8192
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_CHARSET = re.compile(
+    rb"<meta\b[^>]{0,999}?charset\s*=\s*[\"']?\s*([\w.:-]+)"
+    rb"|^\s*<\?xml\b[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)",
+    re.IGNORECASE,
+)
+_LANG = re.compile(rb"<html\b[^>]{0,999}?\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ].*)?")
@@ -53,19 +63,23 @@ class ConvertedHtml:
 
 def import_html(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a web page; headings become sections. Raises ImportFailed."""
-    from bs4 import UnicodeDammit  # noqa: PLC0415 - an extra
-
-    text = UnicodeDammit(data, is_html=True).unicode_markup
-    if text is None:
-        raise ImportFailed("has an unknown text encoding: save it as UTF-8")
-    converted = html_to_markdown(text, with_link_targets=options.with_link_targets)
-    warnings = []
+    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
+    decoded = decode_text(
+        data, options, declared=_found(_CHARSET, head), language=_found(_LANG, head)
+    )
+    converted = html_to_markdown(decoded.text, with_link_targets=options.with_link_targets)
+    warnings = [*decoded.warnings]
     if converted.hidden_chars:
         message = f"{converted.hidden_chars} letters of hidden text were left out."
         warnings.append(warning(WarningCode.HIDDEN_TEXT, message))
     return build_from_markdown(
         converted.markdown, options, facts=converted.facts, warnings=warnings
     )
+
+
+def _found(pattern: re.Pattern[bytes], head: bytes) -> str | None:
+    match = pattern.search(head)
+    return match[match.lastindex or 0].decode("ascii", "replace") if match else None
 
 
 def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:

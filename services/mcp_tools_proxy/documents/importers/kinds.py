@@ -9,15 +9,16 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     build_document,
     clean,
-    decode_text,
     no_progress,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx
+from mcp_tools_proxy.documents.importers.converted import import_docx
+from mcp_tools_proxy.documents.importers.csv_table import import_csv
 from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
 
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
@@ -28,7 +29,7 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
 
     Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
-    text = decode_text(data)
+    text, warnings = decode_text(data, options)
     if not clean(text).strip():
         raise ImportFailed("is empty")
     pages: tuple[str, ...]
@@ -37,7 +38,7 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     else:
         text = clean(text)
         pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
-    return build_document(options, pages=pages, headings=(), text_format="plain")
+    return build_document(options, pages=pages, headings=(), text_format="plain", warnings=warnings)
 
 
 _IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {

@@ -17,10 +17,10 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     build_document,
     clean,
-    decode_text,
     one_line,
     paginate,
 )
+from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -44,9 +44,10 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     inside quotes, lists or code do not start sections; text before the first heading is outside all
     sections. Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
-    text = clean(decode_text(data))
-    title, text = _split_front_matter(text)
-    return build_from_markdown(text, options, facts=FileFacts(title=title))
+    decoded = decode_text(data, options)
+    title, text = _split_front_matter(clean(decoded.text))
+    facts = FileFacts(title=title)
+    return build_from_markdown(text, options, facts=facts, warnings=decoded.warnings)
 
 
 def build_from_markdown(

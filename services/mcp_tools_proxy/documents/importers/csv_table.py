@@ -1,0 +1,143 @@
+"""Imports CSV and TSV files as tables; each page repeats the column names."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import BytesIO, TextIOWrapper
+
+from mcp_tools_proxy.documents.importers.base import (
+    PAGE_BYTES,
+    FileFacts,
+    ImportFailed,
+    ImportOptions,
+    build_document,
+    clean,
+    one_line,
+    paginate,
+)
+from mcp_tools_proxy.documents.importers.pipe_table import table_row, table_rule
+from mcp_tools_proxy.documents.importers.text_encoding import decode_text
+from mcp_tools_proxy.domain.document import Document
+
+_SAMPLE_CHARS = 64 * 1024
+_DELIMITERS = ",;\t|"
+_NAMED_DELIMITER = re.compile(rf'"?sep=([{_DELIMITERS}])"?\n')
+"""A first line for Excel, not a row."""
+
+_MAX_TITLE_CHARS = 200
+
+
+def import_csv(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a table; each page starts with the column names.
+
+    Commas, semicolons, tabs or bars separate the columns. Lines above the header with one cell are
+    text; the first is the title. Raises ImportFailed.
+    """
+    decoded = decode_text(data, options)
+    table = _CsvFile(clean(decoded.text))
+    titles, header = table.start()
+    pages: list[str] = []
+    for text in _slices(titles, header, table):
+        pages.extend(paginate(text, ()))
+    title = one_line(titles[0]) if titles else ""
+    return build_document(
+        options,
+        facts=FileFacts(title=title if len(title) <= _MAX_TITLE_CHARS else ""),
+        pages=tuple(pages),
+        headings=(),
+        text_format="markdown",
+        warnings=decoded.warnings,
+    )
+
+
+class _CsvFile:
+    """The rows of a CSV file, without empty rows and without empty columns at the end.
+
+    It is read several times, as rows take many times the memory of their text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._delimiter = ""
+        if named := _NAMED_DELIMITER.match(text):
+            text, self._delimiter = text[named.end() :], named[1]
+        self._text = text.encode()
+        self._escape = "\\" if '\\"' in text and '""' not in text else None
+        self._delimiter = self._delimiter or self._likeliest(text[:_SAMPLE_CHARS])
+        self.columns = max(map(_width, self._rows(self._text)), default=0)
+        if not self.columns:
+            raise ImportFailed("is empty")
+        self._skipped = 0
+
+    def start(self) -> tuple[list[str], list[str]]:
+        """Return the texts above the header, and the header."""
+        titles: list[str] = []
+        for row in self._rows(self._text):
+            self._skipped += 1
+            if _width(row) > 1 or self.columns == 1:
+                return titles, self._padded(row)
+            titles.append(row[0])
+        raise ImportFailed("is empty")
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Yield the rows after the header."""
+        rows = self._rows(self._text)
+        for _ in range(self._skipped):
+            next(rows)
+        return map(self._padded, rows)
+
+    def _padded(self, row: list[str]) -> list[str]:
+        return [*row[: self.columns], *[""] * (self.columns - len(row))]
+
+    def _rows(self, text: bytes, delimiter: str = "") -> Iterator[list[str]]:
+        """Yield the rows with text. Raises ImportFailed."""
+        # StringIO would take four times as much memory
+        lines = TextIOWrapper(BytesIO(text), "utf-8", newline="")
+        rows = csv.reader(lines, delimiter=delimiter or self._delimiter, escapechar=self._escape)
+        try:
+            yield from (row for row in rows if _width(row))
+        except csv.Error as error:
+            raise ImportFailed(
+                f"is not a readable .csv file: line {rows.line_num}: {error}"
+            ) from error
+
+    def _likeliest(self, sample: str) -> str:
+        """Return the separator that gives the rows the same number of columns, at least two."""
+        return max(_DELIMITERS, key=lambda delimiter: self._evenness(sample, delimiter))
+
+    def _evenness(self, sample: str, delimiter: str) -> float:
+        try:
+            widths = [len(row) for row in self._rows(sample.encode(), delimiter)]
+        except ImportFailed:
+            return 0.0
+        if len(widths) > 1 and len(sample) == _SAMPLE_CHARS:
+            widths.pop()  # cut off
+        several = Counter(width for width in widths if width > 1)
+        if not several:
+            return 0.0
+        (width, count), *_ = several.most_common(1)
+        return count / len(widths) + (0.5 if widths[0] == width else 0) + width / 1e6
+
+
+def _width(row: Sequence[str]) -> int:
+    """Return the number of cells up to the last with text."""
+    return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
+
+
+def _slices(
+    titles: Sequence[str], header: list[str], rows: Iterator[list[str]] | _CsvFile
+) -> Iterator[str]:
+    """Yield tables of one page each, all with the header unless it takes half of a page."""
+    names = f"{table_row(header)}\n{table_rule(len(header))}"
+    repeated = f"{names}\n" if len(names.encode()) <= PAGE_BYTES // 2 else ""
+    lines = [*(line for title in titles for line in (one_line(title), "")), *names.split("\n")]
+    size = sum(len(line.encode()) + 1 for line in lines)
+    for row in rows:
+        line = table_row(row)
+        line_bytes = len(line.encode()) + 1
+        if size + line_bytes > PAGE_BYTES and lines:
+            yield "\n".join(lines) + "\n\n"
+            lines, size = repeated.split("\n")[:2] if repeated else [], len(repeated.encode())
+        lines.append(line)
+        size += line_bytes
+    yield "\n".join(lines)
