@@ -8,6 +8,8 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -25,6 +27,10 @@ PAGE_BYTES = 8000
 
 MAX_RANGES = 20
 """Page ranges listed; a book with a picture on every other page would fill screens."""
+
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
+_ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_DATE_FORMS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -115,6 +121,23 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` on one line, for a title or tag: no control characters, single spaces."""
     return clean(" ".join(text.split()))
+
+
+def language_tag(text: str) -> str | None:
+    """Return a stated language as a BCP 47 tag, ``de_DE.UTF-8`` as ``de-DE``; None if it is not."""
+    tag = text.strip().partition(".")[0].replace("_", "-")
+    return tag if len(tag) <= 35 and _LANGUAGE_TAG.fullmatch(tag) else None
+
+
+def iso_date(text: str) -> str | None:
+    """Return a stated date as ``YYYY-MM-DD``; None if it is not one, or could be two."""
+    text = " ".join(text.split()).replace(",", "")
+    if found := _ISO_DATE.match(text):
+        text = "-".join(found.groups())
+    for form in _DATE_FORMS:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).date().isoformat()  # noqa: DTZ007 - a day
+    return None
 
 
 def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:

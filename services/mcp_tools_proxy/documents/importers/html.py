@@ -12,6 +12,8 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     WarningCode,
     clean,
+    iso_date,
+    language_tag,
     one_line,
     warning,
 )
@@ -35,8 +37,6 @@ _CHARSET = re.compile(
 )
 _LANG = re.compile(rb"<html\b[^>]{0,999}?\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
 
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ].*)?")
 _DATE_NAMES = frozenset(
     {
         "article:published_time",
@@ -109,13 +109,12 @@ def _facts(tree: "LexborHTMLParser") -> FileFacts:
     date = None
     for meta in tree.css("meta[content]"):
         name = (_attribute(meta, "name") or _attribute(meta, "property")).lower()
-        if name in _DATE_NAMES and (found := _DATE.fullmatch(_attribute(meta, "content").strip())):
-            date = found[1]
+        if name in _DATE_NAMES and (date := iso_date(_attribute(meta, "content"))):
             break
     return FileFacts(
         title=one_line(title.text()) if title is not None else "",
         date=date,
-        language=language if _LANGUAGE.fullmatch(language) else None,
+        language=language_tag(language),
     )
 
 

@@ -1,6 +1,5 @@
 """Imports Markdown (CommonMark with tables)."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,13 +19,11 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
+from mcp_tools_proxy.documents.importers.front_matter import split_front_matter
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-
-_FIELD = re.compile(r"[\w-]+:")
-_TITLE_LINE = re.compile(r"title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)[ \t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +37,12 @@ class _Block:
 def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """Build a document from Markdown: headings become sections, pages are at most 8 kB.
 
-    The title comes from the front matter, which is removed, or from the first heading. Headings
+    Front matter, which is removed, gives the title, tags, date and language. Headings
     inside quotes, lists or code do not start sections; text before the first heading is outside all
     sections. Raises ImportFailed if ``data`` is empty or cannot be decoded.
     """
     decoded = decode_text(data, options)
-    title, text = _split_front_matter(clean(decoded.text))
-    facts = FileFacts(title=title)
+    facts, text = split_front_matter(clean(decoded.text))
     return build_from_markdown(text, options, facts=facts, warnings=decoded.warnings)
 
 
@@ -76,23 +72,6 @@ def build_from_markdown(
         text_format="markdown",
         warnings=warnings,
     )
-
-
-def _split_front_matter(text: str) -> tuple[str, str]:
-    """Return the title in the front matter, or "", and the text after it."""
-    first, *lines = text.split("\n")
-    if first.rstrip() != "---" or not lines or not _FIELD.match(lines[0]):
-        return "", text
-    title, end = "", len(first) + 1
-    for line in lines:
-        end += len(line) + 1
-        if line.rstrip() == "---":
-            return title, text[end:]
-        if not _FIELD.match(line) and line[:1] not in {"", " ", "\t", "#", "-"}:
-            break
-        if not title and (match := _TITLE_LINE.fullmatch(line)):
-            title = match["title"]
-    return "", text
 
 
 def _blocks(text: str) -> Iterator[_Block]:
