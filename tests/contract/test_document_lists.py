@@ -1,15 +1,19 @@
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
+from mcp_tools_proxy.documents.document_filter import parse_filter
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
-from mcp_tools_proxy.documents.document_store import CatalogQuery, fold, words_of
-from mcp_tools_proxy.documents.postgres.rows import LIST_READABLE
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY, CatalogQuery, fold, words_of
+from mcp_tools_proxy.documents.postgres.rows import LIST_READABLE, filter_values
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Readers
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentRefused
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_document
 from tests.support.document_stores import FilledStore
@@ -217,8 +221,164 @@ async def test_the_statement_finds_a_tenants_rows_with_an_index(
     async with connection.transaction():
         await connection.execute("SELECT set_config('mcp_tools_proxy.tenant', 'tenant 7', true)")
         rows = await connection.fetch(
-            f"EXPLAIN {LIST_READABLE}", "tenant 7", "doc 3", "u", [], None, None, "", ["%4%"], 51
+            f"EXPLAIN {LIST_READABLE}",
+            *("tenant 7", "doc 3", "u", [], None, None, "", ["%4%"]),
+            *(datetime.now(UTC), *filter_values(None), 51),
         )
     await connection.close()
     plan = "\n".join(row[0] for row in rows)
     assert "documents_pkey" in plan
+
+
+FILTERED: dict[str, dict[str, Any]] = {
+    "plan": {"tags": ("HR", "Draft"), "language": "de-AT", "date": "2027-01-31"},
+    "note": {"tags": ("hr",), "language": "de", "metadata": {"year": 2027, "open": True}},
+    "rule": {"tags": ("law",), "language": "den", "date": "2026-12-31"},
+    "list": {"metadata": {"year": 2020.5, "by": ("Ann", "bob"), "case\x00": "A-1", "open": "True"}},
+    "text": {"metadata": {"year": "2027", "case": "\x00"}, "date": "2027-02-01"},
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, ["list", "note", "plan", "rule", "text"]),
+        ({"tags": {"any": ["hr", "Law"]}}, ["note", "plan", "rule"]),
+        ({"tags": ["hr"]}, ["note", "plan"]),
+        ({"tags": "law"}, ["rule"]),
+        ({"tags": {"any": []}}, []),
+        ({"tags": {"all": ["DRAFT", "hr"]}}, ["plan"]),
+        ({"tags": {"any": ["hr"], "not": ["draft"]}}, ["note"]),
+        ({"tags": {"not": ["hr"]}}, ["list", "rule", "text"]),
+        ({"language": "DE"}, ["note", "plan"]),
+        ({"language": "de-at"}, ["plan"]),
+        ({"language": "d_n"}, None),
+        ({"date": {"from": "2027-01-31"}}, ["plan", "text"]),
+        ({"date": {"to": "2027-01-31"}}, ["plan", "rule"]),
+        ({"date": {"from": "2027-01-01", "to": "2027-01-31"}}, ["plan"]),
+        ({"metadata": {"year": 2027}}, ["note", "text"]),
+        ({"metadata": {"year": "2027"}}, ["note", "text"]),
+        ({"metadata": {"year": [2027.0, 2020.5]}}, ["list", "note", "text"]),
+        ({"metadata": {"year": {"min": 2000}}}, ["list", "note"]),
+        ({"metadata": {"year": {"min": 2020.5, "max": 2026}}}, ["list"]),
+        ({"metadata": {"year": {"max": 2020}}}, []),
+        ({"metadata": {"year": {"min": 2027}, "open": True}}, ["note"]),
+        ({"metadata": {"open": "true"}}, ["list", "note"]),
+        ({"metadata": {"by": "ANN"}}, ["list"]),
+        ({"metadata": {"by": {"min": 1}}}, []),
+        ({"metadata": {"case": "\x00"}}, ["text"]),
+        ({"metadata": {"case\x00": "a-1"}}, ["list"]),
+        ({"metadata": {"other": ""}}, []),
+        ({"metadata": {"year": []}}, []),
+        ({"tags": {"any": ["hr"]}, "language": "de", "metadata": {"year": {"min": 1}}}, ["note"]),
+        ({"tags": {"any": ["\ud800"]}}, []),
+    ],
+    ids=str,
+)
+async def test_a_filter_limits_lists(
+    filled_store: FilledStore,
+    repository: DocumentRepository,
+    wanted: dict[str, Any],
+    expected: list[str] | None,
+) -> None:
+    for doc_id, fields in FILTERED.items():
+        await filled_store.put(document(doc_id, **fields))
+    await filled_store.put(replace(make_document(tenant_id="other", doc_id="x"), tags=("hr",)))
+    await filled_store.put(document("hidden", readers=Readers(), **FILTERED["plan"]))
+    if expected is None:
+        with pytest.raises(ValueError, match="language"):
+            parse_filter(wanted)
+        return
+    query = any_of(caller(), filter=parse_filter(wanted))
+    assert await ids(repository, query) == expected
+    assert sorted(await repository.readable_ids(replace(query, limit=0))) == expected
+    bound = any_of(caller(documents=frozenset({"note", "plan"})), filter=parse_filter(wanted))
+    assert await ids(repository, bound) == [it for it in expected if it in ("note", "plan")]
+
+
+async def test_a_filter_applies_before_the_limit(
+    filled_store: FilledStore, repository: DocumentRepository
+) -> None:
+    for number in range(9):
+        await filled_store.put(document(f"{number}", tags=("odd",) if number % 2 else ()))
+    query = any_of(caller(), filter=parse_filter({"tags": "odd"}), limit=3)
+    page = await repository.list_readable(query)
+    assert ([it.head.doc_id for it in page.entries], page.has_more) == (["1", "3", "5"], True)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"tag": ["a"]}, "tag is not a key"),
+        ({"tags": {"none": ["a"]}}, "tags.none is not a key"),
+        ({"metadata": {"year": {"mn": 1}}}, "metadata.year.mn is not a key"),
+        ({"date": {"from": "2027"}}, "date.from: should be a date"),
+        ({"date": {"since": "2027-01-01"}}, "date.since is not a key"),
+        ({"tags": {"any": ["a"] * 101}}, "tags.any: should have 100 items or fewer"),
+        ({"metadata": {str(it): 1 for it in range(21)}}, "metadata"),
+        ({"language": 5}, "language: should be a valid string"),
+        ("{", "should be an object; the keys are tags"),
+        ([], "should be a JSON object"),
+        (5, "should be a JSON object"),
+    ],
+    ids=str,
+)
+def test_an_invalid_filter_is_refused(given: object, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        parse_filter(given)
+
+
+def test_a_filter_can_be_its_json_text() -> None:
+    assert parse_filter('{"tags": "a"}') == parse_filter({"tags": {"any": ["a"]}})
+
+
+async def test_a_document_leaves_all_reads_when_it_expires(
+    filled_store: FilledStore, repository: DocumentRepository
+) -> None:
+    now = datetime.now(UTC)
+    await filled_store.put(document("soon", expires_at=now + timedelta(hours=1)))
+    await filled_store.put(document("gone", expires_at=now - timedelta(seconds=1)))
+    await filled_store.put(document("kept"))
+    assert await ids(repository, any_of(caller())) == ["kept", "soon"]
+    later = any_of(caller(), now=now + timedelta(hours=1))
+    assert await ids(repository, later) == ["kept"]
+    assert await repository.readable_ids(later) == {"kept"}
+    assert (await repository.find(caller(), "soon")).head.doc_id == "soon"
+    with pytest.raises(DocumentNotFound):
+        await repository.find(caller(), "gone")
+    with pytest.raises(DocumentNotFound):
+        await repository.find_version(caller(), "gone", "0" * 64, HEAD_ONLY)
+    with pytest.raises(DocumentNotFound):
+        await repository.find_for_any_reader(caller(), "gone")
+
+
+async def test_a_cached_document_expires(filled_store: FilledStore) -> None:
+    times = [datetime.now(UTC)]
+    cached = DocumentRepository(
+        filled_store.store,
+        cache_bytes=10**6,
+        hide_foreign_documents=False,
+        metrics=Metrics(),
+        clock=lambda: times[-1],
+    )
+    await filled_store.put(document("soon", expires_at=times[0] + timedelta(hours=1)))
+    await cached.find(caller(), "soon")
+    times.append(times[0] + timedelta(hours=1))
+    with pytest.raises(DocumentRefused):
+        await cached.find(caller(), "soon")
+    cached.close()
+
+
+async def test_another_tenants_document_is_denied_until_it_expires(
+    filled_store: FilledStore, repository: DocumentRepository
+) -> None:
+    now = datetime.now(UTC)
+    theirs = make_document(tenant_id="other", doc_id="x")
+    for expires_at, refusal in (
+        (now + timedelta(hours=1), AccessDenied),
+        (now - timedelta(hours=1), DocumentNotFound),
+        (None, AccessDenied),
+    ):
+        await filled_store.put(replace(theirs, expires_at=expires_at))
+        with pytest.raises(refusal):
+            await repository.find(caller(), "x")

@@ -418,8 +418,11 @@ class _SourceEntry(BaseModel):
 
 
 def _check_date(value: str) -> str:
-    date.fromisoformat(value)
-    if len(value) != len("2027-01-31"):
+    try:
+        is_date = date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        is_date = False
+    if not is_date:
         raise ValueError("should be a date such as 2027-01-31")
     return value
 

@@ -22,6 +22,7 @@ from mcp_tools_proxy.documents.document_store import (
     Reading,
     Wanted,
     folded_names,
+    has_expired,
     in_time,
 )
 from mcp_tools_proxy.documents.layout import ChunkTable, build_table
@@ -125,12 +126,14 @@ class DocumentRepository:
         on_changed: Callable[[Key], None] = lambda _: None,
         build_index: Callable[[Document], SearchIndex] = build_index,
         meaning: "MeaningSearch | None" = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``on_changed`` is called with the key of each changed document.
 
         Without ``meaning``, searches match words only.
         """
         self._meaning = meaning
+        self._clock = clock
         self._store = store
         self._on_changed = on_changed
         self._hide_foreign_documents = hide_foreign_documents
@@ -195,11 +198,11 @@ class DocumentRepository:
             self.check_bound(caller.documents, doc_id)
         key = (caller.tenant_id, doc_id)
         found = self._from_memory(key, wanted)
-        if found is not None and _admits(found, caller):
+        if found is not None and _admits(found, caller) and not self._has_expired(found):
             return found
         async with in_time(self._store):
             found = found or await self._find(key, wanted)
-            if found is None:
+            if found is None or self._has_expired(found):
                 raise await self._refusal(doc_id)
             if not _admits(found, caller):
                 raise because_of_readers(await self._refusal(doc_id))
@@ -253,7 +256,7 @@ class DocumentRepository:
         key = (caller.tenant_id, doc_id)
         async with in_time(self._store):
             found = self._from_memory(key, wanted) or await self._find(key, wanted)
-            if found is None:
+            if found is None or self._has_expired(found):
                 raise await self._refusal(doc_id)
             return found
 
@@ -271,6 +274,14 @@ class DocumentRepository:
             has_more=len(listed) > query.limit,
             is_pending=self._store.is_pending(tenant_id),
         )
+
+    async def readable_ids(self, query: CatalogQuery) -> frozenset[str]:
+        """Return the ids of all documents that a query admits, without its limit."""
+        async with in_time(self._store):
+            with child_span("document.list"):
+                stored = await self._store.readable_ids(query)
+            held = [it for it in self._held_entries(query) if not await self._is_stored(it)]
+        return frozenset((*stored, *(entry.head.doc_id for entry in held)))
 
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is, or could be, limited to some users."""
@@ -326,6 +337,9 @@ class DocumentRepository:
         """Stop searches; documents can still be read."""
         self._builders.close()
         self._searcher.close()
+
+    def _has_expired(self, found: CachedDocument) -> bool:
+        return found.head.expires_at is not None and has_expired(found.head, self._clock())
 
     def _held_entries(self, query: CatalogQuery) -> Iterator[CatalogEntry]:
         for (tenant_id, doc_id), entry in self._held.items():

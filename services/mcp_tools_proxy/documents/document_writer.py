@@ -15,7 +15,7 @@ from mcp_tools_proxy.documents.document_file import (
     dump_metadata,
     dump_readers,
 )
-from mcp_tools_proxy.documents.document_store import Key, VectorStore
+from mcp_tools_proxy.documents.document_store import DocumentFilter, Key, VectorStore
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.quota import Quota, Usage
 
@@ -100,11 +100,17 @@ class DocumentWriter(Protocol):
         ...
 
     async def list_heads(
-        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+        self,
+        tenant_id: str | None,
+        *,
+        after: Key | None = None,
+        limit: int,
+        filter: DocumentFilter | None = None,
     ) -> tuple[DocumentHead, ...]:
         """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id.
 
-        Without ``tenant_id``, list all tenants; raises TenantNeeded if the store forbids that.
+        Expired documents are listed until they are removed. Without ``tenant_id``, list all
+        tenants; raises TenantNeeded if the store forbids that.
         """
         ...
 

@@ -75,6 +75,9 @@ class GatedStore:
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         return ()
 
+    async def readable_ids(self, query: CatalogQuery) -> Sequence[str]:
+        return ()
+
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
         return ()
 

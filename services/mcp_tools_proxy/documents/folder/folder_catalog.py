@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.document_store import (
     CatalogQuery,
     Key,
     folded_names,
+    has_expired,
 )
 from mcp_tools_proxy.documents.folder.file_scan import (
     FileScan,
@@ -66,6 +67,8 @@ class FolderCatalog:
         self._served: dict[Key, str] = {}
         self._served_of: dict[str, list[str]] = {}
         self._doc_ids: Counter[str] = Counter()
+        self._expiring: dict[str, list[Key]] = {}
+        """Documents with an expiry, by doc_id."""
         self._errors: dict[str, str] = {}
         self._misnamed: dict[str, str] = {}
 
@@ -112,9 +115,12 @@ class FolderCatalog:
         names.sort(key=lambda name: (name == self._served.get(key), name))
         return {name: self._files[name] for name in names}
 
-    def has_doc_id(self, doc_id: str) -> bool:
-        """Return whether any tenant has a document with that id."""
-        return doc_id in self._doc_ids
+    def has_doc_id(self, doc_id: str, now: datetime) -> bool:
+        """Return whether any tenant has an unexpired document with that id."""
+        expiring = self._expiring.get(doc_id, ())
+        files = (self._files[self._served[key]] for key in expiring)
+        expired = sum(file.head is not None and has_expired(file.head, now) for file in files)
+        return self._doc_ids[doc_id] > expired
 
     def has_readers(self, tenant_id: str) -> bool:
         """Return whether a document of the tenant has readers, or could have."""
@@ -177,6 +183,8 @@ class FolderCatalog:
         file = replace(known, stamp=scan.stamp, head=head, reason=scan.reason, scanned=True)
         self._set(name, file)
         is_as_expected = file.reason is known.reason is None and file.key == known.key
+        if _expiry_of(file) != _expiry_of(known):
+            is_as_expected = False
         if is_as_expected and file.key is not None and self._served.get(file.key) == name:
             selected = set()
         else:
@@ -236,13 +244,24 @@ class FolderCatalog:
                 self._misnamed[name] = canonical_name(*key) or (
                     "a shorter id, because this one is too long for a file name"
                 )
-        self._served_of = {}
-        for (tenant_id, _), name in self._served.items():
-            self._served_of.setdefault(tenant_id, []).append(name)
-        self._doc_ids = Counter(doc_id for _, doc_id in self._served)
+        self._group_served()
         return {key for key, name in self._served.items() if before.get(key) != name} | (
             before.keys() - self._served.keys()
         )
+
+    def _group_served(self) -> None:
+        self._served_of = {}
+        self._expiring = {}
+        for key, name in self._served.items():
+            tenant_id, doc_id = key
+            self._served_of.setdefault(tenant_id, []).append(name)
+            if _expiry_of(self._files[name]) is not None:
+                self._expiring.setdefault(doc_id, []).append(key)
+        self._doc_ids = Counter(doc_id for _, doc_id in self._served)
+
+
+def _expiry_of(file: KnownFile) -> datetime | None:
+    return None if file.head is None else file.head.expires_at
 
 
 def _listed(name: str, stamp: Stamp, known: KnownFile | None, scan: FileScan | None) -> KnownFile:

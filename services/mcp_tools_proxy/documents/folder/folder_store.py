@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
@@ -262,6 +265,11 @@ class FolderStore:
         """Return the first documents that a query admits, without unscanned files."""
         return await self._lists.list_readable(query)
 
+    async def readable_ids(self, query: CatalogQuery) -> Sequence[str]:
+        """Return the ids of all documents that a query admits, without unscanned files."""
+        listed = await self._lists.list_readable(replace(query, limit=sys.maxsize))
+        return [entry.head.doc_id for entry in listed]
+
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
         """Return a tenant's first documents after an id."""
         return await self._lists.list_heads(tenant_id, after=after, limit=limit)
@@ -272,7 +280,7 @@ class FolderStore:
 
     async def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document with that id."""
-        return self.catalog.has_doc_id(doc_id)
+        return self.catalog.has_doc_id(doc_id, datetime.now(UTC))
 
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether a document of the tenant has readers; unscanned ones count."""

@@ -18,7 +18,14 @@ from mcp_tools_proxy.documents.document_file import (
     document_path,
     write_document,
 )
-from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, VectorStore, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
+    DocumentFilter,
+    Key,
+    VectorStore,
+    Wanted,
+    folded_names,
+)
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
     DocumentUsage,
@@ -134,7 +141,12 @@ class FolderWriter:
         return problems
 
     async def list_heads(
-        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+        self,
+        tenant_id: str | None,
+        *,
+        after: Key | None = None,
+        limit: int,
+        filter: DocumentFilter | None = None,
     ) -> tuple[DocumentHead, ...]:
         """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id."""
         heads: list[DocumentHead] = []
@@ -142,7 +154,9 @@ class FolderWriter:
             if (after is not None and key <= after) or tenant_id not in (None, key[0]):
                 continue
             reading = await self._store.read(key, HEAD_ONLY)
-            if reading is not None:
+            if reading is not None and (
+                filter is None or filter.admits(reading.head, folded_names(reading.head)[2:])
+            ):
                 heads.append(reading.head)
             if len(heads) == limit:
                 break

@@ -8,6 +8,7 @@ import asyncpg
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import load_metadata
+from mcp_tools_proxy.documents.document_store import DocumentFilter, field_term
 from mcp_tools_proxy.domain.document import (
     Chunk,
     Document,
@@ -63,8 +64,53 @@ HAS_READERS = (
     "SELECT EXISTS (SELECT FROM mcp_tools_proxy.documents "
     "WHERE tenant_id = $1 AND reader_users IS NOT NULL)"
 )
-LIST_READABLE = f"""
-SELECT d.doc_id, {HEAD_COLUMNS}, d.imported_at FROM mcp_tools_proxy.documents d
+
+
+def filter_conditions(first: int) -> str:
+    """Return the conditions of a filter, for the values of ``filter_values`` from ``$first``."""
+    numbers = range(first, first + 7)
+    any_tags, all_tags, not_tags, language, date_from, date_to, own = (f"${it}" for it in numbers)
+    return f"""
+    AND ({any_tags}::text[] IS NULL OR d.folded[3:] && {any_tags}::text[])
+    AND d.folded[3:] @> {all_tags}::text[] AND NOT d.folded[3:] && {not_tags}::text[]
+    AND ({language}::text IS NULL OR starts_with(lower(d.language) || '-', {language}::text || '-'))
+    AND ({date_from}::text IS NULL OR d.date >= {date_from}::text COLLATE "C")
+    AND ({date_to}::text IS NULL OR d.date <= {date_to}::text COLLATE "C")
+    AND NOT EXISTS (SELECT FROM json_array_elements({own}::json) wanted(own) WHERE NOT CASE
+        WHEN wanted.own -> 1 IS NOT NULL AND json_typeof(wanted.own -> 1) = 'array' THEN
+            d.own_fields && ARRAY(SELECT json_array_elements_text(wanted.own -> 1))
+        WHEN coalesce(json_typeof(d.metadata -> (wanted.own ->> 0)), '') = 'number' THEN
+            (d.metadata ->> (wanted.own ->> 0))::numeric BETWEEN
+                coalesce((wanted.own ->> 2)::numeric, '-Infinity')
+                AND coalesce((wanted.own ->> 3)::numeric, 'Infinity')
+        ELSE false END)"""
+
+
+def filter_values(wanted: DocumentFilter | None) -> tuple[object, ...]:
+    """Return the values of ``filter_conditions``; None admits all documents."""
+    wanted = wanted or DocumentFilter()
+    own = [
+        [
+            name,
+            None if it.values is None else [field_term(name, value) for value in it.values],
+            it.minimum,
+            it.maximum,
+        ]
+        for name, it in wanted.fields.items()
+    ]
+    return (
+        None if wanted.any_tags is None else list(map(sought, wanted.any_tags)),
+        list(map(sought, wanted.all_tags)),
+        list(map(sought, wanted.not_tags)),
+        wanted.language,
+        wanted.date_from,
+        wanted.date_to,
+        to_json(_with_texts(own, sought)).decode(),
+    )
+
+
+_READABLE = f"""
+FROM mcp_tools_proxy.documents d
 WHERE d.tenant_id = $1 AND d.doc_id > $2
     AND (d.reader_users IS NULL OR ($3 <> '' AND $3 = ANY (d.reader_users))
         OR d.reader_roles && $4::text[])
@@ -72,9 +118,14 @@ WHERE d.tenant_id = $1 AND d.doc_id > $2
     AND ($6::text IS NULL OR $6 = ANY (d.folded[3:]))
     AND starts_with(d.folded[2], $7)
     AND array_to_string(d.folded, E'\\n') LIKE ALL ($8::text[])
-ORDER BY d.doc_id LIMIT $9
+    AND (d.expires_at IS NULL OR d.expires_at > $9::timestamptz)
+    {filter_conditions(10)}
 """
+LIST_READABLE = (
+    f"SELECT d.doc_id, {HEAD_COLUMNS}, d.imported_at {_READABLE} ORDER BY d.doc_id LIMIT $17"
+)
 """Reads in primary-key order (tenant first), from the cursor on."""
+READABLE_IDS = f"SELECT d.doc_id {_READABLE}"
 LIST_HEADS = f"""
 SELECT d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d
 WHERE d.tenant_id = $1 AND d.doc_id > $2 ORDER BY d.doc_id LIMIT $3

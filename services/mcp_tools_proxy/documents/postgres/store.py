@@ -23,10 +23,12 @@ from mcp_tools_proxy.documents.postgres.rows import (
     LIST_HEADS,
     LIST_READABLE,
     PAGES,
+    READABLE_IDS,
     SECTION,
     SECTIONS,
     WHOLE,
     document_of_row,
+    filter_values,
     head_of_row,
     loaded,
     sections_of,
@@ -118,20 +120,8 @@ class PostgresStore:
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first documents that a query admits; the statement filters."""
         caller = query.caller
-        bound = None if caller.documents is None else list(map(sought, caller.documents))
         async with self._database.transaction(caller.tenant_id) as connection:
-            rows = await connection.fetch(
-                LIST_READABLE,
-                sought(caller.tenant_id),
-                sought(query.after),
-                sought(caller.user_id),
-                list(map(sought, caller.roles)),
-                bound,
-                None if query.tag is None else sought(query.tag),
-                sought(query.id_prefix),
-                [_pattern(word) for word in query.words],
-                query.limit,
-            )
+            rows = await connection.fetch(LIST_READABLE, *_readable_values(query), query.limit)
         return [
             CatalogEntry(
                 head=head_of_row(caller.tenant_id, loaded(row["doc_id"]), row),
@@ -139,6 +129,12 @@ class PostgresStore:
             )
             for row in rows
         ]
+
+    async def readable_ids(self, query: CatalogQuery) -> Sequence[str]:
+        """Return the ids of all documents that a query admits."""
+        async with self._database.transaction(query.caller.tenant_id) as connection:
+            rows = await connection.fetch(READABLE_IDS, *_readable_values(query))
+        return [loaded(row["doc_id"]) for row in rows]
 
     async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
         """Return a tenant's first documents after an id."""
@@ -170,6 +166,22 @@ class PostgresStore:
                 self._with_readers.clear()
             self._with_readers[tenant_id] = found
         return found
+
+
+def _readable_values(query: CatalogQuery) -> tuple[object, ...]:
+    caller = query.caller
+    return (
+        sought(caller.tenant_id),
+        sought(query.after),
+        sought(caller.user_id),
+        list(map(sought, caller.roles)),
+        None if caller.documents is None else list(map(sought, caller.documents)),
+        None if query.tag is None else sought(query.tag),
+        sought(query.id_prefix),
+        [_pattern(word) for word in query.words],
+        query.now,
+        *filter_values(query.filter),
+    )
 
 
 async def _fetch(connection: Connection, key: Key, wanted: Wanted) -> asyncpg.Record | None:

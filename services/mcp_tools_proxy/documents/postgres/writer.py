@@ -10,7 +10,14 @@ import asyncpg
 
 from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import InvalidDocument
-from mcp_tools_proxy.documents.document_store import Key, StoredVectors, VectorStore, folded_names
+from mcp_tools_proxy.documents.document_store import (
+    DocumentFilter,
+    Key,
+    StoredVectors,
+    VectorStore,
+    field_terms,
+    folded_names,
+)
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
     DocumentUsage,
@@ -35,6 +42,8 @@ from mcp_tools_proxy.documents.postgres.rows import (
     HEAD_COLUMNS,
     WHOLE,
     document_of_row,
+    filter_conditions,
+    filter_values,
     head_of_row,
     loaded,
     sought,
@@ -133,12 +142,13 @@ rows; no text is loaded."""
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
     section_count, text_chars, has_chunks, reader_users, reader_roles, language,
-    folded, ocr, text_format, date, metadata, warnings, source, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+    folded, ocr, text_format, date, metadata, own_fields, warnings, source, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+    $21)
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
     language = $12, folded = $13, ocr = $14, text_format = $15, date = $16, metadata = $17,
-    warnings = $18, source = $19, expires_at = $20, imported_at = now()
+    own_fields = $18, warnings = $19, source = $20, expires_at = $21, imported_at = now()
 """
 _SET_FACTS = """
 UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4, warnings = $5,
@@ -162,7 +172,7 @@ _REMOVE_PARTS = tuple(
 _LIST = (
     f"SELECT d.tenant_id, d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d "
     "WHERE ($1::text IS NULL OR d.tenant_id = $1) AND (d.tenant_id, d.doc_id) > ($2, $3) "
-    "ORDER BY d.tenant_id, d.doc_id LIMIT $4"
+    f"{filter_conditions(4)} ORDER BY d.tenant_id, d.doc_id LIMIT $11"
 )
 
 
@@ -206,7 +216,12 @@ class PostgresWriter:
         return {}
 
     async def list_heads(
-        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+        self,
+        tenant_id: str | None,
+        *,
+        after: Key | None = None,
+        limit: int,
+        filter: DocumentFilter | None = None,
     ) -> tuple[DocumentHead, ...]:
         """Return up to ``limit`` documents after ``after``, ordered by tenant and doc_id.
 
@@ -220,7 +235,8 @@ class PostgresWriter:
                 )
             start = map(sought, after or (tenant_id or "", ""))
             tenant = None if tenant_id is None else sought(tenant_id)
-            rows = await connection.fetch(_LIST, tenant, *start, limit)
+            wanted = filter_values(filter)
+            rows = await connection.fetch(_LIST, tenant, *start, *wanted, limit)
         return tuple(
             head_of_row(loaded(row["tenant_id"]), loaded(row["doc_id"]), row) for row in rows
         )
@@ -390,7 +406,8 @@ async def _check_quota(
     await connection.execute(_LOCK_TENANT, sought(new.tenant_id))
     rows = await connection.fetch(_SIZES, sought(new.tenant_id))
     sizes = {loaded(row["doc_id"]): (int(row["bytes"]), int(row["original"])) for row in rows}
-    heads = await connection.fetch(_LIST, sought(new.tenant_id), sought(new.tenant_id), "", None)
+    tenant = sought(new.tenant_id)
+    heads = await connection.fetch(_LIST, tenant, tenant, "", *filter_values(None), None)
     facts = await asyncio.to_thread(_facts_of, heads, new.tenant_id)
     largest, kept_original = sizes.pop(new.doc_id, (0, 0))
     old_facts = facts.pop(new.doc_id, 0)
@@ -453,6 +470,7 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         document.text_format,
         head.date,
         stored_json(head.metadata),
+        list(map(stored, field_terms(head.metadata))),
         *_facts_columns(document),
     )
     for statement in _REMOVE_PARTS:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -159,6 +160,7 @@ class TenantIndex:
         self._waiting: dict[str, _MissingDocument] = {}
         self._removed: set[str] = set()
         self._stamps: dict[str, str] = {}
+        self._expiries: dict[str, datetime] = {}
         self._retry_at = 0.0
         self._settled = asyncio.Event()
 
@@ -170,6 +172,10 @@ class TenantIndex:
         """Loop time at which ``step`` has work to do, or None."""
         has_work = self._noted or self._waiting or self._removed or not self._is_listed
         return self._retry_at if has_work or self._is_busy else None
+
+    def expired(self, now: datetime) -> set[str]:
+        """Return the documents that have expired and may still be in the index."""
+        return {doc_id for doc_id, expires_at in self._expiries.items() if expires_at <= now}
 
     def note(self, doc_id: str) -> None:
         """Note that a document may have changed."""
@@ -270,6 +276,7 @@ class TenantIndex:
             self._is_listed = False
             raise
         self._waiting.clear()
+        self._expiries.clear()
         for head in heads:
             self._compare(head)
         listed = {head.doc_id for head in heads}
@@ -286,6 +293,7 @@ class TenantIndex:
                 self._noted.add(doc_id)
                 raise
             self._waiting.pop(doc_id, None)
+            self._expiries.pop(doc_id, None)
             self._removed.discard(doc_id)
             if head is not None:
                 self._compare(head)
@@ -293,6 +301,8 @@ class TenantIndex:
                 self._removed.add(doc_id)
 
     def _compare(self, head: DocumentHead) -> None:
+        if head.expires_at is not None:
+            self._expiries[head.doc_id] = head.expires_at
         stamp = self._stamps.get(head.doc_id)
         if stamp != stamp_of(head):
             self._waiting[head.doc_id] = _MissingDocument(head.readers, stamp is not None)

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +14,14 @@ from urllib.parse import urlsplit
 from mcp_tools_proxy.documents.builders import shutting_down
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
-from mcp_tools_proxy.documents.document_store import DocumentStore, Key, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    CatalogQuery,
+    DocumentFilter,
+    DocumentStore,
+    Key,
+    Wanted,
+    folded_names,
+)
 from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.documents.search.analysis import analysis_of, language_named
 from mcp_tools_proxy.documents.search.snippets import MatchFinder
@@ -39,7 +47,7 @@ from mcp_tools_proxy.documents.search.tenant_index_snapshot import (
     IndexSnapshot,
 )
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Hit, PageSpan
+from mcp_tools_proxy.domain.document import DocumentHead, Hit, PageSpan
 from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.storage import cache_folder
@@ -57,7 +65,7 @@ MAX_OPEN = 32
 class TenantQuery:
     """A query across the documents that ``caller`` can read and is bound to.
 
-    If not None, ``doc_ids`` limits the documents, and each has one of ``tags``.
+    If not None, ``doc_ids`` and ``filter`` limit the documents, and each has one of ``tags``.
     """
 
     caller: Caller
@@ -65,6 +73,11 @@ class TenantQuery:
     max_results: int
     tags: Sequence[str] | None = None
     doc_ids: Sequence[str] | None = None
+    filter: DocumentFilter | None = None
+
+    def admits(self, head: DocumentHead) -> bool:
+        """Return whether the filter admits a document, which may have changed since a list."""
+        return self.filter is None or self.filter.admits(head, folded_names(head)[2:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +218,7 @@ class TenantSearch:
         places: Sequence[tuple[CachedDocument, Hit]] = ()
         try:
             if (snapshot := index.snapshot) is not None:
-                places = await self._places(snapshot, query)
+                places = await self._places(snapshot, query, index.expired(datetime.now(UTC)))
             progress = await index.progress(query.caller)
         except IndexDamaged as error:
             await self._indexes.repair(index, error)
@@ -219,14 +232,17 @@ class TenantSearch:
         self._threads.shutdown(wait=False)
 
     async def _places(
-        self, snapshot: IndexSnapshot, query: TenantQuery
+        self, snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]
     ) -> Sequence[tuple[CachedDocument, Hit]]:
         loop = asyncio.get_running_loop()
-        refused: set[str] = set()
-        checks = _Checks(self._repository, query.caller)
+        admitted = None
+        if query.filter is not None:
+            listed = CatalogQuery(caller=query.caller, filter=query.filter, limit=0)
+            admitted = await self._repository.readable_ids(listed)
+        checks = _Checks(self._repository, query)
         for _ in range(ATTEMPTS):
             found = await loop.run_in_executor(
-                self._threads, partial(_find, snapshot, query, refused)
+                self._threads, partial(_find, snapshot, query, admitted, refused)
             )
             checked = await checks.first(found.places, query.max_results)
             refused |= checks.refused
@@ -257,11 +273,11 @@ class _Checked:
 class _Checks:
     """Reads the documents of hits for a caller; inaccessible ones are ``refused``."""
 
-    def __init__(self, repository: DocumentRepository, caller: Caller) -> None:
+    def __init__(self, repository: DocumentRepository, query: TenantQuery) -> None:
         self.refused: set[str] = set()
         self.unavailable: DocumentsUnavailable | None = None
         self._repository = repository
-        self._caller = caller
+        self._query = query
 
     async def first(
         self, places: Sequence[tuple[Candidate, IndexedPlace]], count: int
@@ -278,19 +294,28 @@ class _Checks:
     async def _read(self, candidate: Candidate, place: IndexedPlace) -> _Checked | None:
         wanted = WHOLE if place.start is None else Wanted(pages=(place.page, place.page))
         try:
-            document = await self._repository.find(self._caller, place.doc_id, wanted)
+            document = await self._repository.find(self._query.caller, place.doc_id, wanted)
         except DocumentRefused:
             document = None
         except DocumentsUnavailable as error:
             document, self.unavailable = None, error
-        if document is None or document.head.version != place.version:
+        if (
+            document is None
+            or document.head.version != place.version
+            or not self._query.admits(document.head)
+        ):
             self.refused.add(place.doc_id)
             return None
         return _Checked(candidate.score, place, document)
 
 
-def _find(snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]) -> _Ranked:
-    named = [query.doc_ids, query.caller.documents]
+def _find(
+    snapshot: IndexSnapshot,
+    query: TenantQuery,
+    admitted: frozenset[str] | None,
+    refused: set[str],
+) -> _Ranked:
+    named = [query.doc_ids, query.caller.documents, admitted]
     filters = Filters(
         readers=reader_terms(query.caller),
         documents=[

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import zlib
+from itertools import islice
 from typing import Annotated, NotRequired
 
 from pydantic import AfterValidator, Field
@@ -20,11 +21,13 @@ from mcp_tools_proxy.documents.tools.local_tool import (
     Arguments,
     LocalTool,
     Positive,
+    WantedDocuments,
     build_local_tool,
     no_document,
 )
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
+from mcp_tools_proxy.domain.document import MetadataValue
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -84,6 +87,7 @@ class DocumentListArguments(Arguments):
         ),
         AfterValidator(lambda cursor: None if cursor is None else _doc_id_of(cursor)),
     ] = None
+    filter: WantedDocuments | None = None
 
 
 class ListedDocument(TypedDict):
@@ -94,6 +98,8 @@ class ListedDocument(TypedDict):
     pages: int
     tags: list[str]
     language: NotRequired[str]
+    date: NotRequired[str]
+    metadata: NotRequired[dict[str, object]]
     updated: str
 
 
@@ -119,6 +125,7 @@ def documents_tool(
             tag=None if arguments.tag is None else fold(arguments.tag),
             after=arguments.cursor or "",
             limit=min(arguments.limit, MAX_DOCUMENTS),
+            filter=arguments.filter,
         )
         page = await repository.list_readable(query)
         documents = _fit([_listed(entry) for entry in page.entries], max_text_bytes)
@@ -153,7 +160,18 @@ def _listed(entry: CatalogEntry) -> ListedDocument:
     }
     if head.language is not None:
         listed["language"] = head.language
+    if head.date is not None:
+        listed["date"] = head.date
+    if head.metadata:
+        own = islice(head.metadata.items(), MAX_TAGS)
+        listed["metadata"] = {name: _cut(value) for name, value in own}
     return listed
+
+
+def _cut(value: MetadataValue) -> object:
+    if isinstance(value, tuple):
+        return [it[:TAG_CHARS] for it in value[:MAX_TAGS]]
+    return value[:TAG_CHARS] if isinstance(value, str) else value
 
 
 def _fit(documents: list[ListedDocument], max_bytes: int) -> list[ListedDocument]:

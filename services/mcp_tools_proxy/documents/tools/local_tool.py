@@ -10,12 +10,22 @@ from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_filter import parse_filter
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
-from mcp_tools_proxy.documents.document_store import Wanted
+from mcp_tools_proxy.documents.document_store import DocumentFilter, Wanted
 from mcp_tools_proxy.documents.tools.sources import without_sources
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
@@ -61,6 +71,23 @@ Id = Annotated[Identifier, BeforeValidator(id_of)]
 StartChar = Annotated[
     Natural, Field(description="To continue a truncated answer: its next_start_char.")
 ]
+
+WantedDocuments = Annotated[
+    DocumentFilter,
+    PlainValidator(parse_filter),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "tags": {"type": "object", "description": "Lists any, all, not."},
+                "language": {"type": "string"},
+                "date": {"type": "object", "description": "from, to: 2027-01-31."},
+                "metadata": {"type": "object", "description": "By key: values, or min, max."},
+            },
+        }
+    ),
+]
+"""A filter of documents."""
 
 MAX_ARGUMENTS = 100
 """Maximum validated arguments of a call; tools have fewer."""

@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.tools.local_tool import (
     LocalTool,
     Positive,
     VersionArguments,
+    WantedDocuments,
     build_local_tool,
     no_document,
     version_finder,
@@ -191,6 +192,7 @@ class TenantSearchArguments(Arguments):
         ),
     ] = None
     doc_ids: Annotated[list[Id] | None, Field(max_length=MAX_NARROWED)] = None
+    filter: WantedDocuments | None = None
 
 
 class FoundPlace(TypedDict):
@@ -235,6 +237,7 @@ def documents_search_tool(
             max_results=arguments.max_results,
             tags=arguments.tags,
             doc_ids=arguments.doc_ids,
+            filter=arguments.filter,
         )
         found = await search.search(query)
         places = _fit_places(found.places, max_text_bytes)

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from mcp_tools_proxy.documents.document_facts import EditableFacts, parse_metadata
 from mcp_tools_proxy.documents.document_file import (
@@ -17,6 +25,8 @@ from mcp_tools_proxy.documents.document_file import (
     dump_readers,
     load_metadata,
 )
+from mcp_tools_proxy.documents.document_filter import parse_filter
+from mcp_tools_proxy.documents.document_store import DocumentFilter
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
@@ -40,6 +50,16 @@ class DocumentsQuery(BaseModel):
     ] = None
     cursor: Annotated[
         str | None, Field(description="The `next_cursor` of the previous page.", max_length=4096)
+    ] = None
+
+    filter: Annotated[
+        DocumentFilter | None,
+        PlainValidator(lambda text: None if text is None else parse_filter(text)),
+        WithJsonSchema({"type": "string"}),
+        Field(
+            description='Filter as JSON, as in the tool `list_documents`: `{"tags": {"any": '
+            '["hr"]}, "metadata": {"year": {"min": 2026}}}`.'
+        ),
     ] = None
 
     @model_validator(mode="after")

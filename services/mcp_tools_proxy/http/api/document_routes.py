@@ -188,7 +188,9 @@ class DocumentRoutes(Feature):
             return await self._list_one(parsed, (query.tenant_id, query.doc_id))
         try:
             with _as_api_errors():
-                heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
+                heads = await self._writer.list_heads(
+                    query.tenant_id, after=after, limit=PAGE + 1, filter=query.filter
+                )
                 problems = await self._writer.problems() if query.tenant_id is None else {}
         except TenantNeeded:
             raise InvalidRequest(
