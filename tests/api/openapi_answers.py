@@ -29,8 +29,8 @@ LIMITED_BY_SETTINGS = {"calls"}
 IDS = re.compile(r"calls\.\d+\.(call_)?id")
 """The calls of a model's reply have unique ids, which a schema cannot express."""
 
-BEYOND_A_SCHEMA = {"cursor", "body", "X-User-Roles", "X-Documents"}
-"""Cursors from earlier responses; bodies with one of two fields, or a file; comma-separated lists
+BEYOND_A_SCHEMA = {"cursor", "filter", "body", "X-User-Roles", "X-Documents"}
+"""Cursors from earlier responses; filters as JSON text; bodies with one of two fields, or a file; comma-separated lists
 without empty elements."""
 
 NAMED_TWICE = {"Idempotency-Key"}
