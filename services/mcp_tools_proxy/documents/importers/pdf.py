@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
-from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
 
 from mcp_tools_proxy.documents.importers.base import (
     FileFacts,
@@ -32,6 +32,7 @@ from mcp_tools_proxy.documents.importers.pdf_annotations import (
     signers_of,
 )
 from mcp_tools_proxy.documents.importers.pdf_labels import with_annotations
+from mcp_tools_proxy.documents.importers.pdf_text import read_page_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -169,7 +170,7 @@ def _page(
         closing(page.get_textpage()) as textpage,
     ):
         is_unreadable = is_glyph_codes(textpage)
-        text = "" if is_unreadable else complete(_read_text(textpage))
+        text = "" if is_unreadable else complete(clean_divided(read_page_text(textpage)))
     confidence = None
     if reader is not None and is_picture(page, text):
         read = reader.read(page)
@@ -187,11 +188,6 @@ def _page(
         hidden_chars=found.hidden_chars,
         is_unreadable=is_unreadable,
     )
-
-
-def _read_text(textpage: PdfTextPage) -> str:
-    text: str = textpage.get_text_range()
-    return clean_divided(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:

@@ -1,0 +1,277 @@
+"""Superscripts and subscripts of a PDF, recognised by type size and baseline.
+
+``10^3``, ``x^(n+1)`` and ``H_2O``. Ordinals (``1st``) stay letters, footnote marks become ``[1]``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+from itertools import groupby
+
+from mcp_tools_proxy.documents.importers.pdf_words import Character, PageCharacters, PageWord
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+_SMALL = 0.87
+"""Largest size of a script; browsers use 0.83, TeX and Word 0.58 to 0.7 of the text's size."""
+
+_LEAST_RISE, _LEAST_FALL, _MOST_SHIFT = 0.18, 0.06, 0.9
+_MOST_GAP, _MOST_SPACE, _MOST_OVERLAP = 0.4, 0.2, 0.3
+"""Limits, as shares of the text's size. TeX raises by 0.36 and lowers by 0.15; a drop capital is
+followed by smaller letters that are further up, and the A of LaTeX overlaps the L."""
+
+_MOST_LARGER = 1.25
+"""Type larger than that of its line has no scripts: it is a drop capital."""
+
+_SHIFT = 0.3
+"""Least difference of baselines in points; rounding and rotation result in less."""
+
+_FORMULA = re.compile(r"[^\W_]\d[^\W\d_]|[^\W\d_]\d[-+×·∗*/=^(]")
+"""A word that may have scripts between its first and its last letter: H2O, m2/s."""
+
+_NOTE = re.compile(r"\d{1,3}(?:[,;–-]\d{1,3})*[,;]?|[a-z](?:[,;][a-z])*")
+_EXPONENT = re.compile(r"[-+]\d[\d.,/]*|\d[\d.,]*[-+]?|[-+]")
+_PLAIN_CONTENT = re.compile(r"[-+]?[\w.,′'∗*]+[-+]?|[-+]")
+_LETTERS = re.compile(r"[^\W\d_]+$")
+_NUMBER = re.compile(r"(?<![\d.,])(?<![^\W\d_][-–])\d{1,2}$")
+_MATHEMATICAL = re.compile(r"[\(\[{|][^()\[\]{}|]*[\)\]}|]$")
+_ISOTOPE = re.compile(
+    r"(?:H|Li|B|C|N|O|F|Na|Si|P|S|Cl|Ar|K|Ca|Fe|Co|Ga|Kr|Sr|Y|Mo|Tc|Xe|Cs|Lu|Pb|Po|Rn|Ra|Th|U|Pu)"
+    r"(?![^\W_])"
+)
+_VARIABLE = re.compile(r"[A-Za-z\u0370-\u03ff]$")
+
+_ORDINAL = re.compile(r"er|[eè]re|re|e|[eè]me|è|ers|res?|o|a|os|as|º|ª|nde|de|s?te")
+_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+$")
+_ABBREVIATED = re.compile(r"(?:(?<![^\W_])(?:[Nn]|M|D|S|C|V|J|P)|\d|[°º])$")
+_ABBREVIATION = re.compile(r"os?|mes?|lles?|rs?|gr|ie|te?|ve")
+_TRADE_MARKS = frozenset({"TM", "SM", "MC", "MD", "R", "®"})
+
+_UNIT = re.compile(
+    r"[cmkdnpµμu]?m|ft|in|yd|mi|m?s|min|hr?|[km]?g|lb|[md]?[lL]|[KJWVAN]|k?Pa|[kMG]?Hz|mol|px|em|ha|dB"
+    r"|eV|cd|rad|sr|bar|atm"
+)
+_FUNCTION = re.compile(r"(?:sin|cos|tan)h?|cot|sec|csc|log|ln|exp|det")
+
+
+class _Kind(Enum):
+    FULL = 0
+    RAISED = 1
+    LOWERED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive characters of a word on one level, after the character ``base``, if any."""
+
+    kind: _Kind
+    text: str
+    base: Character | None
+
+
+def mark_scripts(page: PageCharacters, line: Sequence[PageWord]) -> None:
+    """Change the texts of the words of a line with superscripts or subscripts."""
+    found = [number for number, word in enumerate(line) if _may_have_scripts(line, number)]
+    if not found:
+        return
+    usual = _usual(page, line)
+    if not usual.size:
+        return
+    written = ""
+    for number, word in enumerate(line):
+        if number in found:
+            previous = line[number - 1] if number else None
+            following = line[number + 1].text if number + 1 < len(line) else ""
+            _mark_word(page, word, previous, usual, written, following)
+        written += word.text if word.is_glued else f" {word.text}"
+
+
+def _may_have_scripts(line: Sequence[PageWord], number: int) -> bool:
+    word = line[number]
+    return (
+        abs(word.last_y - word.y) > _SHIFT
+        or (number > 0 and abs(word.y - line[number - 1].last_y) > _SHIFT)
+        or (number == 0 and len(line) > 1 and abs(line[1].y - word.last_y) > _SHIFT)
+        or (len(word.text) > 2 and _FORMULA.search(word.text) is not None)
+    )
+
+
+def _usual(page: PageCharacters, line: Sequence[PageWord]) -> Character:
+    """Return a character of the line's usual baseline."""
+    lengths: Counter[float] = Counter()
+    for word in line:
+        lengths[round(word.y, 1)] += len(word.text)
+    y = max(lengths, key=lengths.__getitem__)
+    return page.character(next(word.start for word in line if round(word.y, 1) == y))
+
+
+def _mark_word(
+    page: PageCharacters,
+    word: PageWord,
+    previous: PageWord | None,
+    usual: Character,
+    before: str,
+    following: str,
+) -> None:
+    characters = page.characters(word)
+    if not all(character.size for character in characters):
+        return
+    base = _base_of(page, previous, characters[0], usual)
+    runs = _runs(characters, base, usual)
+    if all(run.kind is _Kind.FULL for run in runs):
+        return
+    text, glued = "", word.is_glued
+    for number, run in enumerate(runs):
+        after = "".join(run.text for run in runs[number + 1 :])
+        is_attached = bool(text) or (run.base is not None and base is run.base)
+        space = "" if glued or base is run.base else " "
+        context = f"{before}{space}{text}" if is_attached else ""
+        piece = _write(run, context, after or (" " + following if following else ""))
+        if not text and number == 0 and is_attached and piece[:1] in {"^", "_"}:
+            glued = True
+        text += piece
+    word.text, word.is_glued = text.strip(), glued
+
+
+def _base_of(
+    page: PageCharacters, previous: PageWord | None, first: Character, usual: Character
+) -> Character | None:
+    """Return the last character of the previous word, if a script can follow it directly."""
+    if previous is None:
+        return None
+    base = page.character(previous.end - 1)
+    gap = (first.left - base.right) / (base.size or usual.size)
+    return base if -_MOST_OVERLAP <= gap <= _MOST_SPACE else None
+
+
+def _is_beside(script: Character, base: Character, usual: Character) -> bool:
+    gap = (script.left - base.right) / (base.size or usual.size)
+    return -_MOST_OVERLAP <= gap <= _MOST_GAP
+
+
+def _runs(characters: Sequence[Character], base: Character | None, usual: Character) -> list[_Run]:
+    level = base if base is not None and base.size >= _SMALL * usual.size else usual
+    full = base
+    kinds: list[tuple[_Kind, Character, Character | None]] = []
+    for character in characters:
+        kind = _kind(character, level)
+        if kind is _Kind.FULL:
+            kinds.append((kind, character, None))
+            if character.size >= _SMALL * usual.size:
+                level = full = character
+        else:
+            kinds.append((kind, character, full))
+    runs: list[_Run] = []
+    for (kind, after), group in groupby(kinds, key=lambda it: (it[0], it[2])):
+        parts = [character for _, character, _ in group]
+        text = "".join(character.text for character in parts)
+        beside = [it for it in (after, *_ends(runs, characters)) if it is not None]
+        if (
+            kind is not _Kind.FULL
+            and after is not None
+            and not any(_is_beside(parts[0], it, usual) for it in beside)
+        ):
+            kind = _Kind.FULL  # noqa: PLW2901 - such as the limits of a sum
+        runs.append(_Run(kind, text, after))
+    return runs
+
+
+def _ends(runs: Sequence[_Run], characters: Sequence[Character]) -> list[Character]:
+    """Return the last character of the runs so far: a script may follow another one."""
+    count = sum(len(run.text) for run in runs)
+    return [characters[count - 1]] if count else []
+
+
+def _kind(character: Character, level: Character) -> _Kind:
+    shift = (character.y - level.y) / level.size
+    if character.size > _SMALL * level.size or abs(shift) > _MOST_SHIFT:
+        return _Kind.FULL
+    if shift >= _LEAST_RISE:
+        return _Kind.RAISED
+    return _Kind.LOWERED if shift <= -_LEAST_FALL else _Kind.FULL
+
+
+def _write(run: _Run, before: str, after: str) -> str:
+    if run.kind is _Kind.FULL or not any(map(str.isalnum, run.text)):
+        return _sign(run.text) if run.kind is _Kind.RAISED else run.text
+    if run.kind is _Kind.LOWERED:
+        return _write_subscript(run.text, before)
+    return _write_superscript(run.text, before, after)
+
+
+def _sign(text: str) -> str:
+    """Return a raised ring as the degree sign."""
+    return "°" if text in {"◦", "○", "∘"} else text
+
+
+def _write_subscript(text: str, before: str) -> str:
+    if not before or not (before[-1].isalnum() or before[-1] in ")]}"):
+        return text
+    letters = _LETTERS.search(before)
+    is_long_word = letters is not None and len(letters[0]) > 3
+    return text if is_long_word and not text.isdigit() else f"_{_content(text)}"
+
+
+def _write_superscript(text: str, before: str, after: str) -> str:
+    if after[:1] in {"/", "⁄"} or text in _TRADE_MARKS:
+        return text
+    if not before:
+        if text.isdigit() and _ISOTOPE.match(after):
+            return f"^{text}"
+        return _note(text, "", after) if _NOTE.fullmatch(text) else text
+    if before[-1] in "([{":
+        return text
+    if _is_plain(text, before):
+        return text
+    if _is_exponent(text, before):
+        return f"^{_content(text)}"
+    return _note(text, before, after) if _NOTE.fullmatch(text) else text
+
+
+def _is_plain(text: str, before: str) -> bool:
+    """Return whether it is an ordinal (1st, XIXe) or an abbreviation (No, Mme)."""
+    lowered = text.lower().rstrip(".")
+    if lowered in {"th", "st", "nd", "rd"}:
+        return True
+    if _ORDINAL.fullmatch(lowered) and (before[-1].isdigit() or _ROMAN.search(before)):
+        return True
+    return bool(_ABBREVIATION.fullmatch(lowered) and _ABBREVIATED.search(before))
+
+
+def _is_exponent(text: str, before: str) -> bool:
+    letters = _LETTERS.search(before)
+    if letters is not None:
+        word = letters[0]
+        if len(word) == 1:
+            return _VARIABLE.match(word) is not None
+        is_usual = _UNIT.fullmatch(word) or _FUNCTION.fullmatch(word)
+        return bool(is_usual and _EXPONENT.fullmatch(_ascii(text)))
+    if before[-1].isdigit():
+        return text[0] in "+-−–" or _NUMBER.search(before) is not None
+    if before[-1] in ")]}|":
+        return _is_mathematical(before)
+    return False
+
+
+def _is_mathematical(before: str) -> bool:
+    """Return whether the bracket that ends there holds a formula, not words."""
+    found = _MATHEMATICAL.search(before)
+    return found is not None and re.search(r"[^\W\d_]{3}|^\[[\d,;–-]+\]|\d{3}\)", found[0]) is None
+
+
+def _content(text: str) -> str:
+    text = _ascii(text)
+    is_whole = _PLAIN_CONTENT.fullmatch(text) or (
+        text[0] == "(" and text.find(")") == len(text) - 1
+    )
+    return text if is_whole else f"({text})"
+
+
+def _ascii(text: str) -> str:
+    return text.replace("−", "-").replace("–", "-")
+
+
+def _note(text: str, before: str, after: str) -> str:
+    start = " " if before and not before[-1].isspace() else ""
+    end = " " if after[:1].isalnum() else ""
+    return f"{start}[{text.rstrip(',;')}]{end}"

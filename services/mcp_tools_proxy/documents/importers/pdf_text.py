@@ -1,0 +1,80 @@
+"""The text of a PDF page, corrected by the positions of its characters."""
+
+from collections.abc import Iterator, Sequence
+
+from pypdfium2 import PdfTextPage
+
+from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+from mcp_tools_proxy.documents.importers.pdf_letters import (
+    has_ideographs,
+    has_right_to_left,
+    join_spaced_characters,
+    order_letters,
+)
+from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+
+_WIDEST = 20.0
+_SPACE, _MOST_GAP, _MOST_SHIFT, _SCRIPT = 0.12, 0.45, 0.6, 0.87
+"""Limits for a line that continues after a superscript or subscript: shares of the type size."""
+
+
+def read_page_text(textpage: PdfTextPage) -> str:
+    """Return the text of a page; it may contain DIVISION."""
+    page = PageCharacters(textpage)
+    text = page.text
+    if page.is_located:
+        lines = _joined_lines(page, list(page.lines()))
+        for line in lines:
+            mark_scripts(page, line)
+        if has_right_to_left(text):
+            for line in lines:
+                order_letters(page, line)
+        if has_ideographs(text):
+            for line in lines:
+                join_spaced_characters(line)
+        text = "".join(_pieces(text, [word for line in lines for word in line]))
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _joined_lines(page: PageCharacters, lines: Sequence[list[PageWord]]) -> list[list[PageWord]]:
+    """Join lines that PDFium divides at a superscript or subscript."""
+    joined: list[list[PageWord]] = []
+    for line in lines:
+        before = joined[-1] if joined else []
+        if (
+            before
+            and page.text[before[-1].end - 1] != DIVISION
+            and _continues(page, before, line[0])
+        ):
+            gap = line[0].left - before[-1].right
+            line[0].is_glued = gap < _SPACE * page.character(before[-1].start).size
+            line[0].is_beside = True
+            before.extend(line)
+        else:
+            joined.append(line)
+    return joined
+
+
+def _continues(page: PageCharacters, before: Sequence[PageWord], word: PageWord) -> bool:
+    last = before[-1]
+    gap, shift = word.left - last.right, abs(word.y - last.last_y)
+    if not -_WIDEST < gap < _WIDEST or shift > _WIDEST:
+        return False
+    first, final = page.character(word.start), page.character(last.end - 1)
+    size = max(first.size, final.size)
+    return (
+        0 < shift < _MOST_SHIFT * size
+        and -_SPACE * size < gap < _MOST_GAP * size
+        and min(first.size, final.size) < _SCRIPT * size
+    )
+
+
+def _pieces(text: str, words: Sequence[PageWord]) -> Iterator[str]:
+    end = 0
+    for word in words:
+        if not word.is_glued:
+            yield " " if word.is_beside else text[end : word.start]
+        yield word.text
+        end = word.end
+    yield text[end:]

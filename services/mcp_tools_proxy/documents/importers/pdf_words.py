@@ -1,0 +1,143 @@
+"""Words of a PDF page with their positions.
+
+A call of PDFium costs 0.3 to 0.6 µs, so only the first and the last character of a word are
+located: a page of 2,600 characters takes 1 ms, half of what its text takes.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from ctypes import byref, c_double
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pypdfium2 import PdfTextPage, raw
+
+from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+
+_WORD = re.compile(rf"[^\s{DIVISION}]+{DIVISION}?|{DIVISION}")
+
+_PUNCTUATION = f".,;:!?)]}}>\"'’”»{DIVISION}"
+
+_HYPHEN_CODE = 2
+"""PDFium's code of the character that becomes DIVISION in the text."""
+
+
+@dataclass(slots=True, eq=False)
+class PageWord:
+    """A word: ``[start:end]`` in the page's text, and the text that it gets in the document.
+
+    ``y`` and ``last_y`` are the baselines of its first and last letter, in points. A glued word
+    follows the previous one without a space, one beside it with a space, whatever the text has.
+    """
+
+    start: int
+    end: int
+    text: str
+    left: float
+    right: float
+    y: float
+    last_y: float
+    is_glued: bool = False
+    is_beside: bool = False
+
+
+class Character(NamedTuple):
+    """A character with its type size, in points; the size is 0 if the text is not upright."""
+
+    text: str
+    left: float
+    right: float
+    y: float
+    size: float
+
+
+class PageCharacters:
+    """The text of a page, and the positions of its characters."""
+
+    def __init__(self, page: PdfTextPage) -> None:
+        self.text: str = page.get_text_range()
+        self._textpage = page  # closed when collected
+        self._page = page.raw
+        self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._x, self._y = c_double(), c_double()
+        self._at_box, self._at_matrix = byref(self._box), byref(self._matrix)
+        self._at_x, self._at_y = byref(self._x), byref(self._y)
+        count = page.count_chars()
+        self._indexes = None if count == len(self.text) else self._align(count)
+
+    def _align(self, count: int) -> Sequence[int]:
+        """Return the index of each character of the text; the text lacks some of them."""
+        indexes: list[int] = []
+        for index in range(count):
+            if len(indexes) == len(self.text):
+                break
+            code = raw.FPDFText_GetUnicode(self._page, index)
+            if code == _HYPHEN_CODE or chr(code) == self.text[len(indexes)]:
+                indexes.append(index)
+        return indexes
+
+    @property
+    def is_located(self) -> bool:
+        """Whether positions are known."""
+        return self._indexes is None or len(self._indexes) == len(self.text)
+
+    def origin(self, offset: int) -> tuple[float, float]:
+        """Return the left end of a character's baseline."""
+        index = offset if self._indexes is None else self._indexes[offset]
+        raw.FPDFText_GetCharOrigin(self._page, index, self._at_x, self._at_y)
+        return self._x.value, self._y.value
+
+    def _right(self, offset: int) -> float:
+        index = offset if self._indexes is None else self._indexes[offset]
+        raw.FPDFText_GetLooseCharBox(self._page, index, self._at_box)
+        return float(self._box.right)
+
+    def character(self, offset: int) -> Character:
+        """Return the character at ``offset`` of the text."""
+        index = offset if self._indexes is None else self._indexes[offset]
+        raw.FPDFText_GetMatrix(self._page, index, self._at_matrix)
+        matrix = self._matrix
+        is_upright = matrix.a > 0 and abs(matrix.b) < 0.05 * matrix.a
+        size = raw.FPDFText_GetFontSize(self._page, index) * math.hypot(matrix.c, matrix.d)
+        left, y = self.origin(offset)
+        return Character(
+            self.text[offset], left, self._right(offset), y, size if is_upright else 0.0
+        )
+
+    def characters(self, word: PageWord) -> list[Character]:
+        """Return the characters of a word."""
+        return [self.character(offset) for offset in range(word.start, word.end)]
+
+    def lines(self) -> Iterator[list[PageWord]]:
+        """Yield the words of each line of the text."""
+        text, page, indexes = self.text, self._page, self._indexes
+        origin, loose_box = raw.FPDFText_GetCharOrigin, raw.FPDFText_GetLooseCharBox
+        x, y, box, at_x, at_y, at_box = (
+            *(self._x, self._y, self._box),
+            *(self._at_x, self._at_y, self._at_box),
+        )
+        line: list[PageWord] = []
+        line_end = -1
+        for match in _WORD.finditer(text):
+            start, end = match.span()
+            if start > line_end:
+                if line:
+                    yield line
+                line = []
+                line_end = text.find("\n", start) % (len(text) + 1)
+            last, word = end - 1, match[0]
+            first, final = (start, last) if indexes is None else (indexes[start], indexes[last])
+            origin(page, first, at_x, at_y)
+            left, first_y = x.value, y.value
+            loose_box(page, final, at_box)
+            if last > start:
+                if not word[-1].isalnum():  # "O(n2)," has its script before the bracket
+                    last = max(start, start + len(word.rstrip(_PUNCTUATION)) - 1)
+                    final = last if indexes is None else indexes[last]
+                origin(page, final, at_x, at_y)
+            line.append(PageWord(start, end, word, left, box.right, first_y, y.value))
+            if word[-1] == DIVISION:
+                line_end = end - 1
+        if line:
+            yield line

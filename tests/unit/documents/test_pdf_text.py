@@ -1,0 +1,152 @@
+"""Text of PDF pages by the positions of their characters (contract §5)."""
+
+from pathlib import Path
+
+import pytest
+from fpdf import FPDF
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.importers.base import ImportOptions
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from tests.support.glyph_pages import glyph_page
+from tests.support.tables import each_row
+
+SAMPLES = Path(__file__).parents[2] / "data/documents"
+"""Files made by hand, without content of others."""
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
+
+
+def page_of(pdf: FPDF) -> str:
+    return import_pdf(bytes(pdf.output()), ORIGIN).pages[0]
+
+
+def new_page() -> FPDF:
+    pdf = FPDF()
+    pdf.set_compression(False)
+    pdf.add_page()
+    pdf.set_font("helvetica", size=12)
+    return pdf
+
+
+def written(text: str) -> str:
+    """Return a line as imported; ``^{…}`` is raised and ``_{…}`` lowered."""
+    pdf, x = new_page(), 20.0
+    for number, part in enumerate(text.replace("_{", "^{_").split("^{")):
+        script, _, rest = part.rpartition("}") if number else ("", "", part)
+        shift = 0.6 if script.startswith("_") else -1.4
+        for size, y, letters in ((8, 20 + shift, script.removeprefix("_")), (12, 20.0, rest)):
+            pdf.set_font_size(size)
+            if letters:
+                pdf.text(x, y, letters)
+                x += pdf.get_string_width(letters)
+    return page_of(pdf)
+
+
+@each_row(
+    ("text", "expected"),
+    [
+        ("5 x 10^{3} units per m^{2}", "5 x 10^3 units per m^2"),
+        ("about 10^{-6} mol", "about 10^-6 mol"),
+        ("water is H_{2}O, sugar C_{6}H_{12}O_{6}", "water is H_2O, sugar C_6H_12O_6"),
+        ("so x^{n+1} and y_{n+1} grow", "so x^(n+1) and y_(n+1) grow"),
+        ("the flow of 3 kg/m^{3} now", "the flow of 3 kg/m^3 now"),
+        ("(a + b)^{2} = c", "(a + b)^2 = c"),
+        ("on the 1^{st} and 22^{nd} day", "on the 1st and 22nd day"),
+        ("le 2^{e} tour et M^{me} Roux", "le 2e tour et Mme Roux"),
+        ("the n^{th} part", "the nth part"),
+        ("as others found^{1} before", "as others found [1] before"),
+        ("in the year 2019.^{12} Then", "in the year 2019. [12] Then"),
+        ("the budget (see above)^{2} fell", "the budget (see above) [2] fell"),
+        ("Brand^{TM} phones", "BrandTM phones"),
+        ("dated by ^{14}C in 1960", "dated by ^14C in 1960"),
+        ("103 and 10 3 stay", "103 and 10 3 stay"),
+    ],
+)
+def test_scripts_are_marked(text: str, expected: str) -> None:
+    assert written(text) == expected
+
+
+def test_the_mark_of_a_footnote_is_separated_from_its_text() -> None:
+    pdf = new_page()
+    pdf.text(20, 20, "As reported in the yearly survey.")
+    pdf.set_font_size(7)
+    pdf.text(18.6, 18.5, "1")
+    assert "[1]" in page_of(pdf)
+
+
+def test_small_print_and_drop_capitals_are_not_scripts() -> None:
+    pdf = new_page()
+    pdf.write(6, "Price 12")
+    pdf.set_font_size(7)
+    pdf.write(6, "345")
+    assert page_of(pdf) == "Price 12345"
+
+
+def test_letters_of_arabic_ligatures_are_in_reading_order() -> None:
+    data = (SAMPLES / "11-arabic-ligature.pdf").read_bytes()
+    assert import_pdf(data, ORIGIN).pages == ("خلال",)
+
+
+@each_row(
+    ("glyphs", "expected"),
+    [
+        (["عقد", "رقم", "72"], "عقد رقم 72"),
+        (["من", "March", "2027", "غير"], "من March 2027 غير"),
+        (["سعر", "10", "20"], "سعر 10 20"),
+    ],
+)
+@pytest.mark.parametrize("leftmost_first", [True, False])
+def test_right_to_left_lines_are_in_reading_order(
+    glyphs: list[str], expected: str, *, leftmost_first: bool
+) -> None:
+    places: list[tuple[float, float, str]] = []
+    x = 500.0
+    run: list[str] = []
+    for word in [*glyphs, "ا"]:
+        if word.isascii() and word.isalnum() and (run or word.isalpha()):
+            run.append(word)
+            continue
+        for latin in reversed(run):
+            x -= 12 * len(latin)
+            places.extend((x + 12 * number, 700.0, it) for number, it in enumerate(latin))
+            x -= 12
+        run = []
+        for letter in reversed(word) if word.isascii() else word:
+            x -= 12
+            places.append((x, 700.0, letter))
+        x -= 12
+    places.pop()
+    if leftmost_first:
+        places.sort()
+    assert import_pdf(glyph_page(places), ORIGIN).pages == (expected,)
+
+
+@each_row(
+    ("gaps", "text", "expected"),
+    [
+        ([10, 10, 10, 10], "中文合同书", "中文合同书"),
+        ([10, 10, 10, 10], "あいうえお", "あいうえお"),
+        ([0, 0, 40, 0], "中文合同书", "中文合 同书"),
+        ([40, 40, 40, 40], "日月火水木", "日 月 火 水 木"),
+        ([25], "目录", "目录"),
+        ([10, 10, 60, 10, 10], "中文书日月火", "中文书 日月火"),
+    ],
+)
+def test_letter_spaced_characters_are_joined(gaps: list[float], text: str, expected: str) -> None:
+    x = 50.0
+    glyphs = []
+    for letter, gap in zip(text, [*gaps, 0.0], strict=True):
+        glyphs.append((x, 700.0, letter))
+        x += 12 + gap
+    assert import_pdf(glyph_page(glyphs), ORIGIN).pages == (expected,)
+
+
+@given(st.lists(st.text(alphabet="ab1 .-", min_size=1, max_size=12), min_size=1, max_size=5))
+def test_text_on_one_level_is_unchanged(lines: list[str]) -> None:
+    pdf = new_page()
+    for line in lines:
+        pdf.cell(text=line.strip("-") or "a", new_x="LMARGIN", new_y="NEXT")
+    words = " ".join(line.strip("-") or "a" for line in lines).split()
+    assert not words or "".join(page_of(pdf).split()) == "".join(words)
