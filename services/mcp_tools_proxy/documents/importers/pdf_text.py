@@ -25,16 +25,20 @@ def read_page_text(textpage: PdfTextPage) -> str:
     text = page.text
     if page.is_located:
         lines = _joined_lines(page, list(page.lines()))
-        for line in lines:
-            mark_scripts(page, line)
-        if has_right_to_left(text):
-            for line in lines:
-                order_letters(page, line)
-        if has_ideographs(text):
-            for line in lines:
-                join_spaced_characters(line)
+        _correct(page, lines)
         text = "".join(_pieces(text, [word for line in lines for word in line]))
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _correct(page: PageCharacters, lines: Sequence[list[PageWord]]) -> None:
+    for line in lines:
+        mark_scripts(page, line)
+    if has_right_to_left(page.text):
+        for line in lines:
+            order_letters(page, line)
+    if has_ideographs(page.text):
+        for line in lines:
+            join_spaced_characters(line)
 
 
 def _joined_lines(page: PageCharacters, lines: Sequence[list[PageWord]]) -> list[list[PageWord]]:
