@@ -88,7 +88,7 @@ def operator_rights() -> list[str]:
 
 def document_files(incomplete: str) -> list[str]:
     """Return folders and importable files whose path begins with ``incomplete``."""
-    from mcp_tools_proxy.documents.importers.kinds import SUFFIXES  # noqa: PLC0415 - imports parsers
+    from mcp_tools_proxy.documents.importers.file_kind import KINDS  # noqa: PLC0415 - slow start
 
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") or not incomplete else start.parent
@@ -96,7 +96,7 @@ def document_files(incomplete: str) -> list[str]:
         return _plain(
             f"{path}/" if path.is_dir() else str(path)
             for path in sorted(folder.iterdir())
-            if path.is_dir() or path.suffix.lower() in SUFFIXES
+            if path.is_dir() or path.suffix.lower() in KINDS
         )
     return []
 

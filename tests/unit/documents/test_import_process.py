@@ -73,6 +73,13 @@ def note(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    path = tmp_path / "scan"
+    path.write_bytes(b"%PDF-1.7\n")
+    return path
+
+
 async def test_a_file_is_imported_as_in_this_process(note: Path) -> None:
     document = await imported(Importer(), note, ".md", options())
     assert (document.title, document.tags, document.pages) == (
@@ -98,8 +105,8 @@ async def test_progress_is_reported_for_each_page_of_a_pdf(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "suffix", "reason"),
     [
-        (b"no PDF", ".pdf", "PDF"),
-        (b"text", ".odt", "is not a .pdf"),
+        (b"%PDF-no", ".pdf", "PDF"),
+        (b"text", ".odt", "is text, not a .odt file"),
     ],
 )
 async def test_a_refusal_contains_the_parsers_reason(
@@ -354,16 +361,17 @@ async def test_one_import_per_tenant_and_two_in_total_run_concurrently(note: Pat
     assert "0 running" in repr(importer)
 
 
-async def test_two_scans_leave_a_slot_for_another_file(note: Path) -> None:
+async def test_two_scans_leave_a_slot_for_another_file(note: Path, scan: Path) -> None:
     importer = running("import time; time.sleep(600)")
-    files = [("acme", ".pdf"), ("globex", ".pdf"), ("third", ".md")]
-    wanted = [(suffix, replace(WITH_OCR, tenant_id=tenant)) for tenant, suffix in files]
+    first, second, third = (
+        replace(WITH_OCR, tenant_id=tenant) for tenant in ("acme", "globex", "third")
+    )
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(imported(importer, note, *it)) for it in wanted[:2]]
+        tasks = [group.create_task(imported(importer, scan, ".pdf", it)) for it in (first, second)]
         await until(lambda: "2 running" in repr(importer))
         with pytest.raises(ImporterBusy):
-            await imported(importer, note, ".pdf", wanted[2][1])
-        tasks.append(group.create_task(imported(importer, note, *wanted[2])))
+            await imported(importer, scan, ".pdf", third)
+        tasks.append(group.create_task(imported(importer, note, ".md", third)))
         await until(lambda: "3 running" in repr(importer))
         with pytest.raises(ImporterBusy):
             await imported(importer, note, ".md", options("fourth"))
@@ -539,37 +547,40 @@ REQUEST = "import sys; print('failed', __import__('json').dumps(sys.stdin.readli
 
 
 @pytest.mark.parametrize(
-    ("suffix", "wanted", "ocr_timeout_s", "cpu_s", "languages"),
+    ("content", "wanted", "ocr_timeout_s", "cpu_s", "languages"),
     [
-        (".pdf", options(), 900.0, 120, []),
-        (".pdf", WITH_OCR, 900.0, 900, ["eng", "deu"]),
-        (".PDF", WITH_OCR, 5.0, 120, ["eng", "deu"]),
-        (".html", WITH_OCR, 900.0, 120, ["eng", "deu"]),
+        (b"%PDF-1.7", options(), 900.0, 120, []),
+        (b"%PDF-1.7", WITH_OCR, 900.0, 900, ["eng", "deu"]),
+        (b"%PDF-1.7", WITH_OCR, 5.0, 120, ["eng", "deu"]),
+        (b"\xff\xd8\xff\xe0", WITH_OCR, 900.0, 900, ["eng", "deu"]),
+        (b"<html>", WITH_OCR, 900.0, 120, ["eng", "deu"]),
     ],
 )
 async def test_an_import_with_ocr_has_a_separate_cpu_limit(
-    note: Path,
-    suffix: str,
+    tmp_path: Path,
+    content: bytes,
     wanted: ImportOptions,
     ocr_timeout_s: float,
     cpu_s: int,
     languages: list[str],
 ) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
     importer = Importer(worker=(sys.executable, "-c", REQUEST), ocr_timeout_s=ocr_timeout_s)
     with pytest.raises(ImportFailed) as failed:
-        await imported(importer, note, suffix, wanted)
+        await imported(importer, path, ".txt", wanted)
     request = json.loads(failed.value.reason)
     assert (request["cpu_s"], request["options"]["ocr_languages"]) == (cpu_s, languages)
 
 
-async def test_a_timeout_with_ocr_names_the_setting(note: Path) -> None:
+async def test_a_timeout_with_ocr_names_the_setting(scan: Path) -> None:
     importer = Importer(
         worker=(sys.executable, "-c", "import time; time.sleep(600)"),
         timeout_s=0.1,
         ocr_timeout_s=0.2,
     )
     with pytest.raises(ImportFailed) as failed:
-        await imported(importer, note, ".pdf", WITH_OCR)
+        await imported(importer, scan, ".pdf", WITH_OCR)
     assert failed.value.reason == (
         "was not imported within 0.2 s; set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into "
         "parts"

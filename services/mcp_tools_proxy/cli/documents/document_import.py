@@ -49,7 +49,6 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.documents.importers.import_process import Importer
-from mcp_tools_proxy.documents.importers.kinds import check_suffix
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, MetadataValue
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.identifiers import is_identifier
@@ -430,7 +429,6 @@ class _Batch:
         key = (options.tenant_id, options.doc_id)
         if options.doc_id in self._done:
             raise ImportFailed(f"another of these files has the id {options.doc_id}")
-        check_suffix(path.suffix)
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
         document, original = await self._document(path, options, label)

@@ -8,6 +8,7 @@ from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import ReadOnlyDocuments, WriteFailed
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, Progress
+from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, is_pdf
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.domain.document import Document
 
@@ -35,7 +36,8 @@ async def import_file(
 
 async def _original(path: Path, source: BinaryIO, limit: int | None) -> bytes | None:
     """Return the content of a PDF if PDFs are kept."""
-    if limit is None or path.suffix.lower() != ".pdf":
+    source.seek(0)
+    if limit is None or not is_pdf(await asyncio.to_thread(source.read, HEAD_BYTES)):
         return None
     source.seek(0)
     content = await asyncio.to_thread(source.read, limit + 1)

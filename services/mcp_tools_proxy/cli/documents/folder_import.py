@@ -51,8 +51,8 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     no_progress,
 )
+from mcp_tools_proxy.documents.importers.file_kind import KINDS
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
-from mcp_tools_proxy.documents.importers.kinds import SUFFIXES
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -116,7 +116,7 @@ async def import_folder(
 ) -> bool:
     """Import a folder, print the result, and return whether all succeeded. Raises Unusable."""
     try:
-        folder = await asyncio.to_thread(SourceFolder, root, SUFFIXES)
+        folder = await asyncio.to_thread(SourceFolder, root, KINDS)
     except OSError as error:
         raise Unusable(f"{root} cannot be opened: {error.strerror}") from error
     digests = FileDigests(settings.cache_dir or default_folder(), root)

@@ -54,6 +54,19 @@ def warning(code: WarningCode, message: str) -> ImportWarning:
     return ImportWarning(code.value, message)
 
 
+NO_FORMATS = (
+    "cannot be read by this installation: install mcp-tools-proxy[formats], or use the image tag "
+    ":formats"
+)
+
+
+def hidden_text(letters: int) -> tuple[ImportWarning, ...]:
+    """Return the warning about hidden text, if there is any."""
+    if not letters:
+        return ()
+    return (warning(WarningCode.HIDDEN_TEXT, f"{letters} letters of hidden text were left out."),)
+
+
 class ImportFailed(Exception):
     """The file cannot be imported; ``reason`` is one line for the importing user."""
 

@@ -13,6 +13,7 @@ from xml.sax.xmlreader import AttributesImpl
 from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from mcp_tools_proxy.documents.importers.base import (
+    NO_FORMATS,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -78,10 +79,7 @@ def _converters() -> _Converters:
     try:
         return _Converters()
     except ImportError as error:
-        raise ImportFailed(
-            "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
-            "image tag :formats"
-        ) from error
+        raise ImportFailed(NO_FORMATS) from error
 
 
 def _document(

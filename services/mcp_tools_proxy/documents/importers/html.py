@@ -7,15 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.importers.base import (
+    NO_FORMATS,
     FileFacts,
     ImportFailed,
     ImportOptions,
-    WarningCode,
     clean,
+    hidden_text,
     iso_date,
     language_tag,
     one_line,
-    warning,
 )
 from mcp_tools_proxy.documents.importers.html_walk import PageContext, PageWalk
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
@@ -68,12 +68,11 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
         data, options, declared=_found(_CHARSET, head), language=_found(_LANG, head)
     )
     converted = html_to_markdown(decoded.text, with_link_targets=options.with_link_targets)
-    warnings = [*decoded.warnings]
-    if converted.hidden_chars:
-        message = f"{converted.hidden_chars} letters of hidden text were left out."
-        warnings.append(warning(WarningCode.HIDDEN_TEXT, message))
     return build_from_markdown(
-        converted.markdown, options, facts=converted.facts, warnings=warnings
+        converted.markdown,
+        options,
+        facts=converted.facts,
+        warnings=(*decoded.warnings, *hidden_text(converted.hidden_chars)),
     )
 
 
@@ -89,10 +88,7 @@ def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
     try:
         from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ImportFailed(
-            "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
-            "image tag :formats"
-        ) from error
+        raise ImportFailed(NO_FORMATS) from error
     tree = LexborHTMLParser(clean(html), scripting=True)
     walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
     if tree.body is not None:

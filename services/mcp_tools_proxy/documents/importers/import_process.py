@@ -27,6 +27,7 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, may_need_ocr
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.storage.files import open_temporary, write_all
@@ -184,7 +185,9 @@ class Importer:
 
         Raises ImportFailed, ImporterBusy, ImportUnavailable.
         """
-        with_ocr = suffix.lower() == ".pdf" and bool(options.ocr_languages)
+        source.seek(0)
+        head = await asyncio.to_thread(source.read, HEAD_BYTES)
+        with_ocr = bool(options.ocr_languages) and may_need_ocr(head)
         with _temporary_file() as answer:
             await self._import_in_time(source, suffix, options, answer, progress, with_ocr=with_ocr)
             yield Imported(answer, options)

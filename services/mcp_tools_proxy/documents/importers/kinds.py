@@ -1,4 +1,4 @@
-"""Choice of the importer by file suffix; import of plain text."""
+"""Choice of the importer by the kind of a file; import of plain text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,10 +14,14 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.converted import import_docx
 from mcp_tools_proxy.documents.importers.csv_table import import_csv
+from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
 from mcp_tools_proxy.documents.importers.html import import_html
+from mcp_tools_proxy.documents.importers.json_text import import_json, import_json_lines
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.documents.importers.slides import import_slides
+from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
 
@@ -41,32 +45,33 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     return build_document(options, pages=pages, headings=(), text_format="plain", warnings=warnings)
 
 
-_IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {
-    ".md": import_markdown,
-    ".markdown": import_markdown,
-    ".txt": import_plain,
-    ".text": import_plain,
-    ".docx": import_docx,
-    ".html": import_html,
-    ".htm": import_html,
-    ".csv": import_csv,
+_IMPORTERS: Mapping[FileKind, Callable[[bytes, ImportOptions], Document]] = {
+    FileKind.MARKDOWN: import_markdown,
+    FileKind.TEXT: import_plain,
+    FileKind.DOCX: import_docx,
+    FileKind.HTML: import_html,
+    FileKind.CSV: import_csv,
+    FileKind.JSON: import_json,
+    FileKind.JSON_LINES: import_json_lines,
+    FileKind.PPTX: import_slides,
+    FileKind.XLSX: import_workbook,
+    FileKind.XLS: import_workbook,
 }
-"""Importers except that of PDF, which reports progress."""
+"""Importers except that of PDF, which reports progress.
 
-SUFFIXES = (".pdf", *_IMPORTERS)
-
-_UNKNOWN = f"is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
+Other kinds are refused.
+"""
 
 
 def import_data(
     data: bytes, suffix: str, options: ImportOptions, progress: Progress = no_progress
 ) -> Document:
-    """Import a file with one of SUFFIXES. Raises ImportFailed, also for other suffixes."""
-    kind = suffix.lower()
-    if kind == ".pdf":
+    """Import a file; ``suffix`` decides only among kinds of text. Raises ImportFailed."""
+    kind = kind_of(data, suffix)
+    if kind is FileKind.PDF:
         return _import_pdf(data, options, progress)
     if kind not in _IMPORTERS:
-        raise ImportFailed(_UNKNOWN)
+        raise ImportFailed(f"is a {kind} file, which cannot be imported yet: export it as PDF")
     return _IMPORTERS[kind](data, options)
 
 
@@ -75,9 +80,3 @@ def _import_pdf(data: bytes, options: ImportOptions, progress: Progress) -> Docu
         return import_pdf(data, options, progress)
     with TesseractReader(options.ocr_languages) as reader:
         return import_pdf(data, options, progress, reader)
-
-
-def check_suffix(suffix: str) -> None:
-    """Check that files with that suffix can be imported. Raises ImportFailed."""
-    if suffix.lower() not in SUFFIXES:
-        raise ImportFailed(_UNKNOWN)

@@ -1,9 +1,9 @@
 """Writes tables as Markdown pipe tables: one line per row, the header first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed
 
 MAX_TABLE_CHARS = 64 * 1024 * 1024
 """Limit for a table with its repeated cells: 100 kB of HTML can state a billion cells."""
@@ -24,6 +24,27 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     columns = max(map(len, rows), default=0)
     lines = [table_row([*row, *[""] * (columns - len(row))]) for row in rows]
     return [*lines[:1], table_rule(columns), *lines[1:]]
+
+
+def table_pages(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield tables of at most PAGE_BYTES, each with the column names and whole rows.
+
+    A row that is larger than that is alone in its table. Names over half a page are not repeated.
+    """
+    first = f"{table_row(header)}\n{table_rule(len(header))}\n"
+    first_bytes = len(first.encode())
+    table, size, is_empty = [first], first_bytes, True
+    for cells in rows:
+        row = f"{table_row(cells)}\n"
+        row_bytes = len(row.encode())
+        if not is_empty and size + row_bytes > PAGE_BYTES:
+            yield "".join(table)
+            is_wide = first_bytes > PAGE_BYTES // 2
+            table, size = ([], 0) if is_wide else ([first], first_bytes)
+        table.append(row)
+        size += row_bytes
+        is_empty = False
+    yield "".join(table)
 
 
 def merged_header(rows: Sequence[Sequence[str]]) -> list[str]:

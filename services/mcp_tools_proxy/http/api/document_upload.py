@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.folder.file_scan import largest_file
 from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, is_pdf
 from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import (
@@ -42,21 +43,59 @@ LARGE_BYTES = 1_000_000
 IMPORT_RETRY_S = 5
 
 _ANY = "application/octet-stream"
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 _SUFFIXES = {
     "application/pdf": ".pdf",
     "text/markdown": ".md",
     "text/plain": ".txt",
     "text/html": ".html",
     "text/csv": ".csv",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/rtf": ".rtf",
+    "message/rfc822": ".eml",
+    "application/epub+zip": ".epub",
+    f"{_OPEN_XML}.wordprocessingml.document": ".docx",
+    f"{_OPEN_XML}.spreadsheetml.sheet": ".xlsx",
+    f"{_OPEN_XML}.presentationml.presentation": ".pptx",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.ms-outlook": ".msg",
+    f"{_OPEN_DOCUMENT}.text": ".odt",
+    f"{_OPEN_DOCUMENT}.spreadsheet": ".ods",
+    **{f"image/{kind}": f".{kind}" for kind in ("png", "jpeg", "tiff", "webp", "gif", "bmp")},
 }
-
-_PDF_KINDS = ("application/pdf", _ANY)
+_OTHER_SUFFIXES = {
+    **dict.fromkeys(("text/x-markdown", "text/x-web-markdown"), ".md"),
+    "application/xhtml+xml": ".html",
+    **dict.fromkeys(("application/csv", "text/x-csv", "text/comma-separated-values"), ".csv"),
+    **dict.fromkeys(("application/jsonl", "application/jsonlines", "application/ndjson"), ".jsonl"),
+    **dict.fromkeys(("text/rtf", "application/x-rtf"), ".rtf"),
+    "multipart/related": ".mht",
+    "application/msword": ".doc",
+    "application/vnd.ms-powerpoint": ".ppt",
+    f"{_OPEN_XML}.wordprocessingml.template": ".dotx",
+    f"{_OPEN_XML}.spreadsheetml.template": ".xltx",
+    f"{_OPEN_XML}.presentationml.slideshow": ".ppsx",
+    f"{_OPEN_XML}.presentationml.template": ".potx",
+    "application/vnd.ms-word.document.macroenabled.12": ".docm",
+    "application/vnd.ms-word.template.macroenabled.12": ".dotm",
+    "application/vnd.ms-excel.sheet.macroenabled.12": ".xlsm",
+    "application/vnd.ms-excel.sheet.binary.macroenabled.12": ".xlsb",
+    "application/vnd.ms-powerpoint.presentation.macroenabled.12": ".pptm",
+    f"{_OPEN_DOCUMENT}.text-template": ".ott",
+    f"{_OPEN_DOCUMENT}.spreadsheet-template": ".ots",
+    "image/jpg": ".jpg",
+    "image/x-ms-bmp": ".bmp",
+    **dict.fromkeys((_ANY, "application/zip", "binary/octet-stream"), ""),
+}
+"""Other spellings, templates, files with macros, and types whose files are refused with advice."""
 
 FILES: Mapping[str, str] = {
     JSON: "The document in the format of document files (DocumentContent).",
-    _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. With this type, PDFs "
-    "are detected by their first bytes; other files are read as text.",
+    _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. The content decides what "
+    "a file is; the type decides only among kinds of text. With this type, a text is JSON, JSON "
+    "Lines or plain text.",
 }
 """OpenAPI descriptions of uploads, by media type."""
 
@@ -64,7 +103,7 @@ FILES: Mapping[str, str] = {
 def media_type(headers: Headers) -> str:
     """Return the type of the body. Raises UnsupportedFormat."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (*FILES, *_SUFFIXES):
+    if kind not in (JSON, *_SUFFIXES, *_OTHER_SUFFIXES):
         known = ", ".join((JSON, *_SUFFIXES, _ANY))
         raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
     return kind
@@ -123,7 +162,7 @@ class Uploads:
                 loop = asyncio.get_running_loop()
                 document = await loop.run_in_executor(self._reader, sent.document)
                 original = None
-                if self._keep_originals and kind in _PDF_KINDS:
+                if self._keep_originals:
                     original = await loop.run_in_executor(self._reader, _pdf_in, file)
                 yield Uploaded(document=document, original=original)
 
@@ -169,7 +208,7 @@ class Uploads:
             language=query.language,
             ocr_languages=self._ocr_languages,
         )
-        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
+        suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[kind]
         async with AsyncExitStack() as stack:
             importing = stack.enter_async_context(self._importer.imported(file, suffix, options))
             yield await cancel_on_disconnect(request.receive, importing)
@@ -201,15 +240,11 @@ class _JsonForm:
 
 
 def _pdf_in(file: FileIO) -> bytes | None:
-    if _suffix_of(file) != ".pdf":
+    file.seek(0)
+    if not is_pdf(file.read(HEAD_BYTES)):
         return None
     file.seek(0)
     return file.read()
-
-
-def _suffix_of(file: FileIO) -> str:
-    file.seek(0)
-    return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
 
 
 @asynccontextmanager

@@ -1,0 +1,102 @@
+"""Imports PPTX slide shows: each slide becomes HTML, which is converted to Markdown."""
+
+import re
+from html import escape
+from xml.etree.ElementTree import Element
+
+from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
+    Heading,
+    ImportFailed,
+    ImportOptions,
+    build_document,
+    hidden_text,
+)
+from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.slide_shapes import (
+    SlidePackage,
+    SlideReader,
+    child,
+    letters_in,
+    text_of,
+)
+from mcp_tools_proxy.domain.document import Document
+
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+_PRODUCERS_TITLE = re.compile(r".*\bPowerPoint\b.*|(?:Presentation|Slide) ?\d*", re.IGNORECASE)
+_SIZE = (9_144_000, 6_858_000)
+
+
+def import_slides(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a slide show: a slide is a page and a section.
+
+    Hidden slides are empty pages, so that numbers stay those of the slides. Raises ImportFailed.
+    """
+    package = SlidePackage(data)
+    main = next(package.related("", "officeDocument"), "ppt/presentation.xml")
+    show = package.parse(main)
+    relations = package.relations(main)
+    pages: list[str] = []
+    headings: list[Heading] = []
+    hidden_chars = 0
+    for slide in show.iter("p:sldId"):
+        relation = relations.get(slide.get("r:id", ""))
+        reader = SlideReader(package, relation.target if relation else "", _size(show))
+        if reader.root.get("show") in ("0", "false"):
+            hidden_chars += letters_in(reader.root)
+            pages.append("")
+            continue
+        title, html = reader.read()
+        heading = f"<h2>{escape(title)}</h2>" if title else ""
+        notes = _notes(package, relation.target) if relation and options.with_notes else ""
+        converted = html_to_markdown(
+            f"{heading}{html}{notes}", with_link_targets=options.with_link_targets
+        )
+        pages.append(converted.markdown)
+        hidden_chars += reader.hidden_chars + converted.hidden_chars
+        name = title or f"Slide {len(pages)}"
+        headings.append(Heading(level=1, title=name, page=len(pages), char=0))
+    if not any(page.strip() for page in pages):
+        raise ImportFailed("is empty" if not hidden_chars else "has no visible text")
+    return build_document(
+        options,
+        facts=FileFacts(title=_title(package) or headings[0].title),
+        pages=tuple(pages),
+        headings=headings,
+        text_format="markdown",
+        warnings=hidden_text(hidden_chars),
+    )
+
+
+def _size(show: Element) -> tuple[float, float]:
+    size = child(show, "p:sldSz")
+    values = [it for name in ("cx", "cy") if (it := "" if size is None else size.get(name, ""))]
+    if len(values) < 2 or not all(it.isdigit() for it in values):
+        return _SIZE
+    return float(values[0]), float(values[1])
+
+
+def _notes(package: SlidePackage, slide: str) -> str:
+    """Return the speaker's notes and reviewers' comments, marked."""
+    parts = []
+    for notes in package.related(slide, "notesSlide"):
+        for shape in package.parse(notes).iter("p:sp"):
+            placeholder = next(shape.iter("p:ph"), None)
+            if placeholder is not None and placeholder.get("type") == "body":
+                parts.append(_marked("Notes", text_of(shape)))
+    for comments in package.related(slide, "comments"):
+        for comment in package.parse(comments):
+            text = "".join(it.text or "" for it in comment.iter("p:text"))
+            parts.append(_marked("Comment", text or text_of(comment)))
+    return "".join(parts)
+
+
+def _marked(mark: str, text: str) -> str:
+    lines = [escape(line) for line in text.splitlines() if line.strip()]
+    return f"<p>{mark}: {'<br>'.join(lines)}</p>" if lines else ""
+
+
+def _title(package: SlidePackage) -> str:
+    found = package.parse("docProps/core.xml").iter(_TITLE)
+    title = "".join(it.text or "" for it in found).strip()
+    return "" if _PRODUCERS_TITLE.fullmatch(title) else title

@@ -1,0 +1,200 @@
+"""Imports XLSX and XLS workbooks with calamine (extra formats).
+
+Calamine is written in Rust: damaged files cannot corrupt memory. Macros and formulas never run.
+"""
+
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from mcp_tools_proxy.documents.importers.base import (
+    NO_FORMATS,
+    Heading,
+    ImportFailed,
+    ImportOptions,
+    build_document,
+    clean,
+    hidden_text,
+    one_line,
+)
+from mcp_tools_proxy.documents.importers.pipe_table import table_pages
+from mcp_tools_proxy.documents.importers.workbook_looks import (
+    SheetLook,
+    sheet_looks,
+    shown_number,
+)
+from mcp_tools_proxy.domain.document import Document
+
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
+
+_Value = (
+    int
+    | float
+    | str
+    | bool
+    | datetime.time
+    | datetime.date
+    | datetime.datetime
+    | datetime.timedelta
+)
+Rows = list[list[str]]
+
+_ZIP = b"PK"
+
+MAX_CELLS = 8_000_000
+"""Area of a sheet, each of whose cells takes 40 bytes, also an empty one."""
+
+_EXACT_DIGITS = 15
+"""Digits that spreadsheet programs show: 0.1 + 0.2 is 0.3."""
+
+
+def import_workbook(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a workbook: each visible sheet is a section with a table.
+
+    Raises ImportFailed.
+    """
+    try:
+        from python_calamine import (  # noqa: PLC0415 - an extra
+            CalamineError,
+            CalamineWorkbook,
+            PasswordError,
+            SheetVisibleEnum,
+        )
+    except ImportError as error:
+        raise ImportFailed(NO_FORMATS) from error
+    looks = sheet_looks(data) if data.startswith(_ZIP) else {}
+    sheets: list[tuple[str, Rows]] = []
+    hidden_chars = 0
+    try:
+        with CalamineWorkbook.from_filelike(BytesIO(data)) as workbook:
+            for sheet in workbook.sheets_metadata:
+                look = looks.get(sheet.name, SheetLook())
+                if look.rows * look.columns > MAX_CELLS:
+                    raise ImportFailed(
+                        f"has a sheet of {look.rows} rows and {look.columns} columns: delete the "
+                        "cells far from the table"
+                    )
+                rows = _rows(workbook.get_sheet_by_name(sheet.name), look)
+                is_visible = sheet.visible is SheetVisibleEnum.Visible
+                shown = _shown(rows, look) if is_visible else []
+                sheets.append((sheet.name, shown))
+                hidden_chars += _letters(rows) - _letters(shown)
+    except PasswordError as error:
+        raise ImportFailed("has a password: save it without one") from error
+    except CalamineError as error:
+        raise ImportFailed("is not a readable spreadsheet: it is damaged, or cut short") from error
+    return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
+
+
+def document_of_sheets(
+    sheets: Sequence[tuple[str, Rows]], options: ImportOptions, *, hidden_chars: int
+) -> Document:
+    """Build a document from the names and cells of sheets. Raises ImportFailed if all are empty."""
+    pages: list[str] = []
+    headings: list[Heading] = []
+    for name, rows in sheets:
+        found = list(_sheet_pages(_trimmed(rows)))
+        if found:
+            title = one_line(name)
+            headings.append(Heading(level=1, title=title, page=len(pages) + 1, char=0))
+            pages += [f"## {title}\n\n{found[0]}", *found[1:]]
+    if not pages:
+        raise ImportFailed("is empty" if not hidden_chars else "has no text but in hidden sheets")
+    return build_document(
+        options,
+        pages=tuple(pages),
+        headings=headings,
+        text_format="markdown",
+        warnings=hidden_text(hidden_chars),
+    )
+
+
+def _rows(sheet: "CalamineSheet", look: SheetLook) -> Rows:
+    """Return the cells from the first row and column as text, with merged cells repeated."""
+    first_row, first_column = sheet.start or (0, 0)
+    before = [""] * first_column
+    rows: Rows = [[] for _ in range(first_row)]
+    for row, values in enumerate(sheet.iter_rows(), start=first_row):
+        texts = (
+            _text(value, look.formats.get((row, column)))
+            for column, value in enumerate(values, start=first_column)
+        )
+        rows.append([*before, *texts])
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        merged, across = rows[top : bottom + 1], slice(left, right + 1)
+        if text := "".join(merged[0][across][:1] if merged else ()):
+            for cells in merged:
+                cells[across] = [text] * len(cells[across])
+    return rows
+
+
+def _shown(rows: Rows, look: SheetLook) -> Rows:
+    """Return the rows without hidden rows and columns."""
+    return [
+        [cell for column, cell in enumerate(cells) if column not in look.hidden_columns]
+        for row, cells in enumerate(rows)
+        if row not in look.hidden_rows
+    ]
+
+
+def _letters(rows: Rows) -> int:
+    return sum(map(len, chain.from_iterable(rows)))
+
+
+def _text(value: _Value, number_format: str | None) -> str:
+    match value:
+        case bool():
+            return str(value).upper()
+        case int() | float():
+            shown = shown_number(value, number_format) if number_format else None
+            return _number(value) if shown is None else shown
+        case datetime.datetime():
+            return _moment(value)
+        case datetime.time():
+            return value.isoformat("seconds" if value.second else "minutes")
+        case datetime.timedelta():
+            return _duration(value)
+        case _:
+            return clean(str(value)).strip()
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value) and abs(value) < 10**_EXACT_DIGITS and value == int(value):
+        return str(int(value))
+    return f"{value:.{_EXACT_DIGITS}g}"
+
+
+def _moment(value: datetime.datetime) -> str:
+    if value.time() == datetime.time():
+        return value.date().isoformat()
+    return value.isoformat(" ", "seconds" if value.second else "minutes")
+
+
+def _duration(value: datetime.timedelta) -> str:
+    seconds = round(value.total_seconds())
+    sign, minutes = "-" if seconds < 0 else "", abs(seconds) // 60
+    text = f"{sign}{minutes // 60}:{minutes % 60:02}"
+    return f"{text}:{abs(seconds) % 60:02}" if seconds % 60 else text
+
+
+def _trimmed(rows: Rows) -> Rows:
+    """Return the rows without empty rows and columns."""
+    rows = [row for row in rows if any(row)]
+    used = sorted({column for row in rows for column, cell in enumerate(row) if cell})
+    return [[row[column] if column < len(row) else "" for column in used] for row in rows]
+
+
+def _sheet_pages(rows: Rows) -> Iterator[str]:
+    """Yield the pages of a sheet; titles above the table are lines of text before it."""
+    if not rows:
+        return
+    header = next((number for number, row in enumerate(rows) if len({*row} - {""}) > 1), 0)
+    titles = (next(filter(None, row)) for row in rows[:header])
+    above = "".join(f"{one_line(title)}\n\n" for title in titles)
+    tables = table_pages(rows[header], rows[header + 1 :])
+    yield above + next(tables)
+    yield from tables

@@ -1,0 +1,175 @@
+"""Reads from XLSX what calamine leaves out: number formats, and hidden rows and columns."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from decimal import ROUND_HALF_UP, Decimal
+from xml.etree.ElementTree import Element
+
+from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+_BUILT_IN: Mapping[int, str] = {
+    1: "0",
+    2: "0.00",
+    3: "#,##0",
+    4: "#,##0.00",
+    9: "0%",
+    10: "0.00%",
+    **dict.fromkeys((37, 38), "#,##0;(#,##0)"),
+    **dict.fromkeys((39, 40), "#,##0.00;(#,##0.00)"),
+    41: "#,##0",
+    43: "#,##0.00",
+}
+"""Formats that files name by number only."""
+
+_PREFIXES = {
+    "http://schemas.openxmlformats.org/spreadsheetml/2006/main": "s",
+    "http://purl.oclc.org/ooxml/spreadsheetml/main": "s",
+    "http://schemas.openxmlformats.org/officeDocument/2006/relationships": "r",
+    "http://purl.oclc.org/ooxml/officeDocument/relationships": "r",
+    "http://schemas.openxmlformats.org/package/2006/relationships": "p",
+}
+
+# a parser would need a minute for a sheet that calamine reads in a second
+_TAG = re.compile(rb"<(?:\w+:)?(row|col|c)\b([^>]*)>")
+_ATTRIBUTE = re.compile(rb"\b(r|s|min|max|hidden)=[\"']([^\"']*)[\"']")
+_REFERENCE = re.compile(rb"([A-Z]{1,3})(\d{1,7})")
+_SECTION = re.compile(r'(?:"[^"]*"|\\.|\[[^\]]*\]|[^";\\[])+')
+"""For positive numbers, negative ones, zero and text."""
+
+_TOKEN = re.compile(
+    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|(?P<mark>[-+()$€£¥% ])'
+    r"|\[[^\]]*\]|_.|\*.|(?P<digits>[#0?][#0?,.]*)|(?P<other>.)",
+    re.DOTALL,
+)
+_DIGITS = re.compile(r"([#0?]+(?:,[#0?]+)*)(?:\.([#0?]{0,15}))?")
+_MOST_EXACT = 1e15
+_MOST_COLUMNS = 16_384
+_MAX_TOKENS = 5_000_000
+"""Workbooks of many years have 60,000 styles."""
+
+
+@dataclass(slots=True)
+class SheetLook:
+    """How a sheet is shown; rows and columns count from 0."""
+
+    hidden_rows: set[int] = field(default_factory=set)
+    hidden_columns: set[int] = field(default_factory=set)
+    formats: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Number formats by row and column."""
+    rows: int = 0
+    columns: int = 0
+    """The size of the area with cells."""
+
+
+def sheet_looks(data: bytes) -> Mapping[str, SheetLook]:
+    """Return the looks of the sheets of an XLSX file by name. Raises ImportFailed."""
+    archive = XmlArchive(
+        data, ".xlsx", xml=("workbook.xml", ".rels", "styles.xml"), max_tokens=_MAX_TOKENS
+    )
+    targets = {
+        it.get("Id"): it.get("Target", "")
+        for it in _elements(archive, "xl/_rels/workbook.xml.rels", "p:Relationship")
+    }
+    formats = _formats(archive)
+    looks: dict[str, SheetLook] = {}
+    for sheet in _elements(archive, "xl/workbook.xml", "s:sheet"):
+        target = targets.get(sheet.get("r:id"), "")
+        part = target[1:] if target.startswith("/") else f"xl/{target}"
+        looks[sheet.get("name", "")] = _look(archive.read(part), formats)
+    return looks
+
+
+def _elements(archive: XmlArchive, part: str, tag: str) -> Iterator[Element]:
+    root = archive.parse(part, _PREFIXES)
+    return iter(()) if root is None else root.iter(tag)
+
+
+def _formats(archive: XmlArchive) -> Mapping[bytes, str]:
+    """Return the number formats by the number of a cell's style."""
+    root = archive.parse("xl/styles.xml", _PREFIXES)
+    if root is None:
+        return {}
+    codes = {str(number): code for number, code in _BUILT_IN.items()} | {
+        it.get("numFmtId", ""): it.get("formatCode", "") for it in root.iter("s:numFmt")
+    }
+    styles = [xf for styles in root if styles.tag == "s:cellXfs" for xf in styles]
+    return {
+        str(number).encode(): codes[style.get("numFmtId", "")]
+        for number, style in enumerate(styles)
+        if style.get("numFmtId") in codes
+    }
+
+
+def _look(sheet: bytes, formats: Mapping[bytes, str]) -> SheetLook:
+    look = SheetLook()
+    row = column = -1
+    for tag in _TAG.finditer(sheet):
+        given = dict(_ATTRIBUTE.findall(tag[2]))
+        is_hidden = given.get(b"hidden") in (b"1", b"true")
+        if tag[1] == b"col" and is_hidden:
+            first, last = _number(given.get(b"min")), _number(given.get(b"max"))
+            look.hidden_columns.update(range(first - 1, min(last, _MOST_COLUMNS)))
+        elif tag[1] == b"row":
+            row, column = _number(given.get(b"r"), row + 2) - 1, -1
+            if is_hidden:
+                look.hidden_rows.add(row)
+        elif tag[1] == b"c":
+            row, column = _place(given.get(b"r"), row, column + 1)
+            if not tag[2].endswith(b"/"):
+                look.rows, look.columns = max(look.rows, row + 1), max(look.columns, column + 1)
+                if code := formats.get(given.get(b"s", b"")):
+                    look.formats[row, column] = code
+    return look
+
+
+def _number(value: bytes | None, default: int = 0) -> int:
+    return int(value) if value is not None and value.isdigit() and len(value) < 8 else default
+
+
+def _place(reference: bytes | None, row: int, column: int) -> tuple[int, int]:
+    """Return the row and column of a cell; without a reference, it follows the previous one."""
+    match = _REFERENCE.fullmatch(reference or b"")
+    if match is None:
+        return row, column
+    number = 0
+    for letter in match[1]:
+        number = number * 26 + letter - ord("A") + 1
+    return int(match[2]) - 1, number - 1
+
+
+def shown_number(value: float, code: str) -> str | None:
+    """Return a number as its format shows it, or None if the format is not one of digits."""
+    sections = _SECTION.findall(code)
+    has_own_sign = value < 0 and len(sections) > 1
+    digits, around, percents = "", ["", ""], 0
+    for token in _TOKEN.finditer(sections[1 if has_own_sign else 0] if sections else ""):
+        if token["digits"] and not digits:
+            digits = token["digits"]
+        elif token["digits"] or token["other"]:
+            return None
+        else:
+            percents += token["mark"] == "%"
+            around[bool(digits)] += "".join(it for it in token.group(1, 2, 3, 4) if it)
+    text = _digits(abs(value), digits, percents)
+    if text is None:
+        return None
+    sign = "-" if value < 0 and not has_own_sign and text.strip("0.,") else ""
+    return f"{sign}{around[0]}{text}{around[1]}".strip()
+
+
+def _digits(value: float, pattern: str, percents: int) -> str | None:
+    match = _DIGITS.fullmatch(pattern)
+    if match is None or not value < _MOST_EXACT:
+        return None
+    whole, decimals = match[1], match[2] or ""
+    exact = Decimal(repr(value)).scaleb(2 * percents)
+    rounded = exact.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
+    front, _, back = f"{rounded:,f}".partition(".")
+    if "," not in whole:
+        front = front.replace(",", "").zfill(whole.count("0"))
+    optional = len(decimals) - len(decimals.rstrip("#?"))
+    while optional and back.endswith("0"):
+        back, optional = back[:-1], optional - 1
+    return f"{front}.{back}" if back else front
