@@ -1,6 +1,6 @@
 """Builds scans: PDFs whose pages are pictures of text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from io import BytesIO
 
@@ -42,6 +42,22 @@ def scan_of(
     for text in texts:
         pdf.add_page()
         pdf.cell(text=text)
+    return bytes(pdf.output())
+
+
+def searchable_scan(
+    lines: Sequence[str], invisible: Mapping[tuple[float, float], str] | None = None
+) -> bytes:
+    """Return a picture of lines with their text as an invisible layer, and other invisible text."""
+    pdf = FPDF(unit="pt")
+    pdf.set_font("helvetica", size=16)
+    picture, size = _picture_of(lines, 0)
+    pdf.add_page(format=size)
+    pdf.image(picture, x=0, y=0, w=size[0])
+    places = {(40.0, 30.0 * number): line for number, line in enumerate(lines, start=1)}
+    with pdf.local_context(text_mode="INVISIBLE"):
+        for (x, y), text in {**places, **(invisible or {})}.items():
+            pdf.text(x, y, text)
     return bytes(pdf.output())
 
 

@@ -31,6 +31,7 @@ from mcp_tools_proxy.documents.importers.pdf_annotations import (
     read_annotations,
     signers_of,
 )
+from mcp_tools_proxy.documents.importers.pdf_hidden import HiddenText
 from mcp_tools_proxy.documents.importers.pdf_labels import with_annotations
 from mcp_tools_proxy.documents.importers.pdf_text import read_page_text
 from mcp_tools_proxy.documents.importers.titles import own_title
@@ -62,7 +63,8 @@ def import_pdf(
         with open_pdf(data) as pdf:
             if is_xfa_placeholder(pdf):
                 raise ImportFailed(_XFA)
-            found = tuple(_page_texts(pdf, options, progress, reader, signers_of(pdf, data)))
+            source = _Source(pdf=pdf, signers=signers_of(pdf, data), hidden=HiddenText(data))
+            found = tuple(_page_texts(source, options, progress, reader))
             pages = join_divided_words([page.text for page in found], options.language)
             if not any(page.strip() for page in pages):
                 raise ImportFailed(_reason_without_text(found, with_ocr=reader is not None))
@@ -107,7 +109,12 @@ class _Page:
     is_unreadable: bool = False
 
 
+_HIDDEN = "has only hidden text, which is left out: save it again with visible text"
+
+
 def _reason_without_text(pages: Sequence[_Page], *, with_ocr: bool) -> str:
+    if any(page.hidden_chars for page in pages):
+        return _HIDDEN
     if with_ocr:
         return _NO_TEXT_FOUND
     return _UNREADABLE if any(page.is_unreadable for page in pages) else _NO_TEXT
@@ -142,31 +149,33 @@ def _list_pages(numbers: Sequence[int], total: int) -> str:
     return f"{noun} {spell_pages(numbers)} of {total} {verb}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """An open PDF, the signers of its remaining signature fields, and what finds hidden text."""
+
+    pdf: PdfDocument
+    signers: Iterator[str]
+    hidden: HiddenText
+
+
 def _page_texts(
-    pdf: PdfDocument,
-    options: ImportOptions,
-    progress: Progress,
-    reader: TesseractReader | None,
-    signers: Iterator[str],
+    source: _Source, options: ImportOptions, progress: Progress, reader: TesseractReader | None
 ) -> Iterator[_Page]:
-    total = len(pdf)
+    total = len(source.pdf)
     for index in range(total):
-        with closing(pdf[index]) as page:
-            yield _page(pdf, page, options, reader, signers)
+        with closing(source.pdf[index]) as page:
+            yield _page(source, page, options, reader)
         progress(index + 1, total)
 
 
 def _page(
-    pdf: PdfDocument,
-    page: PdfPage,
-    options: ImportOptions,
-    reader: TesseractReader | None,
-    signers: Iterator[str],
+    source: _Source, page: PdfPage, options: ImportOptions, reader: TesseractReader | None
 ) -> _Page:
-    found = read_annotations(page, signers)
+    found = read_annotations(page, source.signers)
     placed = [it for it in found.visible if it.kind is not AnnotationKind.NOTE]
+    hidden_chars = found.hidden_chars + source.hidden.remove(page)
     with (
-        with_annotations(pdf, page, placed) as complete,
+        with_annotations(source.pdf, page, placed) as complete,
         closing(page.get_textpage()) as textpage,
     ):
         is_unreadable = is_glyph_codes(textpage)
@@ -185,7 +194,7 @@ def _page(
     return _Page(
         text="\n".join(filter(None, lines)),
         confidence=confidence,
-        hidden_chars=found.hidden_chars,
+        hidden_chars=hidden_chars,
         is_unreadable=is_unreadable,
     )
 

@@ -1,0 +1,311 @@
+"""Leaves out text of PDF pages that readers do not see, a way to plant instructions for models.
+
+Cheap signs select suspicious text objects. A page that has some is drawn with and without them:
+text that changes no pixel is hidden. White text on a coloured area, and the text layer of a scan,
+are content.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from ctypes import POINTER, c_float, c_int, c_uint, c_ulong, c_ushort, cast, create_string_buffer
+from math import hypot, sqrt
+from time import process_time
+from typing import Any
+
+from PIL import Image, ImageChops
+from pypdfium2 import PdfMatrix, PdfPage, raw
+
+from mcp_tools_proxy.documents.importers.pdf_annotations import Box
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+MOST_OBJECTS = 20_000
+"""Limit per page; text after that is not examined."""
+
+CPU_S = 40.0
+"""CPU seconds for all pages of a file, a third of an import's. A page takes 0.02 to 0.3."""
+
+TINY = 1.0
+"""Points; text of this size is a line of dots."""
+
+VISIBLE = 8
+"""Minimum difference of a pixel, of 255, that is seen: black text of 2 points has 60."""
+
+INK = 40
+"""Minimum range of the pixels under invisible text that belongs to a picture of it."""
+
+_MOST_PIXELS = 1_000_000
+_MOST_SCALE = 1.5
+_LIGHT = 200
+_FAINT = 40
+_SIMILAR = 40
+_MOST_DEPTH = 6
+_MOST_AREAS = 200
+_LEAST_AREA = 50.0
+_SCAN_SHARE = 0.5
+_PICTURE_SHARE = 0.25
+_FEW_TEXTS = 20
+
+_Colour = tuple[int, int, int, int]
+
+_UNSEEN = (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
+_STROKED = (raw.FPDF_TEXTRENDERMODE_STROKE, raw.FPDF_TEXTRENDERMODE_STROKE_CLIP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """A text object, filled path or picture; ``order`` is its position among all objects.
+
+    ``colour`` is None for pictures and patterns. ``is_layered``: a layer that is off may hide it.
+    """
+
+    handle: Any
+    box: Box
+    order: int
+    colour: _Colour | None
+    is_layered: bool
+    is_text: bool
+    is_picture: bool = False
+    is_unseen: bool = False
+    size: float = 0.0
+
+
+class HiddenText:
+    """Finds the hidden text of a file's pages."""
+
+    def __init__(self, data: bytes) -> None:
+        # object streams are compressed, and can contain the list of layers
+        self._may_have_layers = b"/OCProperties" in data or b"/ObjStm" in data
+        self._until = process_time() + CPU_S
+
+    def remove(self, page: PdfPage) -> int:
+        """Deactivate the hidden text objects of a page; return the number of their letters."""
+        drawn = list(_objects(page, may_have_layers=self._may_have_layers))
+        texts = [it for it in drawn if it.is_text]
+        areas = sorted((it for it in drawn if not it.is_text), key=lambda it: -_area(it.box))
+        page_box = page.get_bbox()
+        hidden = [it for it in texts if not _overlaps(it.box, page_box) or _is_tiny(it)]
+        known = {id(it) for it in hidden}
+        suspicious = [
+            it for it in texts if id(it) not in known and _is_suspicious(it, areas[:_MOST_AREAS])
+        ]
+        if suspicious and process_time() < self._until:
+            layer = _text_layer(texts, areas, _area(page_box))
+            hidden += _unseen(page, suspicious, layer)
+        if not hidden:
+            return 0
+        before = _count_letters(page)
+        for it in hidden:
+            raw.FPDFPageObj_SetIsActive(it.handle, 0)
+        return max(0, before - _count_letters(page))
+
+
+def _is_tiny(text: _Drawn) -> bool:
+    # the letters of a Type 3 font can be much larger than its size
+    return text.size <= TINY and text.box[3] - text.box[1] <= 1.5 * TINY
+
+
+def _is_suspicious(text: _Drawn, areas: Sequence[_Drawn]) -> bool:
+    colour = text.colour
+    if text.is_unseen or text.is_layered or colour is None:
+        return True
+    if min(colour[:3]) >= _LIGHT or colour[3] <= _FAINT:
+        return True
+    x, y = (text.box[0] + text.box[2]) / 2, (text.box[1] + text.box[3]) / 2
+    return any(
+        area.order > text.order or (area.colour is not None and _is_similar(area.colour, colour))
+        for area in areas
+        if area.box[0] <= x <= area.box[2] and area.box[1] <= y <= area.box[3]
+    )
+
+
+def _is_similar(one: _Colour, other: _Colour) -> bool:
+    return all(abs(a - b) <= _SIMILAR for a, b in zip(one[:3], other[:3], strict=True))
+
+
+def _text_layer(
+    texts: Sequence[_Drawn], areas: Sequence[_Drawn], page_area: float
+) -> frozenset[int]:
+    """Return the ids of text that belongs to a scan, or to letters that are drawn as paths.
+
+    It is invisible, or under a picture, and there is more of it than of other text.
+    """
+    pictures = [it for it in areas if it.is_picture]
+    large = [it for it in pictures if _area(it.box) >= page_area * _PICTURE_SHARE]
+    layer = [
+        it
+        for it in texts
+        if it.is_unseen or any(at.order > it.order and _overlaps(it.box, at.box) for at in large)
+    ]
+    others = len(texts) - len(layer)
+    if not others:
+        return frozenset(map(id, layer))
+    if others > max(_FEW_TEXTS, len(layer)):
+        return frozenset()
+    if sum(_area(it.box) for it in pictures) < page_area * _SCAN_SHARE:  # a scan can be in strips
+        layer = [it for it in layer if any(_overlaps(it.box, at.box) for at in large)]
+    return frozenset(map(id, layer))
+
+
+def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) -> list[_Drawn]:
+    """Return the texts that change no pixel; those of a text layer need a picture of letters."""
+    width, height = page.get_size()
+    scale = min(_MOST_SCALE, sqrt(_MOST_PIXELS / max(1.0, width * height)))
+    with_texts = _image(page, scale)
+    for it in suspicious:
+        raw.FPDFPageObj_SetIsActive(it.handle, 0)
+    without = _image(page, scale)
+    for it in suspicious:
+        raw.FPDFPageObj_SetIsActive(it.handle, 1)
+    difference = ImageChops.difference(with_texts, without)
+    return [
+        it
+        for it in suspicious
+        if _most(_part(page, difference, it.box)) < VISIBLE
+        and not (id(it) in layer and _range(_part(page, without, it.box, margin=4)) >= INK)
+    ]
+
+
+def _image(page: PdfPage, scale: float) -> Image.Image:
+    with closing(page.render(scale=scale, draw_annots=False, may_draw_forms=False)) as bitmap:
+        drawn: Image.Image = bitmap.to_pil()
+        return drawn.convert("RGB")
+
+
+def _most(image: Image.Image) -> int:
+    return max(high for _, high in _extrema(image))
+
+
+def _range(image: Image.Image) -> int:
+    return max(high - low for low, high in _extrema(image))
+
+
+def _extrema(image: Image.Image) -> Sequence[tuple[int, int]]:
+    extrema: Any = image.getextrema()
+    return [(int(low), int(high)) for low, high in extrema]
+
+
+def _part(page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Image.Image:
+    """Return the part of a page's image with a box of the page, at least one pixel."""
+    width, height = image.size
+    x, y = c_int(), c_int()
+    xs: list[int] = []
+    ys: list[int] = []
+    for at_x, at_y in (box[:2], box[2:]):
+        raw.FPDF_PageToDevice(page, 0, 0, width, height, 0, at_x, at_y, x, y)
+        xs.append(x.value)
+        ys.append(y.value)
+    left = min(max(min(xs) - margin, 0), width - 1)
+    top = min(max(min(ys) - margin, 0), height - 1)
+    right = max(min(max(xs) + margin, width), left + 1)
+    return image.crop((left, top, right, max(min(max(ys) + margin, height), top + 1)))
+
+
+def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
+    """Yield the text, filled paths and pictures of a page in the order of drawing."""
+    count = raw.FPDFPage_CountObjects(page)
+    pending = [
+        (raw.FPDFPage_GetObject(page, at), PdfMatrix(), 0, False) for at in reversed(range(count))
+    ]
+    for order in range(MOST_OBJECTS):
+        if not pending:
+            return
+        handle, matrix, depth, is_layered = pending.pop()
+        kind = raw.FPDFPageObj_GetType(handle)
+        is_layered = is_layered or (may_have_layers and _has_layer(handle))
+        if kind == raw.FPDF_PAGEOBJ_FORM:
+            if depth < _MOST_DEPTH:
+                inner = _matrix(handle).multiply(matrix)
+                pending += [
+                    # a form can itself have a layer, which PDFium does not return
+                    (raw.FPDFFormObj_GetObject(handle, at), inner, depth + 1, may_have_layers)
+                    for at in reversed(range(raw.FPDFFormObj_CountObjects(handle)))
+                ]
+        elif kind == raw.FPDF_PAGEOBJ_TEXT:
+            yield _text(handle, matrix, order, is_layered=is_layered)
+        elif kind == raw.FPDF_PAGEOBJ_IMAGE or (
+            kind == raw.FPDF_PAGEOBJ_PATH and _is_filled(handle)
+        ):
+            is_picture = kind == raw.FPDF_PAGEOBJ_IMAGE
+            box = _box(handle, matrix)
+            if _area(box) >= _LEAST_AREA:
+                yield _Drawn(
+                    handle=handle,
+                    box=box,
+                    order=order,
+                    colour=None if is_picture else _colour(handle, raw.FPDFPageObj_GetFillColor),
+                    is_layered=is_layered,
+                    is_text=False,
+                    is_picture=is_picture,
+                )
+
+
+def _text(handle: Any, matrix: PdfMatrix, order: int, *, is_layered: bool) -> _Drawn:
+    mode = raw.FPDFTextObj_GetTextRenderMode(handle)
+    size = c_float()
+    raw.FPDFTextObj_GetFontSize(handle, size)
+    whole = _matrix(handle).multiply(matrix)
+    is_stroked = mode in _STROKED
+    colour = _colour(
+        handle, raw.FPDFPageObj_GetStrokeColor if is_stroked else raw.FPDFPageObj_GetFillColor
+    )
+    return _Drawn(
+        handle=handle,
+        box=_box(handle, matrix),
+        order=order,
+        colour=colour,
+        is_layered=is_layered,
+        is_text=True,
+        is_unseen=mode in _UNSEEN or (colour is not None and colour[3] == 0),
+        size=abs(size.value) * max(hypot(whole.a, whole.b), hypot(whole.c, whole.d)),
+    )
+
+
+def _is_filled(handle: Any) -> bool:
+    mode, is_stroked = c_int(), c_int()
+    raw.FPDFPath_GetDrawMode(handle, mode, is_stroked)
+    return bool(mode.value != raw.FPDF_FILLMODE_NONE)
+
+
+def _has_layer(handle: Any) -> bool:
+    for number in range(raw.FPDFPageObj_CountMarks(handle)):
+        name, size = create_string_buffer(16), c_ulong()
+        mark = raw.FPDFPageObj_GetMark(handle, number)
+        raw.FPDFPageObjMark_GetName(mark, cast(name, POINTER(c_ushort)), 16, size)
+        if name.raw[: size.value] == "OC\0".encode("utf-16-le"):
+            return True
+    return False
+
+
+def _colour(handle: Any, read: Callable[..., int]) -> _Colour | None:
+    parts = [c_uint() for _ in range(4)]
+    if not read(handle, *parts):
+        return None
+    red, green, blue, alpha = (it.value for it in parts)
+    return red, green, blue, alpha
+
+
+def _matrix(handle: Any) -> PdfMatrix:
+    found = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(handle, found)
+    return PdfMatrix.from_raw(found)
+
+
+def _box(handle: Any, matrix: PdfMatrix) -> Box:
+    parts = [c_float() for _ in range(4)]
+    raw.FPDFPageObj_GetBounds(handle, *parts)
+    left, bottom, right, top = (it.value for it in parts)
+    box: Box = matrix.on_rect(left, bottom, right, top)
+    return box
+
+
+def _area(box: Box) -> float:
+    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+def _overlaps(one: Box, other: Box) -> bool:
+    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+
+
+def _count_letters(page: PdfPage) -> int:
+    with closing(page.get_textpage()) as textpage:
+        return sum(map(str.isalnum, textpage.get_text_range()))
