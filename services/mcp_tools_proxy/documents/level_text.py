@@ -2,7 +2,8 @@
 
 White space becomes one space, or nothing next to scripts without spaces (Chinese, Japanese …).
 Quotation marks, dashes and ligatures get one form; accents are composed. Hyphens within words are
-removed and recorded, because a hyphen at the end of a line may not belong to the word.
+removed and recorded, because a hyphen at the end of a line may not belong to the word. Superscripts
+become ``^3``, subscripts ``_3``, or ``3`` after the end of a formula.
 """
 
 import re
@@ -12,8 +13,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from enum import Enum, auto
 from functools import lru_cache
-from io import StringIO
 
+from mcp_tools_proxy.documents.mapped_text import MappedText, TextEditor
 from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import normalize
@@ -22,7 +23,11 @@ _KNOWN_CHARACTERS = 4_096
 
 _QUOTATION_MARKS = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛‹›′´`ʼ", "'")
 _DASH_CHARACTERS = dict.fromkeys("‐‑‒–—―−", "-")
-_INVISIBLE = dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff", "")
+_INVISIBLE = dict.fromkeys(
+    "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\u061c"
+    "\ufeff",
+    "",
+)
 _LEVEL = _QUOTATION_MARKS | _DASH_CHARACTERS | _INVISIBLE
 
 _SAME_READING = (
@@ -37,6 +42,16 @@ _SAME_READING = (
 )
 """Compatibility forms with the same reading; without <super>, <sub> and <fraction>: 10² is not
 102."""
+
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿ"
+_SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₕₖₗₘₙₚₛₜ"
+_SCRIPTS = frozenset(_SUPERSCRIPTS + _SUBSCRIPTS)
+_SIMPLE_SCRIPT = re.compile(r"-?\w+")
+
+_BASES = (r"[A-Z)\]]", "[A-Z][a-z]", r"\b[a-z]")
+"""Ends of formulas and variables, whose subscript digits can be written without ``_``: H2O, x1."""
+
+_BEFORE_SUBSCRIPT = re.compile("|".join(f"(?<={base})" for base in _BASES))
 
 
 @lru_cache(_KNOWN_CHARACTERS)
@@ -74,6 +89,7 @@ _ALTERNATIVES = (
     f"(?<={_SOFT_HYPHEN})",
     rf"(?<=\s)\s{{0,{_MOST}}}(?=[{NO_SPACES}])",
     rf"(?<=[{NO_SPACES}]\s)\s{{0,{_MOST}}}",
+    rf"(?P<subscript>(?:{'|'.join(f'(?<={base}_)' for base in _BASES)})(?=\d))",
     rf"(?P<space>(?<= )\s{{1,{_MOST}}}|(?<=[^\S ])\s{{0,{_MOST}}}|(?<=\s ))",
 )
 
@@ -87,14 +103,13 @@ def _compile(characters: str, *alternatives: str) -> re.Pattern[str]:
     Alternatives with different first characters made a search six times slower.
     """
     others = "|".join((*_ALTERNATIVES, *alternatives, _RUN))
-    return re.compile(rf"[\s{_DASHES}{characters}](?:{others})", re.DOTALL)
+    return re.compile(rf"[\s_{_DASHES}{characters}](?:{others})", re.DOTALL)
 
 
 _PLAIN = _compile("")
 
 _PIECE_CHARS = 50_000
 _CHANGES_BETWEEN_PAUSES = 1_000
-_PIECES_AT_ONCE = 4_096
 
 
 class Hyphen(Enum):
@@ -107,24 +122,20 @@ class Hyphen(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LevelText:
+class LevelText(MappedText):
     """A normalized text with its removed hyphens and the map to the original.
 
     ``hyphens`` are the positions in ``text`` of hyphens within words, in order; ``kinds`` are their
-    ``Hyphen`` values. ``levels`` and ``places`` are the positions in ``text`` and in the original
-    at which their distance changes. All are arrays: with objects, 10 MB of "ab- ab- …" took 470 MB.
+    ``Hyphen`` values.
     """
 
-    text: str
     hyphens: "array[int]"
     kinds: bytes
-    levels: "array[int]"
-    places: "array[int]"
 
     @property
     def size_bytes(self) -> int:
         """Size of the text and the arrays in memory."""
-        parts = (self.text, self.hyphens, self.kinds, self.levels, self.places)
+        parts = (self.text, self.levels, self.places, self.hyphens, self.kinds)
         return sum(map(sys.getsizeof, parts))
 
     def hyphen_at(self, place: int) -> Hyphen | None:
@@ -138,62 +149,31 @@ class LevelText:
         """Return the positions of hyphens after ``start`` and before ``end``."""
         return self.hyphens[bisect_right(self.hyphens, start) : bisect_left(self.hyphens, end)]
 
-    def level_of(self, place: int) -> int:
-        """Return the position in ``text`` of a position in the original."""
-        at = bisect_right(self.places, place) - 1
-        level = self.levels[at] + place - self.places[at]
-        return min(level, self.levels[at + 1]) if at + 1 < len(self.levels) else level
-
-    def start_of(self, level: int) -> int:
-        """Return the original start of the character at a position in ``text``."""
-        at = bisect_right(self.levels, level) - 1
-        return self._place(at, level)
-
-    def end_of(self, level: int) -> int:
-        """Return the original end of the character before a position in ``text``."""
-        at = bisect_left(self.levels, level)
-        if at < len(self.levels) and self.levels[at] == level:
-            return self.places[at]
-        return self._place(at - 1, level)
-
-    def _place(self, at: int, level: int) -> int:
-        place = self.places[at] + level - self.levels[at]
-        return min(place, self.places[at + 1]) if at + 1 < len(self.places) else place
-
 
 def level_text(text: str) -> LevelText:
     """Normalize a text. Slow (0.5 s per MB): call in a worker thread; pauses for others."""
-    joined, pieces = StringIO(), list[str]()
+    editor = TextEditor(text)
     hyphens, kinds = array("I"), bytearray()
-    levels, places = array("I", (0,)), array("I", (0,))
-    level = done = 0
     space_end = -1
     changes = _pattern_of(text).finditer(text)
     for found in paced(changes, every=_CHANGES_BETWEEN_PAUSES):
         if found.lastgroup == "run":
             continue
         start, end = found.span()
-        if found.lastgroup == "marks" and start > done:
+        if found.lastgroup == "marks" and start > editor.done:
             start -= 1
         new = _replacement(found.lastgroup, text[start:end])
         if found.lastgroup == "space":
             new = "" if start == space_end else new  # one run of white space
             space_end = end
-        pieces += (text[done:start], new)
-        if len(pieces) > _PIECES_AT_ONCE:
-            joined.writelines(pieces)
-            pieces.clear()
-        level += start - done
+        elif new[:1] == "_" and new[1].isdigit() and _BEFORE_SUBSCRIPT.match(text, start):
+            new = new[1:]
+        level = editor.replace(start, end, new)
         if found.lastgroup == "hyphen":
             hyphens.append(level)
             kinds.append(_hyphen(found[0], text[start - 1] + text[end]).value)
-        if len(new) != end - start:
-            levels.extend((level, level + len(new)))
-            places.extend((start, end))
-        level += len(new)
-        done = end
-    joined.writelines((*pieces, text[done:]))
-    return LevelText(joined.getvalue(), hyphens, bytes(kinds), levels, places)
+    mapped = editor.finish()
+    return LevelText(mapped.text, mapped.levels, mapped.places, hyphens, bytes(kinds))
 
 
 def _pattern_of(text: str) -> re.Pattern[str]:
@@ -206,11 +186,15 @@ def _pattern_of(text: str) -> re.Pattern[str]:
     changed = re.escape("".join(it for it in several if level_character(it) != it))
     marks = re.escape("".join(it for it in several if _joins_others(it)))
     alternatives = []
+    if seen & _SCRIPTS:
+        changed_scripts = (f"(?<=[{it}])[{it}]*" for it in (_SUPERSCRIPTS, _SUBSCRIPTS))
+        alternatives.append(f"(?P<script>{'|'.join(changed_scripts)})")
     if marks:
         alternatives.append(f"(?P<marks>(?<=[{marks}])[{marks}]*)")
     if changed:
         alternatives.append(f"(?P<changed>(?<=[{changed}]))")
-    return _compile(changed + marks, *alternatives)
+    scripts = "".join(seen & _SCRIPTS)
+    return _compile(changed + marks + scripts, *alternatives)
 
 
 _ASCII = frozenset(map(chr, range(128)))
@@ -239,4 +223,12 @@ def _replacement(group: str | None, found: str) -> str:
             return " "
         case "marks":
             return normalize("NFC", found)
+        case "script":
+            return scripted("^" if found[0] in _SUPERSCRIPTS else "_", normalize("NFKC", found))
     return ""
+
+
+def scripted(mark: str, content: str) -> str:
+    """Return a superscript (``^``) or subscript (``_``) in the form of imported documents."""
+    content = content.replace("−", "-")
+    return mark + (content if _SIMPLE_SCRIPT.fullmatch(content) else f"({content})")

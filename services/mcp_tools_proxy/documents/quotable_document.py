@@ -10,6 +10,8 @@ from rapidfuzz import fuzz
 
 from mcp_tools_proxy.documents.level_text import NO_SPACES, Hyphen, LevelText, level_text
 from mcp_tools_proxy.documents.pacing import paced
+from mcp_tools_proxy.documents.quote_readings import QuoteReading, is_left_out, readings_of
+from mcp_tools_proxy.documents.visible_text import visible_text
 from mcp_tools_proxy.domain.document import Document, PageSpan
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -67,28 +69,53 @@ class QuoteCheck:
 
 
 class QuotableDocument:
-    """A document's normalized text; thread-safe."""
+    """A document's normalized visible text; thread-safe."""
 
     def __init__(self, document: Document) -> None:
         """Normalize the pages. Slow (0.5 s per MB): call in a worker thread."""
         self._pages = document.pages
-        self._level = level_text(_JOINT.join(document.pages))
+        self._text_format = document.text_format
+        self._visible = visible_text(_JOINT.join(document.pages), text_format=document.text_format)
+        self._level = level_text(self._visible.text)
         self._begins = list(accumulate((len(it) + len(_JOINT) for it in self._pages), initial=0))
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory in addition to the document."""
-        return self._level.size_bytes + 40 * len(self._begins)
+        is_changed = len(self._visible.levels) > 1
+        visible = self._visible.size_bytes if is_changed else 0
+        return self._level.size_bytes + visible + 40 * len(self._begins)
 
     def find(self, quote: str) -> list[PageSpan]:
-        """Return up to MAX_MATCHES positions of a quote, word for word."""
-        wanted = level_text(quote.strip())
-        places = islice(_places(self._level, wanted), MAX_MATCHES)
-        return [span for start, end in places for span in self._spans(start, end)]
+        """Return up to MAX_MATCHES positions of a quote, word for word.
+
+        The quote can come from the page as shown or from its source.
+        """
+        for reading in readings_of(quote.strip(), self._text_format):
+            wanted = level_text(reading.text)
+            places = (it for it in _places(self._level, wanted) if self._fits(reading, wanted, it))
+            if found := list(islice(places, MAX_MATCHES)):
+                return [span for start, end in found for span in self._spans(start, end)]
+        return []
+
+    def _fits(self, reading: QuoteReading, wanted: LevelText, place: tuple[int, int]) -> bool:
+        """Return whether the document leaves out what the reading of a quote leaves out."""
+        return all(
+            is_left_out(part, self._left_out(place[0] + wanted.level_of(at)))
+            for at, part in reading.left_out
+        )
+
+    def _left_out(self, level: int) -> str:
+        """Return the part of a page that is left out at a position in the normalized text."""
+        end = self._visible.start_of(self._level.start_of(level))
+        start = self._visible.end_of(self._level.end_of(level))
+        page = bisect_right(self._begins, end)
+        begin, text = self._begins[page - 1], self._pages[min(page, len(self._pages)) - 1]
+        return text[max(start - begin, 0) : end - begin]
 
     def nearest(self, quote: str, near: Sequence[PageSpan]) -> Passage | None:
         """Return the passage most similar to a quote around the positions ``near``, or None."""
-        wanted = level_text(quote.strip()).text
+        wanted = level_text(readings_of(quote.strip(), self._text_format)[-1].text).text
         best = None
         for place in near:
             found = self._like(wanted, place, best.similarity if best else LEAST_SIMILARITY)
@@ -98,10 +125,9 @@ class QuotableDocument:
 
     def _like(self, wanted: str, near: PageSpan, least: float) -> Passage | None:
         """Return the most similar passage around a position, with at least ``least``."""
-        begin = self._begins[near.page - 1]
         text = self._level.text
-        first = max(self._level.level_of(begin + near.start_char) - len(wanted), 0)
-        window = text[first : self._level.level_of(begin + near.end_char) + len(wanted)]
+        first = max(self._level_of(near.page, near.start_char) - len(wanted), 0)
+        window = text[first : self._level_of(near.page, near.end_char) + len(wanted)]
         start, end = 0, len(window)
         if len(wanted) < len(window):
             start, end = _most_like(wanted, window)
@@ -115,9 +141,13 @@ class QuotableDocument:
         shown = self._pages[span.page - 1][span.start_char : span.end_char]
         return Passage(text=shown, similarity=similarity, span=span)
 
+    def _level_of(self, page: int, char: int) -> int:
+        return self._level.level_of(self._visible.level_of(self._begins[page - 1] + char))
+
     def _spans(self, start: int, end: int) -> Iterator[PageSpan]:
         """Yield the page spans of a part of the normalized text, without outer white space."""
-        first, last = self._level.start_of(start), self._level.end_of(end)
+        first = self._visible.start_of(self._level.start_of(start))
+        last = self._visible.end_of(self._level.end_of(end))
         page = bisect_right(self._begins, first)
         while page <= len(self._pages) and self._begins[page - 1] < last:
             begin, text = self._begins[page - 1], self._pages[page - 1]
@@ -174,6 +204,8 @@ def _is_inside(level: LevelText, place: int) -> bool:
         or (_is_joint(before, far_before, after) or _is_joint(after, before, far_after))
         or (before == "-" and after.isdigit())
         or (before.isdigit() and after in _NUMBER_ENDS)
+        or (after == "^" and not before.isspace())
+        or before == "^"
     )
 
 

@@ -93,9 +93,9 @@ def quote_tool(
         name="verify_quote",
         description=(
             "Check, before you show a quotation, that the document contains it word for word. "
-            "White space, hyphens at line ends and the kind of quotation marks are ignored; case, "
-            "figures and the bars of a table are not. Returns the places (matches), or otherwise "
-            "the nearest passage: if it says the same, correct the quotation and check again."
+            "White space, markup, hyphens at line ends and the kind of quotation marks do not "
+            "count, case and figures do. Returns the places (matches), or otherwise the nearest "
+            "passage: if it says the same, correct the quotation and check again."
         ),
         arguments=QuoteArguments,
         result=QuoteVerdict,
