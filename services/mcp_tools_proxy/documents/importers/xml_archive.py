@@ -78,7 +78,8 @@ class XmlArchive:
     def parse(self, name: str, prefixes: Mapping[str, str]) -> Element | None:
         """Return the root of an XML part, or None if it is missing or not XML.
 
-        Names in the namespaces of ``prefixes`` become ``prefix:name``. Raises ImportFailed.
+        Names in the namespaces of ``prefixes`` become ``prefix_name``: ElementTree's paths reserve
+        the colon. Raises ImportFailed.
         """
         content = self.read(name)
         if not content or not self._is_xml(name):
@@ -122,7 +123,7 @@ class XmlArchive:
 
 
 class _PrefixedNames(dict[str, str]):
-    """Names as ElementTree has them, ``{namespace}name``, to ``prefix:name``."""
+    """Names as ElementTree has them, ``{namespace}name``, to ``prefix_name``."""
 
     def __init__(self, prefixes: Mapping[str, str]) -> None:
         super().__init__()
@@ -131,7 +132,7 @@ class _PrefixedNames(dict[str, str]):
     def __missing__(self, name: str) -> str:
         space, found, local = name[1:].partition("}")
         prefix = self._prefixes.get(space) if found else None
-        self[name] = name if prefix is None else f"{prefix}:{local}"
+        self[name] = name if prefix is None else f"{prefix}_{local}"
         return self[name]
 
 
@@ -146,7 +147,7 @@ class _XmlChecks:
     def check(self, content: bytes) -> None:
         """Check a part up to its first malformed byte. Raises ImportFailed."""
         self._depth = 0
-        parser = ParserCreate()
+        parser = ParserCreate(namespace_separator="}")
         parser.StartDoctypeDeclHandler = self._refuse_document_type
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end

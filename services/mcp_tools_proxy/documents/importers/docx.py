@@ -1,0 +1,545 @@
+"""Imports Word files (DOCX) as Markdown."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+from xml.etree.ElementTree import Element
+
+from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
+    ImportFailed,
+    ImportOptions,
+    WarningCode,
+    build_document,
+    one_line,
+    warning,
+)
+from mcp_tools_proxy.documents.importers.docx_blocks import (
+    PAGE_START,
+    Block,
+    TableCell,
+    TableRow,
+    lay_out,
+    table_blocks,
+)
+from mcp_tools_proxy.documents.importers.docx_numbering import ListLabel, Numbering
+from mcp_tools_proxy.documents.importers.docx_package import Relation, WordPackage
+from mcp_tools_proxy.documents.importers.docx_styles import (
+    Styles,
+    background_of,
+    is_on,
+    is_set,
+    outline_level,
+    value_of,
+)
+from mcp_tools_proxy.documents.importers.docx_text import (
+    PAGE_NUMBER,
+    Anchored,
+    NoteReference,
+    ParagraphText,
+    WordState,
+    mark_open_fields,
+)
+from mcp_tools_proxy.documents.importers.markdown_writing import (
+    TextRun,
+    escape_line_starts,
+    write_inline,
+    write_plain,
+)
+from mcp_tools_proxy.domain.document import Document, ImportWarning
+
+_LONGEST_HEADING = 300
+"""Longer paragraphs with an outline level are text: clauses of contracts."""
+
+_LIST_MARKER = re.compile(r"-|\d{1,9}[.)]")
+
+_MAX_SPAN = 63
+"""The most columns of a table in Word."""
+
+_PAGE_NUMBERS = re.compile(
+    r"(?:\b(?:page|pages|pag|pág|pg|p|seite|seiten|s|blatt|página|pagina|side|sida|sivu|strona|str|"
+    r"strana|oldal|sayfa|стр|страница|сторінка|halaman|trang|σελίδα|صفحة|עמוד)\b\.?|第)?[\s:]*"
+    rf"{PAGE_NUMBER}(?:\s*(?:of|from|von|de|du|sur|di|van|av|af|z|ze|из|з|/|\||-|–|共)?\s*"
+    rf"{PAGE_NUMBER})?\s*(?:页|頁|ページ|쪽)?",
+    re.IGNORECASE,
+)
+
+_DEFAULT_TITLES = re.compile(
+    r"(?:untitled|microsoft word|word document|document|title|titel|titre|\[.*\]|template)"
+    r"\s*\d*(?:\s+-\s.*)?|.*\.(?:docx?|dotx?|rtf|odt)",
+    re.IGNORECASE,
+)
+
+
+def import_docx(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from a Word file; headings become sections.
+
+    Pages start where Word drew them, if the file says so. Raises ImportFailed.
+    """
+    try:
+        return _WordFile(data, options).document()
+    except RecursionError as error:
+        raise ImportFailed("is nested too deeply to be read") from error
+
+
+class _WordFile:
+    """A Word file that is being read."""
+
+    def __init__(self, data: bytes, options: ImportOptions) -> None:
+        self.options = options
+        self._package = WordPackage(data)
+        self.styles = Styles(self._package.part_of_kind("styles")[1])
+        self.numbering = Numbering(
+            self._package.part_of_kind("numbering")[1], self.styles.list_styles
+        )
+        self._settings = self._package.part_of_kind("settings")[1]
+        self.state = WordState(self.styles, self._note_formats())
+        self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, Relation]]] = {}
+        self._shown_notes: set[NoteReference] = set()
+        self._title: list[str] = []
+        self._is_title_open = True
+        self._first_heading = ""
+
+    def document(self) -> Document:
+        """Read everything. Raises ImportFailed."""
+        root = self._package.root()
+        mark_open_fields(root)
+        body = root.find("w_body")
+        sections = [] if body is None else list(_section_properties(body))
+        story = WordStory(
+            self,
+            self._package.links,
+            kind="body",
+            background=self._page_color(root),
+            section_starts=_section_starts(sections),
+        )
+        blocks = [] if body is None else list(story.read(body))
+        headers = self._running_titles(sections, "header")
+        footers = self._running_titles(sections, "footer")
+        blocks = [*headers, *blocks, *footers]
+        if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
+            raise ImportFailed("is empty")
+        pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
+        title = " ".join(self._title) or self._property_title() or self._first_heading
+        return build_document(
+            self.options,
+            facts=FileFacts(title=title),
+            pages=pages,
+            headings=headings,
+            text_format="markdown",
+            warnings=list(self._warnings()),
+        )
+
+    def add_to_title(self, text: str) -> None:
+        """Add a paragraph in the style Title; "" for one in another style, which ends the title."""
+        if text and self._is_title_open:
+            self._title.append(text)
+        elif self._title:
+            self._is_title_open = False
+
+    def add_heading(self, text: str) -> None:
+        """Add a heading without its number: the first is the title of a file without one."""
+        self._first_heading = self._first_heading or text
+
+    def note_blocks(self, note: NoteReference) -> Iterator[Block]:
+        """Yield the blocks of a footnote or endnote, once."""
+        element, links = self._note(note.kind, note.note_id)
+        if element is not None and note not in self._shown_notes:
+            self._shown_notes.add(note)
+            yield from WordStory(self, links, kind="note").read(element)
+
+    def comment(self, comment_id: str) -> str:
+        """Return a reviewer's comment with its author."""
+        element, links = self._note("comment", comment_id)
+        if element is None:
+            return ""
+        blocks = WordStory(self, links, kind="note").read(element)
+        text = " ".join(block.flat for block in blocks)
+        author = one_line(element.get("w_author", ""))
+        return f"[Comment{' by ' if author else ''}{author}: {text}]" if text else ""
+
+    def _note(self, kind: str, note_id: str) -> tuple[Element | None, Mapping[str, Relation]]:
+        """Return a note or comment, and the links of its part."""
+        if kind not in self._notes:
+            name, root = self._package.part_of_kind(f"{kind}s")
+            if root is not None:
+                mark_open_fields(root)
+            found = {it.get("w_id", ""): it for it in (root if root is not None else ())}
+            self._notes[kind] = found, self._package.relations(name)
+        notes, links = self._notes[kind]
+        return notes.get(note_id), links
+
+    def _note_formats(self) -> Mapping[str, str]:
+        formats = {"footnote": "decimal", "endnote": "lowerRoman"}
+        for kind in formats:
+            path = f"w_{kind}Pr/w_numFmt"
+            formats[kind] = value_of(self._settings, path) or formats[kind]
+        return formats
+
+    def _page_color(self, root: Element) -> str:
+        background = root.find("w_background")
+        if background is None or not is_set(self._settings, "w_displayBackgroundShape"):
+            return "FFFFFF"
+        return background.get("w_color", "FFFFFF")
+
+    def _property_title(self) -> str:
+        title = one_line(self._package.title())
+        return "" if _DEFAULT_TITLES.fullmatch(title) else title
+
+    def _running_titles(self, sections: list[Element], kind: str) -> list[Block]:
+        """Return the text of each header or footer that is shown, once."""
+        found: dict[str, None] = {}
+        has_even_pages = is_set(self._settings, "w_evenAndOddHeaders")
+        for section in sections:
+            for reference in section.iterfind(f"w_{kind}Reference"):
+                variant = reference.get("w_type", "default")
+                if (variant == "first" and not is_set(section, "w_titlePg")) or (
+                    variant == "even" and not has_even_pages
+                ):
+                    continue
+                relation = self._package.links.get(reference.get("r_id", ""))
+                if relation is not None and not relation.is_external:
+                    found[self._running_title(relation.target)] = None
+        return [Block(text=f"[{kind.capitalize()}: {text}]", flat=text) for text in found if text]
+
+    def _running_title(self, name: str) -> str:
+        root = self._package.part(name)
+        if root is None:
+            return ""
+        mark_open_fields(root)
+        story = WordStory(self, self._package.relations(name), kind="running title")
+        lines = (
+            _without_page_numbers(line)
+            for block in story.read(root)
+            for line in block.flat.split("\t")
+        )
+        return " · ".join(dict.fromkeys(filter(None, lines)))
+
+    def _warnings(self) -> Iterator[ImportWarning]:
+        if chars := self.state.hidden_chars:
+            yield warning(
+                WarningCode.HIDDEN_TEXT, f"{chars} characters of hidden text were left out"
+            )
+        if lost := self.state.equations.unknown + self.state.lost_pictures:
+            noun = "equation" if lost == 1 else "equations"
+            yield warning(
+                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely"
+            )
+
+
+class WordStory:
+    """Reads the blocks of a part of the text: the body, a cell, a text box, a note, a header.
+
+    ``background`` is the colour behind it, or None if it is unknown.
+    """
+
+    def __init__(
+        self,
+        file: _WordFile,
+        links: Mapping[str, Relation],
+        *,
+        kind: Literal["body", "cell", "box", "note", "running title"],
+        background: str | None = "FFFFFF",
+        section_starts: Iterator[bool] | None = None,
+    ) -> None:
+        self._file = file
+        self._links = links
+        self._kind = kind
+        self._background = background
+        self._section_starts = section_starts or iter(())
+        self._text = ParagraphText(
+            file.state,
+            links,
+            has_pages=kind in {"body", "cell"},
+            has_page_numbers=kind == "running title",
+        )
+        self._carried: list[TextRun] = []
+        self._columns: list[tuple[int, int]] = []
+        self._notes: list[NoteReference] = []
+        self._comments: list[str] = []
+        self._readers: Mapping[str, Callable[[Element], Iterator[Block]]] = {
+            "w_p": self._paragraph,
+            "w_tbl": self._table,
+            **dict.fromkeys(_WRAPPERS, self._inside),
+            "mc_AlternateContent": self._alternatives,
+        }
+
+    def read(self, parent: Element) -> Iterator[Block]:
+        """Yield the blocks, each with its comments, and the notes at the end of each section."""
+        for block in self._blocks(parent):
+            if block.level is not None:
+                yield from self._noted(("footnote",))
+            yield block
+            yield from self._commented()
+        yield from self._commented()
+        yield from self._noted(("footnote", "endnote"))
+
+    def _blocks(self, parent: Element) -> Iterator[Block]:
+        yield from self._inside(parent)
+        yield from self._carried_over()
+
+    def _inside(self, parent: Element) -> Iterator[Block]:
+        for child in parent:
+            read = self._readers.get(child.tag)
+            if read is not None:
+                yield from read(child)
+
+    def _alternatives(self, element: Element) -> Iterator[Block]:
+        for form in element:
+            blocks = list(self._inside(form))
+            yield from blocks
+            if blocks:
+                return
+
+    def _nested(
+        self, parent: Element, kind: Literal["cell", "box"], background: str | None
+    ) -> list[Block]:
+        story = WordStory(self._file, self._links, kind=kind, background=background)
+        blocks = list(story._blocks(parent))
+        self._notes += story._notes
+        self._comments += story._comments
+        return blocks
+
+    def _paragraph(self, element: Element) -> Iterator[Block]:
+        properties = element.find("w_pPr")
+        style = value_of(properties, "w_pStyle") or self._file.styles.default_paragraph
+        if self._kind == "body" and self._starts_page(properties, style):
+            self._file.state.break_page()
+        runs, anchored = self._text.read(element, style, self._behind(properties, style))
+        runs = [*self._carried, *runs]
+        self._carried = []
+        if _is_joined(properties):
+            self._carried = runs
+        else:
+            yield from self._written(runs, properties, style)
+        yield from self._anchored(anchored)
+        ends_section = properties is not None and properties.find("w_sectPr") is not None
+        if ends_section and next(self._section_starts, False):
+            self._file.state.break_page()
+
+    def _starts_page(self, properties: Element | None, style: str) -> bool:
+        own = None if properties is None else properties.find("w_pageBreakBefore")
+        if own is None:
+            own = self._file.styles.paragraph(style).get("w_pageBreakBefore")
+        return own is not None and is_on(own.get("w_val"))
+
+    def _behind(self, properties: Element | None, style: str) -> str | None:
+        """Return the colour behind a paragraph, or None if it is unknown."""
+        shade = None if properties is None else properties.find("w_shd")
+        if shade is None:
+            shade = self._file.styles.paragraph(style).get("w_shd")
+        return _filled(shade, self._background)
+
+    def _carried_over(self) -> Iterator[Block]:
+        if self._carried:
+            runs, self._carried = self._carried, []
+            yield from self._written(runs, None, "")
+
+    def _written(
+        self, runs: list[TextRun], properties: Element | None, style: str
+    ) -> Iterator[Block]:
+        level = self._heading_level(properties, style)
+        plain = write_plain(runs)
+        title = one_line(plain)
+        label = None
+        if title or not is_set(properties, "w_rPr/w_vanish"):
+            label = self._label(properties, style)
+        shown = "" if label is None or (label.is_bullet and level) else label.text
+        if not title:
+            self._file.state.add_page_starts(plain.count(PAGE_START))
+            if shown and self._kind == "cell" and not (label and label.is_bullet):
+                yield Block(text=shown, flat=shown)
+            return
+        if self._kind in {"body", "cell", "box"}:
+            self._file.add_to_title(title if self._file.styles.is_title(style) else "")
+        if level is not None and len(title) <= _LONGEST_HEADING:
+            self._columns.clear()
+            self._file.add_heading(title)
+            yield _heading(runs, level, shown, plain.count(PAGE_START))
+        else:
+            yield self._body_text(write_inline(runs), label if shown else None)
+
+    def _body_text(self, text: str, label: ListLabel | None) -> Block:
+        """Return a paragraph or list item of visible text."""
+        trailing = len(text) - len(text.rstrip())
+        if trailing:
+            self._file.state.add_page_starts(text[-trailing:].count(PAGE_START))
+        body = text.strip()
+        leading = PAGE_START * text[: text.index(body[0])].count(PAGE_START)
+        lines = [line.strip(_BLANKS) for line in escape_line_starts(body).split("\n")]
+        if label is None:
+            self._columns.clear()
+            return Block(text=leading + "\n".join(lines), flat=leading + _BLANK.sub(" ", body))
+        while self._columns and self._columns[-1][0] >= label.level:
+            self._columns.pop()
+        indent = self._columns[-1][1] if self._columns else 0
+        is_marker = _LIST_MARKER.fullmatch(label.text) is not None
+        inner = indent + (len(label.text) + 1 if is_marker else 0)
+        self._columns.append((label.level, inner))
+        start = label.text if is_marker else escape_line_starts(label.text)
+        lines[0] = f"{' ' * indent}{start} {lines[0]}"
+        return Block(
+            text=leading + f"\n{' ' * inner}".join(lines),
+            flat=f"{leading}{label.text} {_BLANK.sub(' ', body)}",
+            is_item=is_marker,
+        )
+
+    def _heading_level(self, properties: Element | None, style: str) -> int | None:
+        own = None if properties is None else properties.find("w_outlineLvl")
+        if own is not None:
+            return outline_level(own)
+        return self._file.styles.heading_level(style)
+
+    def _label(self, properties: Element | None, style: str) -> ListLabel | None:
+        """Count a paragraph of a list, and return its number or bullet."""
+        numbers = None if properties is None else properties.find("w_numPr")
+        list_id, level = value_of(numbers, "w_numId"), value_of(numbers, "w_ilvl")
+        numbering = self._file.numbering
+        if not list_id:
+            list_id, style_level, owner = self._file.styles.list_of(style)
+            linked = (numbering.level_of(list_id, it) for it in (style, owner))
+            found = next((it for it in linked if it is not None), None)
+            level = level or (style_level if found is None else str(found))
+        if list_id in {"", "0"}:
+            return None
+        return numbering.next_label(list_id, int(level) if level.isdecimal() else 0)
+
+    def _anchored(self, anchored: Anchored) -> Iterator[Block]:
+        self._notes += anchored.notes
+        if self._file.options.with_notes and self._kind != "note":
+            self._comments += anchored.comments
+        for box, is_hidden in anchored.boxes:
+            if is_hidden:
+                self._file.state.count_hidden(box)
+            else:
+                yield from self._nested(box, "box", None)
+
+    def _noted(self, kinds: tuple[str, ...]) -> Iterator[Block]:
+        """Yield the notes that were referred to, each once."""
+        while found := next((it for it in self._notes if it.kind in kinds), None):
+            self._notes.remove(found)
+            for number, block in enumerate(self._file.note_blocks(found)):
+                start = "" if number else f"[{found.label}] "
+                yield Block(text=start + block.text, flat=start + block.flat)
+
+    def _commented(self) -> Iterator[Block]:
+        for comment in self._comments:
+            if text := self._file.comment(comment):
+                yield Block(text=text, flat=text)
+        self._comments.clear()
+
+    def _table(self, element: Element) -> Iterator[Block]:
+        yield from self._carried_over()
+        self._columns.clear()
+        properties = element.find("w_tblPr")
+        background = _filled(
+            None if properties is None else properties.find("w_shd"), self._background
+        )
+        if self._file.styles.has_shading(value_of(properties, "w_tblStyle")):
+            background = None
+        rows = []
+        for row in _children(element, "w_tr"):
+            about = row.find("w_trPr")
+            if is_set(about, "w_hidden"):
+                self._file.state.count_hidden(row)
+            elif about is None or about.find("w_del") is None:
+                rows.append(self._row(row, about, background))
+        blocks, page_starts = table_blocks(rows)
+        yield from blocks
+        self._file.state.add_page_starts(page_starts)
+
+    def _row(self, row: Element, about: Element | None, background: str | None) -> TableRow:
+        return TableRow(
+            cells=[self._cell(cell, background) for cell in _children(row, "w_tc")],
+            skipped=_span(value_of(about, "w_gridBefore"), 0),
+            is_header=is_set(about, "w_tblHeader"),
+        )
+
+    def _cell(self, cell: Element, background: str | None) -> TableCell:
+        about = cell.find("w_tcPr")
+        merged = ""
+        if about is not None:
+            if _is_continued(about.find("w_vMerge")):
+                merged = "above"
+            elif _is_continued(about.find("w_hMerge")):
+                merged = "left"
+        shade = None if about is None else about.find("w_shd")
+        blocks = self._nested(cell, "cell", _filled(shade, background))
+        return TableCell(blocks=blocks, span=_span(value_of(about, "w_gridSpan"), 1), merged=merged)
+
+
+_WRAPPERS = ("w_sdt", "w_sdtContent", "w_customXml", "w_ins", "w_moveTo")
+
+_BLANKS = " \t\r\xa0"
+_BLANK = re.compile(r"[^\S\f]+")
+
+
+def _heading(runs: list[TextRun], level: int, label: str, page_starts: int) -> Block:
+    plain = [
+        TextRun(run.text.replace(PAGE_START, ""), script=run.script, is_markdown=run.is_markdown)
+        for run in runs
+    ]
+    start = f"{label} " if label else ""
+    marks = PAGE_START * page_starts + "#" * min(level, 6)
+    return Block(
+        text=f"{marks} {start}{one_line(write_inline(plain))}",
+        flat=start + one_line(write_plain(plain)),
+        level=level,
+    )
+
+
+def _children(parent: Element, name: str) -> Iterator[Element]:
+    """Yield the rows of a table or the cells of a row, also those in content controls."""
+    for child in parent:
+        if child.tag == name:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _children(child, name)
+
+
+def _is_joined(properties: Element | None) -> bool:
+    """Return whether a paragraph continues in the next: a drop cap, or a deleted mark."""
+    if properties is None:
+        return False
+    frame = properties.find("w_framePr")
+    if frame is not None and frame.get("w_dropCap") in {"drop", "margin"}:
+        return True
+    mark = properties.find("w_rPr")
+    return mark is not None and any(mark.find(it) is not None for it in ("w_del", "w_moveFrom"))
+
+
+def _filled(shade: Element | None, background: str | None) -> str | None:
+    """Return the colour behind a text with its own shading, or None if it is unknown."""
+    color = None if shade is None else background_of(shade)
+    return background if color is None else color or None
+
+
+def _is_continued(merge: Element | None) -> bool:
+    return merge is not None and merge.get("w_val", "continue") == "continue"
+
+
+def _span(text: str, default: int) -> int:
+    return min(int(text), _MAX_SPAN) if text.isdecimal() and len(text) < 10 else default
+
+
+def _section_properties(body: Element) -> Iterator[Element]:
+    for properties in body.iter("w_pPr"):
+        section = properties.find("w_sectPr")
+        if section is not None:
+            yield section
+    last = body.find("w_sectPr")
+    if last is not None:
+        yield last
+
+
+def _section_starts(sections: list[Element]) -> Iterator[bool]:
+    """Yield of each section but the first whether it starts a page."""
+    for section in sections[1:]:
+        yield value_of(section, "w_type") not in {"continuous", "nextColumn"}
+
+
+def _without_page_numbers(line: str) -> str:
+    if PAGE_NUMBER in line:
+        line = _PAGE_NUMBERS.sub("", line).replace(PAGE_NUMBER, "").strip(" -–—|/·")
+    text = line.strip()
+    return text if any(c.isalpha() for c in text) or len(text) > 4 else ""

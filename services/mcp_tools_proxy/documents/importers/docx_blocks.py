@@ -1,0 +1,265 @@
+"""Paragraphs, headings and tables of a Word file as pages of Markdown."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise, zip_longest
+
+from mcp_tools_proxy.documents.importers.base import Heading, paginate
+from mcp_tools_proxy.documents.importers.markdown_writing import write_table
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+PAGE_START = "\f"
+"""Marks the start of a page in texts; XML cannot contain it."""
+
+_LONGEST_REPEAT = 200
+"""Merged cells with longer texts are only marked."""
+
+_MAX_REPEATED = 1024 * 1024
+"""Characters of a table's repeated cells: 70,000 merged rows of 63 columns would have 441 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A paragraph, heading, list item or table as Markdown, and its text on one line.
+
+    ``level`` is that of a heading. Consecutive items are not separated by an empty line.
+    """
+
+    text: str
+    flat: str
+    level: int | None = None
+    is_item: bool = False
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCell:
+    """A cell; ``merged`` is ``above`` or ``left`` if it continues that cell."""
+
+    blocks: Sequence[Block]
+    span: int = 1
+    merged: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text on one line."""
+        return " ".join(block.flat for block in self.blocks if block.flat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """A row; ``skipped`` columns come before its first cell."""
+
+    cells: Sequence[TableCell]
+    skipped: int = 0
+    is_header: bool = False
+
+
+def lay_out(
+    blocks: Sequence[Block], *, has_word_pages: bool
+) -> tuple[tuple[str, ...], list[Heading]]:
+    """Return the pages and headings of a document.
+
+    Pages start at PAGE_START. Where these are not the pages that Word has drawn, they have at most
+    8 kB.
+    """
+    parts: list[str] = []
+    starts, edges, offset = [0], [0], 0
+    found: list[tuple[int, int, str]] = []
+    previous: Block | None = None
+    for block in blocks:
+        if previous is not None:
+            parts.append("\n" if block.is_item and previous.is_item else "\n\n")
+            offset += len(parts[-1])
+        text = block.text.lstrip(PAGE_START)
+        starts += [offset] * (len(block.text) - len(text))
+        if previous is None or previous.level is None:
+            edges.append(offset)
+        if block.level is not None:
+            found.append((offset, block.level, block.flat))
+        for number, part in enumerate(text.split(PAGE_START)):
+            if number:
+                starts.append(offset)
+            parts.append(part)
+            offset += len(part)
+        previous = block
+    pages = _pages("".join(parts), starts, edges, has_word_pages=has_word_pages)
+    page_starts = [0, *accumulate(map(len, pages))]
+    headings = []
+    for offset, level, title in found:
+        page = bisect_right(page_starts, offset, hi=len(pages))
+        char = offset - page_starts[page - 1]
+        headings.append(Heading(level=level, title=title, page=page, char=char))
+    return pages, headings
+
+
+def _pages(
+    text: str, starts: Sequence[int], edges: Sequence[int], *, has_word_pages: bool
+) -> tuple[str, ...]:
+    pages: list[str] = []
+    for start, end in pairwise([*starts, len(text)]):
+        page = text[start:end]
+        if has_word_pages:
+            pages.append(page)
+        else:
+            inner = edges[bisect_left(edges, start) : bisect_right(edges, end)]
+            pages += paginate(page, [edge - start for edge in inner]) or ("",)
+    while pages and not pages[-1].strip():
+        pages.pop()
+    return tuple(pages)
+
+
+def table_blocks(rows: Sequence[TableRow]) -> tuple[list[Block], int]:
+    """Return a table as blocks, and the number of pages that start after its last row.
+
+    A table of one column, or around other tables, is layout: its cells become paragraphs. A first
+    row of one cell over all columns becomes a paragraph above the table.
+    """
+    grid = _collapsed(_placed(rows))
+    if _is_layout(rows, grid):
+        return [block for row in rows for block in _unfolded(row)], 0
+    blocks: list[Block] = []
+    first = 0
+    while first < len(rows) - 1 and len(grid[first]) > 1 and len(set(map(id, grid[first]))) == 1:
+        blocks += _unfolded(rows[first])
+        first += 1
+    table, marks = _table(rows[first:], grid[first:])
+    return [*blocks, *table], marks
+
+
+def _placed(rows: Sequence[TableRow]) -> list[list[TableCell | None]]:
+    """Return the cell in each column of each row; merged cells are repeated."""
+    grid: list[list[TableCell | None]] = []
+    above: list[TableCell | None] = []
+    for row in rows:
+        line: list[TableCell | None] = [None] * row.skipped
+        for cell in row.cells:
+            at = len(line)
+            origin: TableCell | None = cell
+            if cell.merged == "left" and line:
+                origin = line[-1]
+            elif cell.merged == "above" and at < len(above):
+                origin = above[at]
+            line += [origin or cell] * cell.span
+        grid.append(line)
+        above = line
+    return grid
+
+
+def _collapsed(grid: list[list[TableCell | None]]) -> list[list[TableCell | None]]:
+    """Return the grid without the columns in which no cell starts."""
+    width = max(map(len, grid), default=0)
+    found = {0}
+    for line in grid:
+        found.update(at for at in range(1, len(line)) if line[at] is not line[at - 1])
+        if len(line) < width:
+            found.add(len(line))
+    columns = sorted(found)
+    return [[line[at] for at in columns[: bisect_left(columns, len(line))]] for line in grid]
+
+
+def _is_layout(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> bool:
+    cells = [cell for row in rows for cell in row.cells]
+    if max(map(len, grid), default=0) < 2:
+        return True
+    if len(rows) == 1 and any(len(cell.blocks) > 1 for cell in cells):
+        return True
+    if any(len(cell.blocks) > 1 and any(it.level for it in cell.blocks) for cell in cells):
+        return True
+    nested = sum(len(it.text) for cell in cells for it in cell.blocks if it.is_table)
+    return nested * 2 > sum(len(it.text) for cell in cells for it in cell.blocks)
+
+
+def _unfolded(row: TableRow) -> list[Block]:
+    """Return the blocks of a row's cells; a page starts in one of them only."""
+    marks = [sum(it.text.count(PAGE_START) for it in cell.blocks) for cell in row.cells]
+    broken = marks.index(max(marks)) if marks else 0
+    blocks: list[Block] = []
+    for number, cell in enumerate(row.cells):
+        if number == broken or not marks[number]:
+            blocks += cell.blocks
+        else:
+            blocks += (_without_marks(block) for block in cell.blocks)
+    return blocks
+
+
+def _without_marks(block: Block) -> Block:
+    return replace(block, text=block.text.replace(PAGE_START, ""))
+
+
+def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tuple[list[Block], int]:
+    repeats = _RepeatedCells()
+    texts: list[list[str]] = []
+    marks: list[int] = []
+    pending = headers = 0
+    above: list[TableCell | None] = []
+    for row, line in zip(rows, grid, strict=True):
+        before, after = _page_starts(row)
+        shown = repeats.texts(line, above)
+        above = line
+        if any(shown):
+            headers += row.is_header and headers == len(texts)
+            texts.append(shown)
+            marks.append(pending + before)
+            pending = after
+        else:
+            pending += before + after
+    if 1 < headers < len(texts):
+        texts[:headers] = [_joined_headers(texts[:headers])]
+        marks[:headers] = [sum(marks[:headers])]
+    if not texts:
+        return [], pending
+    flat = "; ".join(", ".join(dict.fromkeys(filter(None, line))) for line in texts)
+    return [Block(text=_with_page_starts(write_table(texts), marks), flat=flat, is_table=True)], (
+        pending
+    )
+
+
+def _joined_headers(rows: Sequence[Sequence[str]]) -> list[str]:
+    columns = zip_longest(*rows, fillvalue="")
+    return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
+
+
+def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:
+    """Join the lines of a table; its header is repeated on each page."""
+    head, body = lines[:2], lines[2:]
+    shown = [PAGE_START * marks[0] + head[0], head[1]]
+    for line, pages in zip(body, marks[1:], strict=True):
+        shown += [PAGE_START * pages + head[0], head[1], line] if pages else [line]
+    return "\n".join(shown)
+
+
+def _page_starts(row: TableRow) -> tuple[int, int]:
+    """Return how many pages start before a row and within it; a row is not cut."""
+    texts = [cell.text for cell in row.cells if cell.text]
+    most = max((text.count(PAGE_START) for text in texts), default=0)
+    before = min((len(text) - len(text.lstrip(PAGE_START)) for text in texts[:1]), default=0)
+    return before, most - before
+
+
+class _RepeatedCells:
+    """The texts of a table's rows; long texts and many texts are not repeated."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_REPEATED
+
+    def texts(
+        self, line: Sequence[TableCell | None], above: Sequence[TableCell | None]
+    ) -> list[str]:
+        """Return the texts of a row below the row ``above``."""
+        shown = []
+        for at, cell in enumerate(line):
+            text = "" if cell is None else cell.text.replace(PAGE_START, "")
+            if at and cell is line[at - 1]:
+                text = self._repeated(text, "(as left)")
+            elif at < len(above) and cell is above[at]:
+                text = self._repeated(text, "(as above)")
+            shown.append(text)
+        return shown
+
+    def _repeated(self, text: str, mark: str) -> str:
+        if len(text) > _LONGEST_REPEAT:
+            text = mark
+        self._left -= len(text)
+        return text if self._left > 0 else ""

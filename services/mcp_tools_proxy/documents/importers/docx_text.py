@@ -1,0 +1,432 @@
+"""The text of a paragraph of a Word file: runs, fields, links, equations, notes and controls."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from xml.etree.ElementTree import Element
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.docx_blocks import PAGE_START
+from mcp_tools_proxy.documents.importers.docx_equations import EquationWriter
+from mcp_tools_proxy.documents.importers.docx_numbering import format_number
+from mcp_tools_proxy.documents.importers.docx_package import Relation
+from mcp_tools_proxy.documents.importers.docx_styles import (
+    Styles,
+    TextFormat,
+    is_on,
+    is_set,
+    value_of,
+)
+from mcp_tools_proxy.documents.importers.markdown_writing import TextRun
+from mcp_tools_proxy.documents.importers.symbol_fonts import symbol, with_symbols
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+PAGE_NUMBER = "\x01"
+"""Stands for a page number in headers and footers."""
+
+MAX_OPEN_FIELDS = 50
+
+_ADDRESS = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
+_FIELD_ADDRESS = re.compile(r'\s*HYPERLINK\s+"([^"]+)"', re.IGNORECASE)
+_PAGE_FIELDS = frozenset({"PAGE", "NUMPAGES", "SECTIONPAGES"})
+_EQUATION_SWITCHES = re.compile(r"\\\w+")
+_FARTHEST_EMU = 22 * 914_400
+"""The largest page of Word has 22 inches of 914,400 units each."""
+
+
+class WordState:
+    """What the paragraphs of a file share: styles, counters, and where pages start."""
+
+    def __init__(self, styles: Styles, note_formats: Mapping[str, str]) -> None:
+        self.styles = styles
+        self.equations = EquationWriter()
+        self.hidden_chars = 0
+        self.lost_pictures = 0
+        self.has_word_pages = False
+        self.has_picture_behind = False
+        self._note_formats = note_formats
+        self._note_counts: Counter[str] = Counter()
+        self._notes: dict[tuple[str, str], str] = {}
+        self._page_starts = 0
+        self._is_after_break = False
+
+    def note_label(self, kind: str, note_id: str) -> str:
+        """Return the number of a note, counted in the order of the references."""
+        key = (kind, note_id)
+        if key not in self._notes:
+            self._note_counts[kind] += 1
+            number_format = self._note_formats.get(kind, "decimal")
+            self._notes[key] = format_number(self._note_counts[kind], number_format)
+        return self._notes[key]
+
+    def break_page(self) -> None:
+        """Start a page that the author wanted."""
+        self._page_starts += 1
+        self.has_picture_behind = False
+        self._is_after_break = True
+
+    def note_drawn_page(self) -> None:
+        """Start a page where Word drew one, unless the author's break is just before."""
+        self.has_word_pages = True
+        self.has_picture_behind = False
+        if self._is_after_break:
+            self._is_after_break = False
+        else:
+            self._page_starts += 1
+
+    def add_page_starts(self, number: int) -> None:
+        """Start pages before the next text."""
+        self._page_starts += number
+
+    def count_hidden(self, element: Element) -> None:
+        """Count the text of a hidden element."""
+        self.hidden_chars += sum(len((it.text or "").strip()) for it in element.iter("w_t"))
+
+    def marked(self, text: str) -> str:
+        """Return text after the marks of the pages that start before it."""
+        self._is_after_break = False
+        text, self._page_starts = PAGE_START * self._page_starts + text, 0
+        return text
+
+
+@dataclass(slots=True)
+class _OpenField:
+    """A complex field; its code comes before its result."""
+
+    code: str = ""
+    in_result: bool = False
+    is_replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReference:
+    """A reference to a note; ``kind`` is ``footnote`` or ``endnote``."""
+
+    kind: str
+    note_id: str
+    label: str
+
+
+@dataclass(slots=True)
+class Anchored:
+    """The contents of text boxes, which may be hidden, notes and ids of comments of a paragraph."""
+
+    boxes: list[tuple[Element, bool]] = field(default_factory=list)
+    notes: list[NoteReference] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+
+
+class ParagraphText:
+    """Reads paragraphs of one story, such as the main text or a cell."""
+
+    def __init__(
+        self,
+        state: WordState,
+        links: Mapping[str, Relation],
+        *,
+        has_pages: bool,
+        has_page_numbers: bool,
+    ) -> None:
+        self._state = state
+        self._links = links
+        self._has_pages = has_pages
+        self._has_page_numbers = has_page_numbers
+        self._fields: list[_OpenField] = []
+        self._runs: list[TextRun] = []
+        self._anchored = Anchored()
+        self._style = ""
+        self._background: str | None = None
+        self._link = ""
+        self._format: TextFormat | None = None
+        inside = self._inside
+        self._inline: Mapping[str, Callable[[Element], None]] = {
+            "w_r": self._run,
+            "w_hyperlink": self._hyperlink,
+            **dict.fromkeys(("w_ins", "w_moveTo", "w_smartTag", "w_customXml"), inside),
+            **dict.fromkeys(("w_dir", "w_bdo", "w_sdtContent"), inside),
+            "w_sdt": self._control,
+            "w_fldSimple": self._simple_field,
+            "m_oMath": lambda element: self._equation(element, "$"),
+            "m_oMathPara": self._display,
+            "mc_AlternateContent": self._alternatives,
+        }
+        self._in_run: Mapping[str, Callable[[Element], None]] = {
+            "w_t": lambda element: self._add(element.text or ""),
+            "w_tab": lambda _: self._add("\t"),
+            "w_ptab": lambda _: self._add("\t"),
+            "w_cr": lambda _: self._add("\n"),
+            "w_noBreakHyphen": lambda _: self._add("-"),
+            "w_br": self._break,
+            "w_sym": self._symbol,
+            "w_pgNum": lambda _: self._add(PAGE_NUMBER if has_page_numbers else ""),
+            "w_lastRenderedPageBreak": lambda _: state.note_drawn_page() if has_pages else None,
+            "w_fldChar": self._field_mark,
+            "w_instrText": self._field_code,
+            "w_footnoteReference": lambda element: self._note(element, "footnote"),
+            "w_endnoteReference": lambda element: self._note(element, "endnote"),
+            "w_commentReference": lambda element: self._anchored.comments.append(
+                element.get("w_id", "")
+            ),
+            "w_drawing": self._drawing,
+            "w_pict": self._picture,
+            "w_object": self._picture,
+            "w_ruby": self._ruby,
+            "mc_AlternateContent": self._alternatives,
+        }
+
+    def read(
+        self, paragraph: Element, style: str, background: str | None
+    ) -> tuple[list[TextRun], Anchored]:
+        """Return the text of a paragraph, and what is anchored in it. Raises ImportFailed."""
+        self._runs, self._anchored = [], Anchored()
+        self._style, self._background = style, background
+        self._inside(paragraph)
+        return self._runs, self._anchored
+
+    def _inside(self, parent: Element) -> None:
+        for child in parent:
+            read = self._inline.get(child.tag)
+            if read is not None:
+                read(child)
+
+    def _run(self, element: Element) -> None:
+        self._set_format(element.find("w_rPr"))
+        self._in_run_order(element)
+
+    def _set_format(self, properties: Element | None) -> None:
+        background = None if self._state.has_picture_behind else self._background
+        self._format = self._state.styles.text_format(properties, self._style, background)
+
+    def _in_run_order(self, element: Element) -> None:
+        for child in element:
+            read = self._in_run.get(child.tag)
+            if read is not None:
+                read(child)
+                if is_on(child.get("w_customMarkFollows"), default=False):
+                    return  # its mark, which the label replaces
+
+    def _add(self, text: str, *, is_markdown: bool = False) -> None:
+        """Add text in the format of the run, if it can be seen."""
+        text = text.replace("\xad", "")
+        if not text or not all(it.in_result and not it.is_replaced for it in self._fields):
+            return
+        form = self._format
+        if form is None:
+            self._runs.append(TextRun(self._state.marked(text), is_markdown=is_markdown))
+        elif form.is_hidden:
+            self._state.hidden_chars += len(text.strip())
+        else:
+            if form.font:
+                text = with_symbols(text, form.font)
+            self._runs.append(
+                TextRun(
+                    self._state.marked(text),
+                    is_bold=form.is_bold,
+                    is_italic=form.is_italic,
+                    script=form.script,
+                    link=self._link,
+                    is_markdown=is_markdown,
+                )
+            )
+
+    def _break(self, element: Element) -> None:
+        if element.get("w_type") == "page":
+            if self._has_pages:
+                self._state.break_page()
+        else:
+            self._add("\n")
+
+    def _symbol(self, element: Element) -> None:
+        try:
+            code = int(element.get("w_char", ""), 16)
+        except ValueError:
+            return
+        if 0x20 <= code < 0x10000 and not 0xD800 <= code < 0xE000:
+            self._add(symbol(code, element.get("w_font", "")))
+
+    def _ruby(self, element: Element) -> None:
+        base, reading = element.find("w_rubyBase"), element.find("w_rt")
+        if base is not None:
+            self._inside(base)
+        if reading is not None and (text := "".join(it.text or "" for it in reading.iter("w_t"))):
+            self._add(f"({text})")
+
+    def _hyperlink(self, element: Element) -> None:
+        relation = self._links.get(element.get("r_id", ""))
+        self._linked(element, relation.target if relation and relation.is_external else "")
+
+    def _linked(self, element: Element, address: str) -> None:
+        before, self._link = self._link, address if _ADDRESS.match(address) else ""
+        self._inside(element)
+        self._link = before
+
+    def _control(self, element: Element) -> None:
+        box = element.find("w_sdtPr/w14_checkbox")
+        if box is None:
+            self._inside(element)
+            return
+        checked = box.find("w14_checked")
+        is_checked = checked is not None and is_on(checked.get("w14_val"))
+        first = next(element.iter("w_r"), None)
+        self._set_format(None if first is None else first.find("w_rPr"))
+        self._add("[x]" if is_checked else "[ ]", is_markdown=True)
+
+    def _alternatives(self, element: Element) -> None:
+        """Read the first of several forms of the same content that has text."""
+        before = len(self._runs) + len(self._anchored.boxes)
+        for form in element:
+            self._in_run_order(form)
+            self._inside(form)
+            if len(self._runs) + len(self._anchored.boxes) > before:
+                return
+
+    def _equation(self, element: Element, mark: str) -> None:
+        self._format = None
+        if text := self._state.equations.write(element):
+            self._add(f"{mark}{text}{mark}", is_markdown=True)
+
+    def _display(self, element: Element) -> None:
+        for number, equation in enumerate(element.iterfind("m_oMath")):
+            if number:
+                self._add("\n")
+            self._equation(equation, "$$")
+
+    def _simple_field(self, element: Element) -> None:
+        code = element.get("w_instr", "")
+        if self._is_page_number(code):
+            self._format = None
+            self._add(PAGE_NUMBER)
+        elif address := _FIELD_ADDRESS.match(code):
+            self._linked(element, address[1])
+        else:
+            self._inside(element)
+
+    def _field_mark(self, element: Element) -> None:
+        kind = element.get("w_fldCharType")
+        if kind == "begin" and element.get("is_open") is None:
+            self._fields.append(_OpenField(is_replaced=self._has_form_value(element)))
+            if len(self._fields) > MAX_OPEN_FIELDS:
+                raise ImportFailed(f"has more than {MAX_OPEN_FIELDS} fields within each other")
+        elif kind == "separate" and self._fields:
+            opened = self._fields[-1]
+            if self._is_page_number(opened.code):
+                opened.is_replaced = True
+            elif address := _FIELD_ADDRESS.match(opened.code):
+                self._link = address[1] if _ADDRESS.match(address[1]) else ""
+            opened.in_result = True
+        elif kind == "end" and self._fields:
+            self._end_field(self._fields.pop())
+
+    def _end_field(self, ended: _OpenField) -> None:
+        if _FIELD_ADDRESS.match(ended.code):
+            self._link = ""
+        if self._is_page_number(ended.code):
+            self._add(PAGE_NUMBER)
+        elif not ended.in_result and ended.code.split()[:1] in (["EQ"], ["eq"]):
+            self._state.lost_pictures += 1
+            letters = ended.code.strip()[2:]
+            self._add(" ".join(_EQUATION_SWITCHES.sub("", letters).split()))
+
+    def _field_code(self, element: Element) -> None:
+        if self._fields and not self._fields[-1].in_result:
+            self._fields[-1].code += element.text or ""
+
+    def _is_page_number(self, code: str) -> bool:
+        name = code.split(maxsplit=1)[:1]
+        return self._has_page_numbers and bool(name) and name[0].upper() in _PAGE_FIELDS
+
+    def _has_form_value(self, begin: Element) -> bool:
+        """Add the value of a check box or drop-down list of a form, if the field is one."""
+        box, choices = begin.find("w_ffData/w_checkBox"), begin.find("w_ffData/w_ddList")
+        if box is not None:
+            state = "w_checked" if box.find("w_checked") is not None else "w_default"
+            self._add("[x]" if is_set(box, state) else "[ ]", is_markdown=True)
+        elif choices is not None:
+            entries = [it.get("w_val", "") for it in choices.iterfind("w_listEntry")]
+            chosen = value_of(choices, "w_result") or value_of(choices, "w_default") or "0"
+            if chosen.isdecimal() and int(chosen) < len(entries):
+                self._add(entries[int(chosen)])
+        return box is not None or choices is not None
+
+    def _note(self, element: Element, kind: str) -> None:
+        note_id = element.get("w_id", "")
+        label = self._state.note_label(kind, note_id)
+        self._anchored.notes.append(NoteReference(kind, note_id, label))
+        before = self._runs[-1].text[-1:] if self._runs else ""
+        space = " " if before and not before.isspace() else ""
+        self._runs.append(TextRun(self._state.marked(f"{space}[{label}]"), is_markdown=True))
+
+    def _drawing(self, element: Element) -> None:
+        description = next(element.iter("wp_docPr"), None)
+        is_hidden = _is_off_page(element) or (
+            description is not None and is_on(description.get("hidden"), default=False)
+        )
+        anchor = element.find("wp_anchor")
+        if anchor is not None and is_on(anchor.get("behindDoc"), default=False):
+            self._state.has_picture_behind = True
+        self._add_boxes(element, is_hidden=is_hidden)
+        if description is not None and not is_hidden:
+            self._add_description(description.get("descr", ""))
+
+    def _picture(self, element: Element) -> None:
+        """Read a drawing in the older VML, or an embedded object."""
+        shape = next(element.iter("v_shape"), None)
+        looks = "" if shape is None else shape.get("style", "").replace(" ", "").lower()
+        is_hidden = "visibility:hidden" in looks or "display:none" in looks
+        if "z-index:-" in looks:
+            self._state.has_picture_behind = True
+        self._add_boxes(element, is_hidden=is_hidden)
+        for ole in element.iter("o_OLEObject"):
+            self._state.lost_pictures += ole.get("ProgID", "").startswith("Equation")
+        for watermark in element.iter("v_textpath"):
+            self._add(watermark.get("string", ""))
+        for image in element.iter("v_imagedata"):
+            self._add_description(image.get("o_title", ""))
+
+    def _add_description(self, text: str) -> None:
+        if text.strip():
+            self._add(" ".join(text.split()))
+
+    def _add_boxes(self, element: Element, *, is_hidden: bool) -> None:
+        self._anchored.boxes += ((box, is_hidden) for box in _text_boxes(element))
+
+
+def mark_open_fields(root: Element) -> None:
+    """Mark fields without an end, whose code would otherwise hide all text after it."""
+    deleted = {
+        id(mark)
+        for kind in ("w_del", "w_moveFrom")
+        for change in root.iter(kind)
+        for mark in change.iter("w_fldChar")
+    }
+    begun: list[Element] = []
+    for mark in root.iter("w_fldChar"):
+        if id(mark) in deleted:
+            continue
+        kind = mark.get("w_fldCharType")
+        if kind == "begin":
+            begun.append(mark)
+        elif kind == "end" and begun:
+            begun.pop()
+    for mark in begun:
+        mark.set("is_open", "1")
+
+
+def _text_boxes(element: Element) -> Iterator[Element]:
+    """Yield the contents of text boxes, of each once."""
+    for child in element:
+        if child.tag == "w_txbxContent":
+            yield child
+        elif child.tag == "mc_AlternateContent":
+            yield from next(filter(None, (list(_text_boxes(form)) for form in child)), [])
+        else:
+            yield from _text_boxes(child)
+
+
+def _is_off_page(drawing: Element) -> bool:
+    for offset in drawing.iter("wp_posOffset"):
+        text = (offset.text or "").strip()
+        if text.lstrip("-").isdecimal() and abs(int(text[:20])) > _FARTHEST_EMU:
+            return True
+    return False
