@@ -227,6 +227,9 @@ class _WordFile:
             )
 
 
+StoryKind = Literal["body", "cell", "box", "note", "running title"]
+
+
 class WordStory:
     """Reads the blocks of a part of the text: the body, a cell, a text box, a note, a header.
 
@@ -238,7 +241,7 @@ class WordStory:
         file: _WordFile,
         links: Mapping[str, Relation],
         *,
-        kind: Literal["body", "cell", "box", "note", "running title"],
+        kind: StoryKind,
         background: str | None = "FFFFFF",
         section_starts: Iterator[bool] | None = None,
     ) -> None:
@@ -291,9 +294,9 @@ class WordStory:
             if blocks:
                 return
 
-    def _nested(
-        self, parent: Element, kind: Literal["cell", "box"], background: str | None
-    ) -> list[Block]:
+    def _nested(self, parent: Element, kind: StoryKind, background: str | None) -> list[Block]:
+        if self._kind in {"note", "running title"}:
+            kind = self._kind
         story = WordStory(self._file, self._links, kind=kind, background=background)
         blocks = list(story._blocks(parent))
         self._notes += story._notes

@@ -1,7 +1,7 @@
 """Paragraphs, headings and tables of a Word file as pages of Markdown."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise, zip_longest
 
@@ -17,6 +17,10 @@ _LONGEST_REPEAT = 200
 
 _MAX_REPEATED = 1024 * 1024
 """Characters of a table's repeated cells: 70,000 merged rows of 63 columns would have 441 MB."""
+
+
+_FORM_COLUMNS = 1.5
+"""A table with so many more columns than cells in any row is a form: it repeated a name 14 times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +118,14 @@ def table_blocks(rows: Sequence[TableRow]) -> tuple[list[Block], int]:
     """Return a table as blocks, and the number of pages that start after its last row.
 
     A table of one column, or around other tables, is layout: its cells become paragraphs. A first
-    row of one cell over all columns becomes a paragraph above the table.
+    row of one cell over all columns becomes a paragraph above the table. A form, whose rows have
+    cells of their own widths, has no columns: each row becomes a line.
     """
     grid = _collapsed(_placed(rows))
     if _is_layout(rows, grid):
         return [block for row in rows for block in _unfolded(row)], 0
+    if max(map(len, grid)) > _FORM_COLUMNS * max(len(row.cells) for row in rows):
+        return [line for row in rows for line in _form_line(row)], 0
     blocks: list[Block] = []
     first = 0
     while first < len(rows) - 1 and len(grid[first]) > 1 and len(set(map(id, grid[first]))) == 1:
@@ -182,6 +189,13 @@ def _unfolded(row: TableRow) -> list[Block]:
         else:
             blocks += (_without_marks(block) for block in cell.blocks)
     return blocks
+
+
+def _form_line(row: TableRow) -> Iterator[Block]:
+    before, after = _page_starts(row)
+    texts = [cell.text.replace(PAGE_START, "") for cell in row.cells if not cell.merged]
+    if text := " | ".join(filter(None, texts)):
+        yield Block(text=PAGE_START * (before + after) + text, flat=text)
 
 
 def _without_marks(block: Block) -> Block:

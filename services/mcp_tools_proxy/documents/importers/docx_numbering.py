@@ -169,7 +169,7 @@ class Numbering:
 
 def format_number(value: int, number_format: str) -> str:
     """Return a number in one of Word's number formats; decimal for rare ones."""
-    if value <= 0 or value > 1_000_000:
+    if value > 1_000_000 or (value <= 0 and number_format not in {"none", "bullet", "ordinal"}):
         return str(value)
     if number_format in _LETTERS:
         letters = _LETTERS[number_format]
@@ -286,6 +286,7 @@ def _chinese(value: int) -> str:
 
 _WRITTEN: Mapping[str, Callable[[int], str]] = {
     "none": lambda _: "",
+    "bullet": lambda _: "",
     "upperRoman": _roman,
     "lowerRoman": lambda value: _roman(value).lower(),
     "ordinal": _ordinal,

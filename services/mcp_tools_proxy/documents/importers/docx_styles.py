@@ -71,6 +71,8 @@ class Styles:
         self._defaults = _properties(root.find("w_docDefaults/w_rPrDefault/w_rPr"))
         for style in root.iterfind("w_style"):
             style_id, kind = style.get("w_styleId", ""), style.get("w_type")
+            if not style_id:
+                continue
             self._styles[style_id] = style
             if kind == "paragraph" and is_on(style.get("w_default"), default=False):
                 self.default_paragraph = style_id

@@ -365,8 +365,8 @@ class ParagraphText:
         anchor = element.find("wp_anchor")
         if anchor is not None and is_on(anchor.get("behindDoc"), default=False):
             self._state.has_picture_behind = True
-        self._add_boxes(element, is_hidden=is_hidden)
-        if description is not None and not is_hidden:
+        has_boxes = self._add_boxes(element, is_hidden=is_hidden)
+        if description is not None and not is_hidden and not has_boxes:
             self._add_description(description.get("descr", ""))
 
     def _picture(self, element: Element) -> None:
@@ -386,10 +386,12 @@ class ParagraphText:
 
     def _add_description(self, text: str) -> None:
         if text.strip():
-            self._add(" ".join(text.split()))
+            self._add(f" {' '.join(text.split())} ")
 
-    def _add_boxes(self, element: Element, *, is_hidden: bool) -> None:
-        self._anchored.boxes += ((box, is_hidden) for box in _text_boxes(element))
+    def _add_boxes(self, element: Element, *, is_hidden: bool) -> bool:
+        boxes = list(_text_boxes(element))
+        self._anchored.boxes += ((box, is_hidden) for box in boxes)
+        return bool(boxes)
 
 
 def mark_open_fields(root: Element) -> None:

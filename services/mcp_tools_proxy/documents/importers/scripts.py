@@ -16,6 +16,7 @@ _UNIT = re.compile(
 )
 
 _NOTE = re.compile(r"\d{1,3}(?:\s*[,–-]\s*\d{1,3})*")
+_BRACKETED_NOTE = re.compile(r"\[\w+\](?:\s*,?\s*\[\w+\])*")
 _SHORT_FORM = re.compile(r"[-−–+±]?[\w.,′']+[-−+]?|[-−+′']")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _MAX_CHARS = 40
@@ -40,6 +41,8 @@ def spell_script(mark: str, content: str, *, before: str, after: str = "") -> st
         return content
     if _NOTE.fullmatch(text) and not _takes_exponent(before):
         return f" [{text}]"
+    if _BRACKETED_NOTE.fullmatch(text):
+        return f" {text}"
     if not any(c.isalnum() or c in "+-−" for c in text):  # *, †, ‡
         return content
     return f"^{_grouped(text)}"

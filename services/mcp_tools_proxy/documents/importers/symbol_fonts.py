@@ -38,8 +38,7 @@ def symbol(code: int, font: str) -> str:
     if code in _PRIVATE:
         code -= _PRIVATE.start
         return _FONTS.get(font.lower(), {}).get(code, "")
-    known = _FONTS.get(font.lower())
-    return known.get(code, "") if known is not None else chr(code)
+    return _FONTS.get(font.lower(), {}).get(code, chr(code))
 
 
 def with_symbols(text: str, font: str) -> str:
