@@ -40,12 +40,7 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     WordState,
     mark_open_fields,
 )
-from mcp_tools_proxy.documents.importers.markdown_writing import (
-    TextRun,
-    escape_line_starts,
-    write_inline,
-    write_plain,
-)
+from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 
 _LONGEST_HEADING = 300
@@ -211,19 +206,17 @@ class _WordFile:
         lines = (
             _without_page_numbers(line)
             for block in story.read(root)
-            for line in block.flat.split("\t")
+            for line in block.text.split("\n")
         )
         return " · ".join(dict.fromkeys(filter(None, lines)))
 
     def _warnings(self) -> Iterator[ImportWarning]:
         if chars := self.state.hidden_chars:
-            yield warning(
-                WarningCode.HIDDEN_TEXT, f"{chars} characters of hidden text were left out"
-            )
+            yield warning(WarningCode.HIDDEN_TEXT, f"{chars} letters of hidden text were left out.")
         if lost := self.state.equations.unknown + self.state.lost_pictures:
             noun = "equation" if lost == 1 else "equations"
             yield warning(
-                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely"
+                WarningCode.LOST_EQUATION, f"{lost} {noun} could not be converted completely."
             )
 
 
@@ -256,7 +249,7 @@ class WordStory:
             has_pages=kind in {"body", "cell"},
             has_page_numbers=kind == "running title",
         )
-        self._carried: list[TextRun] = []
+        self._carried: list[Run] = []
         self._columns: list[tuple[int, int]] = []
         self._notes: list[NoteReference] = []
         self._comments: list[str] = []
@@ -338,18 +331,18 @@ class WordStory:
             runs, self._carried = self._carried, []
             yield from self._written(runs, None, "")
 
-    def _written(
-        self, runs: list[TextRun], properties: Element | None, style: str
-    ) -> Iterator[Block]:
+    def _written(self, runs: list[Run], properties: Element | None, style: str) -> Iterator[Block]:
+        if self._kind == "running title":
+            runs = [(text, RunStyle(script=look.script)) for text, look in runs]
         level = self._heading_level(properties, style)
-        plain = write_plain(runs)
-        title = one_line(plain)
+        page_starts = sum(text.count(PAGE_START) for text, _ in runs)
+        title = _plain(runs)
         label = None
         if title or not is_set(properties, "w_rPr/w_vanish"):
             label = self._label(properties, style)
         shown = "" if label is None or (label.is_bullet and level) else label.text
         if not title:
-            self._file.state.add_page_starts(plain.count(PAGE_START))
+            self._file.state.add_page_starts(page_starts)
             if shown and self._kind == "cell" and not (label and label.is_bullet):
                 yield Block(text=shown, flat=shown)
             return
@@ -358,32 +351,32 @@ class WordStory:
         if level is not None and len(title) <= _LONGEST_HEADING:
             self._columns.clear()
             self._file.add_heading(title)
-            yield _heading(runs, level, shown, plain.count(PAGE_START))
+            yield _heading(runs, level, shown, page_starts)
         else:
-            yield self._body_text(write_inline(runs), label if shown else None)
+            yield self._body_text(runs, label if shown else None)
 
-    def _body_text(self, text: str, label: ListLabel | None) -> Block:
+    def _body_text(self, runs: list[Run], label: ListLabel | None) -> Block:
         """Return a paragraph or list item of visible text."""
-        trailing = len(text) - len(text.rstrip())
-        if trailing:
-            self._file.state.add_page_starts(text[-trailing:].count(PAGE_START))
-        body = text.strip()
-        leading = PAGE_START * text[: text.index(body[0])].count(PAGE_START)
-        lines = [line.strip(_BLANKS) for line in escape_line_starts(body).split("\n")]
+        first = next(number for number, (text, _) in enumerate(runs) if text.strip(_BLANKS))
+        leading = PAGE_START * sum(text.count(PAGE_START) for text, _ in runs[:first])
+        body = render_runs(runs[first:])
+        visible = body.rstrip(_BLANKS)
+        self._file.state.add_page_starts(body[len(visible) :].count(PAGE_START))
+        flat = leading + visible.replace("\n", " ")
         if label is None:
             self._columns.clear()
-            return Block(text=leading + "\n".join(lines), flat=leading + _BLANK.sub(" ", body))
+            return Block(text=leading + visible, flat=flat)
+        lines = visible.split("\n")
         while self._columns and self._columns[-1][0] >= label.level:
             self._columns.pop()
         indent = self._columns[-1][1] if self._columns else 0
         is_marker = _LIST_MARKER.fullmatch(label.text) is not None
         inner = indent + (len(label.text) + 1 if is_marker else 0)
         self._columns.append((label.level, inner))
-        start = label.text if is_marker else escape_line_starts(label.text)
-        lines[0] = f"{' ' * indent}{start} {lines[0]}"
+        lines[0] = f"{' ' * indent}{label.text} {lines[0]}"
         return Block(
             text=leading + f"\n{' ' * inner}".join(lines),
-            flat=f"{leading}{label.text} {_BLANK.sub(' ', body)}",
+            flat=f"{leading}{label.text} {flat[len(leading) :]}",
             is_item=is_marker,
         )
 
@@ -473,22 +466,21 @@ class WordStory:
 
 _WRAPPERS = ("w_sdt", "w_sdtContent", "w_customXml", "w_ins", "w_moveTo")
 
-_BLANKS = " \t\r\xa0"
-_BLANK = re.compile(r"[^\S\f]+")
+_BLANKS = f" \t\r\n\v\xa0{PAGE_START}"
 
 
-def _heading(runs: list[TextRun], level: int, label: str, page_starts: int) -> Block:
-    plain = [
-        TextRun(run.text.replace(PAGE_START, ""), script=run.script, is_markdown=run.is_markdown)
-        for run in runs
-    ]
+def _heading(runs: list[Run], level: int, label: str, page_starts: int) -> Block:
     start = f"{label} " if label else ""
     marks = PAGE_START * page_starts + "#" * min(level, 6)
-    return Block(
-        text=f"{marks} {start}{one_line(write_inline(plain))}",
-        flat=start + one_line(write_plain(plain)),
-        level=level,
-    )
+    plain = [(text, RunStyle(script=style.script, verbatim=style.verbatim)) for text, style in runs]
+    text = one_line(render_runs(plain, can_start_block=False))
+    return Block(text=f"{marks} {start}{text}", flat=start + _plain(runs), level=level)
+
+
+def _plain(runs: list[Run]) -> str:
+    """Return runs on one line, without marks of pages and Markdown."""
+    plain = [(text, RunStyle(script=style.script, verbatim=True)) for text, style in runs]
+    return one_line(render_runs(plain, can_start_block=False))
 
 
 def _children(parent: Element, name: str) -> Iterator[Element]:

@@ -3,13 +3,13 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, pairwise
 
 from mcp_tools_proxy.documents.importers.base import Heading, paginate
-from mcp_tools_proxy.documents.importers.markdown_writing import write_table
+from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-PAGE_START = "\f"
+PAGE_START = "\x02"
 """Marks the start of a page in texts; XML cannot contain it."""
 
 _LONGEST_REPEAT = 200
@@ -19,8 +19,11 @@ _MAX_REPEATED = 1024 * 1024
 """Characters of a table's repeated cells: 70,000 merged rows of 63 columns would have 441 MB."""
 
 
+_MAX_COLUMNS = 200
+"""Longer rows are cut: Word has 63 columns, and shorter rows are filled up to the longest."""
+
 _FORM_COLUMNS = 1.5
-"""A table with so many more columns than cells in any row is a form: it repeated a name 14 times."""
+"""A table with so many more columns than cells in a row is a form; a name was repeated 14 times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,25 +217,21 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
         above = line
         if any(shown):
             headers += row.is_header and headers == len(texts)
-            texts.append(shown)
-            marks.append(pending + before)
+            for at in range(0, len(shown), _MAX_COLUMNS):
+                texts.append(shown[at : at + _MAX_COLUMNS])
+                marks.append(0 if at else pending + before)
             pending = after
         else:
             pending += before + after
     if 1 < headers < len(texts):
-        texts[:headers] = [_joined_headers(texts[:headers])]
+        texts[:headers] = [merged_header(texts[:headers])]
         marks[:headers] = [sum(marks[:headers])]
     if not texts:
         return [], pending
     flat = "; ".join(", ".join(dict.fromkeys(filter(None, line))) for line in texts)
-    return [Block(text=_with_page_starts(write_table(texts), marks), flat=flat, is_table=True)], (
+    return [Block(text=_with_page_starts(table_lines(texts), marks), flat=flat, is_table=True)], (
         pending
     )
-
-
-def _joined_headers(rows: Sequence[Sequence[str]]) -> list[str]:
-    columns = zip_longest(*rows, fillvalue="")
-    return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
 
 
 def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:

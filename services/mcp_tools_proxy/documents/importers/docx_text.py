@@ -18,7 +18,12 @@ from mcp_tools_proxy.documents.importers.docx_styles import (
     is_set,
     value_of,
 )
-from mcp_tools_proxy.documents.importers.markdown_writing import TextRun
+from mcp_tools_proxy.documents.importers.markdown_writer import (
+    LINE_BREAK,
+    PLAIN,
+    Run,
+    RunStyle,
+)
 from mcp_tools_proxy.documents.importers.symbol_fonts import symbol, with_symbols
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
@@ -83,11 +88,11 @@ class WordState:
         """Count the text of a hidden element."""
         self.hidden_chars += sum(len((it.text or "").strip()) for it in element.iter("w_t"))
 
-    def marked(self, text: str) -> str:
-        """Return text after the marks of the pages that start before it."""
+    def take_page_starts(self) -> str:
+        """Return the marks of the pages that start before a text."""
         self._is_after_break = False
-        text, self._page_starts = PAGE_START * self._page_starts + text, 0
-        return text
+        marks, self._page_starts = PAGE_START * self._page_starts, 0
+        return marks
 
 
 @dataclass(slots=True)
@@ -133,7 +138,7 @@ class ParagraphText:
         self._has_pages = has_pages
         self._has_page_numbers = has_page_numbers
         self._fields: list[_OpenField] = []
-        self._runs: list[TextRun] = []
+        self._runs: list[Run] = []
         self._anchored = Anchored()
         self._style = ""
         self._background: str | None = None
@@ -155,7 +160,7 @@ class ParagraphText:
             "w_t": lambda element: self._add(element.text or ""),
             "w_tab": lambda _: self._add("\t"),
             "w_ptab": lambda _: self._add("\t"),
-            "w_cr": lambda _: self._add("\n"),
+            "w_cr": lambda _: self._add(LINE_BREAK),
             "w_noBreakHyphen": lambda _: self._add("-"),
             "w_br": self._break,
             "w_sym": self._symbol,
@@ -177,7 +182,7 @@ class ParagraphText:
 
     def read(
         self, paragraph: Element, style: str, background: str | None
-    ) -> tuple[list[TextRun], Anchored]:
+    ) -> tuple[list[Run], Anchored]:
         """Return the text of a paragraph, and what is anchored in it. Raises ImportFailed."""
         self._runs, self._anchored = [], Anchored()
         self._style, self._background = style, background
@@ -208,34 +213,36 @@ class ParagraphText:
 
     def _add(self, text: str, *, is_markdown: bool = False) -> None:
         """Add text in the format of the run, if it can be seen."""
-        text = text.replace("\xad", "")
         if not text or not all(it.in_result and not it.is_replaced for it in self._fields):
             return
         form = self._format
         if form is None:
-            self._runs.append(TextRun(self._state.marked(text), is_markdown=is_markdown))
+            self._append(text, RunStyle(verbatim=is_markdown))
         elif form.is_hidden:
             self._state.hidden_chars += len(text.strip())
         else:
             if form.font:
                 text = with_symbols(text, form.font)
-            self._runs.append(
-                TextRun(
-                    self._state.marked(text),
-                    is_bold=form.is_bold,
-                    is_italic=form.is_italic,
-                    script=form.script,
-                    link=self._link,
-                    is_markdown=is_markdown,
-                )
+            style = RunStyle(
+                link=self._link,
+                bold=form.is_bold,
+                italic=form.is_italic,
+                script=form.script,
+                verbatim=is_markdown,
             )
+            self._append(text, style)
+
+    def _append(self, text: str, style: RunStyle) -> None:
+        if marks := self._state.take_page_starts():
+            self._runs.append((marks, PLAIN))
+        self._runs.append((text, style))
 
     def _break(self, element: Element) -> None:
         if element.get("w_type") == "page":
             if self._has_pages:
                 self._state.break_page()
         else:
-            self._add("\n")
+            self._add(LINE_BREAK)
 
     def _symbol(self, element: Element) -> None:
         try:
@@ -289,7 +296,7 @@ class ParagraphText:
     def _display(self, element: Element) -> None:
         for number, equation in enumerate(element.iterfind("m_oMath")):
             if number:
-                self._add("\n")
+                self._add(LINE_BREAK)
             self._equation(equation, "$$")
 
     def _simple_field(self, element: Element) -> None:
@@ -353,9 +360,7 @@ class ParagraphText:
         note_id = element.get("w_id", "")
         label = self._state.note_label(kind, note_id)
         self._anchored.notes.append(NoteReference(kind, note_id, label))
-        before = self._runs[-1].text[-1:] if self._runs else ""
-        space = " " if before and not before.isspace() else ""
-        self._runs.append(TextRun(self._state.marked(f"{space}[{label}]"), is_markdown=True))
+        self._append(label, RunStyle(script="note"))
 
     def _drawing(self, element: Element) -> None:
         description = next(element.iter("wp_docPr"), None)
