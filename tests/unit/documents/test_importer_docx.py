@@ -1,17 +1,15 @@
 """Word files as documents, including malicious ones (contract §5)."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.importers import converted
+from mcp_tools_proxy.documents.importers import xml_archive
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.converted import (
-    MAX_PARTS,
-    MAX_XML_BYTES,
-    import_docx,
-)
+from mcp_tools_proxy.documents.importers.docx import import_docx
 from mcp_tools_proxy.documents.importers.kinds import import_data
+from mcp_tools_proxy.documents.importers.xml_archive import MAX_PARTS, MAX_XML_BYTES
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import (
     DOCUMENT,
@@ -31,6 +29,10 @@ LAUGHS = "".join(
 )
 
 
+SAMPLES = Path(__file__).parents[2] / "data/documents"
+"""Files made by hand, free to use."""
+
+
 def imported(data: bytes) -> Document:
     return import_docx(data, ORIGIN)
 
@@ -41,7 +43,7 @@ MAX_TOKENS = 5_000
 @pytest.fixture
 def few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limit, to avoid reading half a million elements."""
-    monkeypatch.setattr(converted, "MAX_TOKENS", MAX_TOKENS)
+    monkeypatch.setattr(xml_archive, "MAX_TOKENS", MAX_TOKENS)
 
 
 def refused(data: bytes) -> str:
@@ -92,7 +94,10 @@ def test_a_file_without_text_is_refused_as_empty() -> None:
 def test_xml_with_entity_declarations_is_refused(declared: str, encoding: str) -> None:
     xml = document_xml(text_xml("&l11;" * 10), prolog=declared).decode()
     reason = refused(with_document(xml.encode(encoding)))
-    assert reason == "has an XML part with a document type or entities, which Word never writes"
+    assert (
+        reason
+        == "has an XML part with a document type or entities, which office programs never write"
+    )
 
 
 BOMB = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
@@ -196,7 +201,10 @@ def test_a_truncated_file_is_refused(size: int) -> None:
     ("data", "reason"),
     [
         (b"plain text", "is not a readable .docx file"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more", "has a password, or is an old .doc file"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more",
+            "has a password, or is in an older format: save it as .docx",
+        ),
         (zip_of({"xl/workbook.xml": b"<a/>"}), "is not a .docx file"),
         (with_document(b"<w:document"), "is not a readable .docx file"),
         (with_document(b"<other/>"), "is not a readable .docx file"),
@@ -206,14 +214,46 @@ def test_a_file_that_is_not_a_word_file_is_refused(data: bytes, reason: str) -> 
     assert reason in refused(data)
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("suffix", [".docx"])
+=======
+>>>>>>> d356e1a1 (documents import: samples of Word files)
 def test_without_the_extra_the_error_names_the_package_to_install(
-    suffix: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "markitdown.converters", None)
     with pytest.raises(ImportFailed) as failed:
-        import_data(WHOLE, suffix, ORIGIN)
+        import_data(b"a,b", ".csv", ORIGIN)
     assert failed.value.reason == (
         "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
         "image tag :formats"
     )
+
+
+@each_row(
+    ("name", "text"),
+    [
+        (
+            "02-integral-loses-all-equations",
+            "The area is $A=πr$ here.\n\nThe sum is $\\int_{0}^{1}x dx$ there.",
+        ),
+        (
+            "03-merged-cells",
+            "| Region | Year | Sales |\n| --- | --- | --- |\n"
+            "| North | 2025 | 10 |\n| North | 2026 | 20 |",
+        ),
+        ("06-superscript", "Dose 5 x 10^3 units per m^2."),
+        ("08-clause-numbers", "## 2.2 Late payment\n\n2.2.1 The party shall act"),
+        ("12-header-lost", "[Header: Policy number HR-77, valid until 31 March 2027]"),
+        ("13-field-lost", "Total: 4,250 EUR"),
+    ],
+)
+def test_a_sample_has_the_text_that_word_shows(name: str, text: str) -> None:
+    document = imported((SAMPLES / f"{name}.docx").read_bytes())
+    assert text in document.pages[0]
+    assert document.warnings == ()
+
+
+def test_the_title_is_the_paragraph_in_the_style_title() -> None:
+    document = imported((SAMPLES / "07-title.docx").read_bytes())
+    assert (document.title, list(document.sections)) == ("Travel policy 2027", ["introduction"])

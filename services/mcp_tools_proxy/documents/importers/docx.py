@@ -41,6 +41,7 @@ from mcp_tools_proxy.documents.importers.docx_text import (
     mark_open_fields,
 )
 from mcp_tools_proxy.documents.importers.markdown_writer import Run, RunStyle, render_runs
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 
 _LONGEST_HEADING = 300
@@ -56,12 +57,6 @@ _PAGE_NUMBERS = re.compile(
     r"strana|oldal|sayfa|стр|страница|сторінка|halaman|trang|σελίδα|صفحة|עמוד)\b\.?|第)?[\s:]*"
     rf"{PAGE_NUMBER}(?:\s*(?:of|from|von|de|du|sur|di|van|av|af|z|ze|из|з|/|\||-|–|共)?\s*"
     rf"{PAGE_NUMBER})?\s*(?:页|頁|ページ|쪽)?",
-    re.IGNORECASE,
-)
-
-_DEFAULT_TITLES = re.compile(
-    r"(?:untitled|microsoft word|word document|document|title|titel|titre|\[.*\]|template)"
-    r"\s*\d*(?:\s+-\s.*)?|.*\.(?:docx?|dotx?|rtf|odt)",
     re.IGNORECASE,
 )
 
@@ -115,7 +110,7 @@ class _WordFile:
         if not any(block.text.strip(f"{PAGE_START}\n ") for block in blocks):
             raise ImportFailed("is empty")
         pages, headings = lay_out(blocks, has_word_pages=self.state.has_word_pages)
-        title = " ".join(self._title) or self._property_title() or self._first_heading
+        title = own_title(" ".join(self._title)) or self._property_title() or self._first_heading
         return build_document(
             self.options,
             facts=FileFacts(title=title),
@@ -178,8 +173,7 @@ class _WordFile:
         return background.get("w_color", "FFFFFF")
 
     def _property_title(self) -> str:
-        title = one_line(self._package.title())
-        return "" if _DEFAULT_TITLES.fullmatch(title) else title
+        return own_title(one_line(self._package.title()))
 
     def _running_titles(self, sections: list[Element], kind: str) -> list[Block]:
         """Return the text of each header or footer that is shown, once."""

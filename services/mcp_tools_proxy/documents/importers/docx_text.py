@@ -24,13 +24,13 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     Run,
     RunStyle,
 )
-from mcp_tools_proxy.documents.importers.symbol_fonts import symbol, with_symbols
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 PAGE_NUMBER = "\x01"
 """Stands for a page number in headers and footers."""
 
 MAX_OPEN_FIELDS = 50
+"""Limit for fields within each other, also for those without an end."""
 
 _ADDRESS = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
 _FIELD_ADDRESS = re.compile(r'\s*HYPERLINK\s+"([^"]+)"', re.IGNORECASE)
@@ -38,6 +38,38 @@ _PAGE_FIELDS = frozenset({"PAGE", "NUMPAGES", "SECTIONPAGES"})
 _EQUATION_SWITCHES = re.compile(r"\\\w+")
 _FARTHEST_EMU = 22 * 914_400
 """The largest page of Word has 22 inches of 914,400 units each."""
+
+_SYMBOL = (
+    " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟ"
+    "ΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
+)
+_SYMBOL_UPPER = (
+    "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉"
+    "∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪ 〉∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭"
+)
+_FONTS = {
+    "symbol": {
+        **{0x20 + at: c for at, c in enumerate(_SYMBOL)},
+        **{0xA0 + at: c for at, c in enumerate(_SYMBOL_UPPER)},
+    },
+    "wingdings": dict(
+        zip(
+            bytes.fromhex(
+                "20 28 2a 46 4a 4c 52 6c 6d 6e 6f 70 71 72 73 74 75 76 77 9f a1 a7 a8 ab b1 d8 df"
+                "e0 e1 e2 e8 ef f0 f1 f2 fb fc fd fe"
+            ),
+            " ☎✉☞☺☹☼●❍■□❐❑❒⬧⧫◆❖⬥•○▪☐★⌖➢←→↑↓➔⇦⇨⇧⇩✗✓☒☑",
+            strict=True,
+        )
+    ),
+    "wingdings 2": dict(
+        zip(bytes.fromhex("4f 50 51 52 53 54 55 56 97 98 a2 a3"), "✗✓☒☑☒☒✗⊗●•■☐", strict=True)
+    ),
+}
+"""Characters of fonts that have code points of their own."""
+
+_PRIVATE = range(0xF000, 0xF100)
+"""Codes of these fonts as office programs write them: 0xF000 and more."""
 
 
 class WordState:
@@ -183,7 +215,7 @@ class ParagraphText:
     def read(
         self, paragraph: Element, style: str, background: str | None
     ) -> tuple[list[Run], Anchored]:
-        """Return the text of a paragraph, and what is anchored in it. Raises ImportFailed."""
+        """Return the text of a paragraph, and what is anchored in it."""
         self._runs, self._anchored = [], Anchored()
         self._style, self._background = style, background
         self._inside(paragraph)
@@ -222,7 +254,7 @@ class ParagraphText:
             self._state.hidden_chars += len(text.strip())
         else:
             if form.font:
-                text = with_symbols(text, form.font)
+                text = _with_symbols(text, form.font)
             style = RunStyle(
                 link=self._link,
                 bold=form.is_bold,
@@ -250,7 +282,7 @@ class ParagraphText:
         except ValueError:
             return
         if 0x20 <= code < 0x10000 and not 0xD800 <= code < 0xE000:
-            self._add(symbol(code, element.get("w_font", "")))
+            self._add(_symbol(code, element.get("w_font", "")))
 
     def _ruby(self, element: Element) -> None:
         base, reading = element.find("w_rubyBase"), element.find("w_rt")
@@ -313,8 +345,6 @@ class ParagraphText:
         kind = element.get("w_fldCharType")
         if kind == "begin" and element.get("is_open") is None:
             self._fields.append(_OpenField(is_replaced=self._has_form_value(element)))
-            if len(self._fields) > MAX_OPEN_FIELDS:
-                raise ImportFailed(f"has more than {MAX_OPEN_FIELDS} fields within each other")
         elif kind == "separate" and self._fields:
             opened = self._fields[-1]
             if self._is_page_number(opened.code):
@@ -400,7 +430,10 @@ class ParagraphText:
 
 
 def mark_open_fields(root: Element) -> None:
-    """Mark fields without an end, whose code would otherwise hide all text after it."""
+    """Mark fields without an end, whose code would otherwise hide all text after it.
+
+    Raises ImportFailed.
+    """
     deleted = {
         id(mark)
         for kind in ("w_del", "w_moveFrom")
@@ -414,6 +447,8 @@ def mark_open_fields(root: Element) -> None:
         kind = mark.get("w_fldCharType")
         if kind == "begin":
             begun.append(mark)
+            if len(begun) > MAX_OPEN_FIELDS:
+                raise ImportFailed(f"has more than {MAX_OPEN_FIELDS} fields within each other")
         elif kind == "end" and begun:
             begun.pop()
     for mark in begun:
@@ -437,3 +472,21 @@ def _is_off_page(drawing: Element) -> bool:
         if text.lstrip("-").isdecimal() and abs(int(text[:20])) > _FARTHEST_EMU:
             return True
     return False
+
+
+def _symbol(code: int, font: str) -> str:
+    """Return the character that a font shows for a code; "" if it is unknown."""
+    if code in _PRIVATE:
+        code -= _PRIVATE.start
+        return _FONTS.get(font.lower(), {}).get(code, "")
+    return _FONTS.get(font.lower(), {}).get(code, chr(code))
+
+
+def _with_symbols(text: str, font: str) -> str:
+    """Return text as a font shows it: of the font Symbol, or with codes of symbol fonts."""
+    if font.lower() == "symbol" or any(ord(c) in _PRIVATE for c in text):
+        return "".join(
+            _symbol(ord(c), font) if ord(c) in _PRIVATE or font.lower() == "symbol" else c
+            for c in text
+        )
+    return text

@@ -45,8 +45,7 @@ class XmlArchive:
         """Raises ImportFailed."""
         if data.startswith(_OLE):
             raise ImportFailed(
-                f"has a password, or an older format than {kind}: save it as {kind} without a "
-                "password"
+                f"has a password, or is in an older format: save it as {kind} without a password"
             )
         self._broken = f"is not a readable {kind} file: it is damaged, or was cut short"
         self._xml = xml
