@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped] # no stubs; it comes with schemathesis
-from packaging.requirements import Requirement
-from packaging.version import Version
 
 from tests.support.tables import named_row
 
@@ -115,29 +113,6 @@ def test_an_extra_of_the_image_is_locked_to_the_tested_versions() -> None:
             )
             assert found
             assert found <= tested
-
-
-def test_no_lock_has_an_old_onnxruntime() -> None:
-    """Magika's limit for Windows held the image at 1.20.1."""
-    locks = sorted(ROOT.glob("requirements/*.lock"))
-    assert {it.stem for it in locks} > {"formats", "dev"}
-    for lock in locks:
-        for system in ["linux", "darwin", "win32"]:
-            with named_row(lock, system):
-                pins = re.findall(r"^onnxruntime\S*==.*?(?= \\$)", lock.read_text(), re.MULTILINE)
-                found = [it for it in map(Requirement, pins) if installs_on(it, system)]
-                assert [
-                    it
-                    for it in found
-                    if Version(next(iter(it.specifier)).version) < Version("1.24")
-                ] == []
-                assert [it.name for it in found] == ["onnxruntime"] * (
-                    lock.stem in ("formats", "dev")
-                )
-
-
-def installs_on(it: Requirement, system: str) -> bool:
-    return it.marker is None or it.marker.evaluate({"sys_platform": system})
 
 
 def test_an_image_without_extras_cannot_read_scans() -> None:

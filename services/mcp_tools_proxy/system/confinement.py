@@ -26,7 +26,6 @@ LIBRARY_PATHS = (
     *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib32", "/lib64"),
     *("/usr/share/zoneinfo", "/usr/share/fonts", "/etc/fonts", "/etc/localtime"),
     *("/etc/ld.so.cache", "/dev/null", "/dev/random", "/dev/urandom", "/sys/devices/system/cpu"),
-    "/proc/cpuinfo",  # onnxruntime, loaded by markitdown, aborts without it
 )
 """Files read by processes that only run libraries."""
 

@@ -1,6 +1,5 @@
 """Word files as documents, including malicious ones (contract §5)."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from mcp_tools_proxy.documents.importers import xml_archive
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.docx import import_docx
-from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.documents.importers.xml_archive import MAX_PARTS, MAX_XML_BYTES
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import (
@@ -212,22 +210,6 @@ def test_a_truncated_file_is_refused(size: int) -> None:
 )
 def test_a_file_that_is_not_a_word_file_is_refused(data: bytes, reason: str) -> None:
     assert reason in refused(data)
-
-
-<<<<<<< HEAD
-@pytest.mark.parametrize("suffix", [".docx"])
-=======
->>>>>>> d356e1a1 (documents import: samples of Word files)
-def test_without_the_extra_the_error_names_the_package_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "markitdown.converters", None)
-    with pytest.raises(ImportFailed) as failed:
-        import_data(b"a,b", ".csv", ORIGIN)
-    assert failed.value.reason == (
-        "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
-        "image tag :formats"
-    )
 
 
 @each_row(
