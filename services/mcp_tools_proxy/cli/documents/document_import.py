@@ -205,7 +205,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Import PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
-        DOCX, HTML and CSV need the extra formats, OCR the extra ocr. Failed files are reported, the
+        HTML and CSV need the extra formats, OCR the extra ocr. Failed files are reported, the
         others are imported, and the exit code is 1. An existing document is refused without
         --replace.
 
