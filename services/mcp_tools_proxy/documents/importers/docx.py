@@ -23,7 +23,7 @@ from mcp_tools_proxy.documents.importers.docx_blocks import (
     table_blocks,
 )
 from mcp_tools_proxy.documents.importers.docx_numbering import ListLabel, Numbering
-from mcp_tools_proxy.documents.importers.docx_package import Relation, WordPackage
+from mcp_tools_proxy.documents.importers.docx_package import PartReference, WordPackage
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
     background_of,
@@ -84,7 +84,7 @@ class _WordFile:
         )
         self._settings = self._package.part_of_kind("settings")[1]
         self.state = WordState(self.styles, self._note_formats())
-        self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, Relation]]] = {}
+        self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, PartReference]]] = {}
         self._shown_notes: set[NoteReference] = set()
         self._title: list[str] = []
         self._is_title_open = True
@@ -148,7 +148,7 @@ class _WordFile:
         author = one_line(element.get("w_author", ""))
         return f"[Comment{' by ' if author else ''}{author}: {text}]" if text else ""
 
-    def _note(self, kind: str, note_id: str) -> tuple[Element | None, Mapping[str, Relation]]:
+    def _note(self, kind: str, note_id: str) -> tuple[Element | None, Mapping[str, PartReference]]:
         """Return a note or comment, and the links of its part."""
         if kind not in self._notes:
             name, root = self._package.part_of_kind(f"{kind}s")
@@ -226,7 +226,7 @@ class WordStory:
     def __init__(
         self,
         file: _WordFile,
-        links: Mapping[str, Relation],
+        links: Mapping[str, PartReference],
         *,
         kind: StoryKind,
         background: str | None = "FFFFFF",

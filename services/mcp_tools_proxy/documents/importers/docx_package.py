@@ -37,7 +37,7 @@ _MAIN = "word/document.xml"
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class PartReference:
     """A reference of one part to another, or to an address."""
 
     kind: str
@@ -46,7 +46,7 @@ class Relation:
 
 
 class WordPackage:
-    """Finds and parses the parts of a Word file. Names of elements have Word's usual prefixes."""
+    """Finds and parses the parts of a Word file. ``w:p`` is named ``w_p``."""
 
     def __init__(self, data: bytes) -> None:
         """Raises ImportFailed."""
@@ -68,7 +68,7 @@ class WordPackage:
 
     def part(self, name: str) -> Element | None:
         """Return an XML part, or None. Raises ImportFailed."""
-        return self._archive.parse(self._names.get(name.lower(), ""), _PREFIXES)
+        return self._archive.parse(self._names.get(name.lower(), ""), _PREFIXES, separator="_")
 
     def part_of_kind(self, kind: str) -> tuple[str, Element | None]:
         """Return the name and content of the main text's part, such as ``styles``."""
@@ -76,7 +76,7 @@ class WordPackage:
         name = name or posixpath.join(posixpath.dirname(self.main), f"{kind}.xml")
         return name, self.part(name)
 
-    def relations(self, name: str) -> Mapping[str, Relation]:
+    def relations(self, name: str) -> Mapping[str, PartReference]:
         """Return the references of a part by their ids. Raises ImportFailed."""
         folder, _, file = name.rpartition("/")
         root = self.part(posixpath.join(folder, "_rels", f"{file}.rels"))
@@ -87,7 +87,7 @@ class WordPackage:
             is_external = element.get("TargetMode") == "External"
             if not is_external:
                 target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
-            found[element.get("Id", "")] = Relation(kind, target, is_external)
+            found[element.get("Id", "")] = PartReference(kind, target, is_external)
         return found
 
     def title(self) -> str:
@@ -96,5 +96,5 @@ class WordPackage:
         return (core.findtext("dc_title") or "") if core is not None else ""
 
     @staticmethod
-    def _first(relations: Iterable[Relation], kind: str) -> str:
+    def _first(relations: Iterable[PartReference], kind: str) -> str:
         return next((it.target for it in relations if it.kind == kind and not it.is_external), "")

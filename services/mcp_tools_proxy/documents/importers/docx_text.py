@@ -10,7 +10,7 @@ from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.docx_blocks import PAGE_START
 from mcp_tools_proxy.documents.importers.docx_equations import EquationWriter
 from mcp_tools_proxy.documents.importers.docx_numbering import format_number
-from mcp_tools_proxy.documents.importers.docx_package import Relation
+from mcp_tools_proxy.documents.importers.docx_package import PartReference
 from mcp_tools_proxy.documents.importers.docx_styles import (
     Styles,
     TextFormat,
@@ -160,7 +160,7 @@ class ParagraphText:
     def __init__(
         self,
         state: WordState,
-        links: Mapping[str, Relation],
+        links: Mapping[str, PartReference],
         *,
         has_pages: bool,
         has_page_numbers: bool,

@@ -13,8 +13,8 @@ from mcp_tools_proxy.documents.importers.base import (
     paginate,
 )
 from mcp_tools_proxy.documents.importers.csv_table import import_csv
-from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
 from mcp_tools_proxy.documents.importers.docx import import_docx
+from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
 from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.documents.importers.json_text import import_json, import_json_lines
 from mcp_tools_proxy.documents.importers.markdown import import_markdown

@@ -74,11 +74,13 @@ class XmlArchive:
         with self._errors():
             return self._archive.read(part)
 
-    def parse(self, name: str, prefixes: Mapping[str, str]) -> Element | None:
+    def parse(
+        self, name: str, prefixes: Mapping[str, str], *, separator: str = ":"
+    ) -> Element | None:
         """Return the root of an XML part, or None if it is missing or not XML.
 
-        Names in the namespaces of ``prefixes`` become ``prefix_name``: ElementTree's paths reserve
-        the colon. Raises ImportFailed.
+        Names in the namespaces of ``prefixes`` become ``prefix:name``, or with another separator:
+        ElementTree's paths reserve the colon. Raises ImportFailed.
         """
         content = self.read(name)
         if not content or not self._is_xml(name):
@@ -87,7 +89,7 @@ class XmlArchive:
             root = fromstring(content)  # noqa: S314 - opening the archive refused document types
         except (ParseError, LookupError, ValueError) as error:  # also for an unknown encoding
             raise ImportFailed(self._broken) from error
-        names = _PrefixedNames(prefixes)
+        names = _PrefixedNames(prefixes, separator)
         for element in root.iter():
             element.tag = names[element.tag]
             if element.attrib:
@@ -122,16 +124,17 @@ class XmlArchive:
 
 
 class _PrefixedNames(dict[str, str]):
-    """Names as ElementTree has them, ``{namespace}name``, to ``prefix_name``."""
+    """Names as ElementTree has them, ``{namespace}name``, to ``prefix:name``."""
 
-    def __init__(self, prefixes: Mapping[str, str]) -> None:
+    def __init__(self, prefixes: Mapping[str, str], separator: str) -> None:
         super().__init__()
+        self._separator = separator
         self._prefixes = prefixes
 
     def __missing__(self, name: str) -> str:
         space, found, local = name[1:].partition("}")
         prefix = self._prefixes.get(space) if found else None
-        self[name] = name if prefix is None else f"{prefix}_{local}"
+        self[name] = name if prefix is None else f"{prefix}{self._separator}{local}"
         return self[name]
 
 
