@@ -231,6 +231,22 @@ async def test_an_upload_sets_its_language_which_lists_show(in_folder: Operator)
     assert shown["language"] == "pt-BR"
 
 
+async def test_the_charset_of_an_upload_is_its_encoding() -> None:
+    text = "См. [список](https://example.com)."
+    async with operated(import_link_targets=False) as operator:
+        kind = "text/markdown; charset=KOI8-R"
+        headers = {"Content_Type": kind, **NEW}
+        put = await operator.put_note(text.encode("koi8-r"), **headers)
+        shown = (await operator.send("GET", CONTENT)).json()
+    assert (put.status_code, shown["pages"]) == (201, ["См. список."])
+
+
+async def test_an_unknown_charset_is_refused(in_folder: Operator) -> None:
+    refused = await in_folder.put_note(Content_Type="text/plain; charset=klingon", **NEW)
+    assert outcome(refused) == (415, "UNSUPPORTED_FORMAT")
+    assert "klingon" in refused.text
+
+
 async def test_readers_in_the_query_are_the_only_readers(in_folder: Operator) -> None:
     query = {**DOC, "reader_user": ["ann", "eve"], "reader_role": "audit"}
     put = await in_folder.put_note(query=query)

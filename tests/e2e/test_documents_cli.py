@@ -293,6 +293,22 @@ def test_a_decompression_bomb_is_one_line_and_other_files_are_imported(
     )
 
 
+def test_text_in_another_encoding_is_imported_and_links_can_be_dropped(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "fees.md"
+    path.write_bytes("Die [Gebühr](https://example.com) für Möbel.\n".encode("cp437"))
+    named = ("--encoding", "cp437", "--no-link-targets")
+    result = run("import", path, "--tenant", "t", *named)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert read_document(document_path(root, "t", "fees")).pages == ("Die Gebühr für Möbel.\n",)
+
+
+def test_an_unknown_encoding_is_a_usage_error(run: Run, note: Path) -> None:
+    result = run("import", note, "--tenant", "t", "--encoding", "base64")
+    assert (result.exit_code, 'unknown encoding "base64"' in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("value", ["../eng", "eng deu", "e", "/etc/x"])
 def test_languages_accept_only_names(run: Run, note: Path, value: str) -> None:
     result = run("import", note, "--tenant", "t", "--ocr-languages", value)

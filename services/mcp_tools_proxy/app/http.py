@@ -285,6 +285,7 @@ def _uploads(settings: Settings) -> Uploads:
         keep_originals=settings.documents_keep_originals,
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
+        with_link_targets=settings.import_link_targets,
     )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from mcp_tools_proxy.auth.token_format import read_lines
 from mcp_tools_proxy.documents.importers.base import check_languages
+from mcp_tools_proxy.documents.importers.text_encoding import find_encoding
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.settings.auth import TokensFileSettings
@@ -40,6 +41,16 @@ def document_list(values: list[str] | None) -> list[str] | None:
     except ValueError as error:
         raise typer.BadParameter(f"it {error}") from None
     return values
+
+
+def text_encoding(value: str | None) -> str | None:
+    """Check the name of a text encoding. Raises BadParameter."""
+    if value is not None:
+        try:
+            find_encoding(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
 
 
 def ocr_languages(value: str | None) -> str | None:

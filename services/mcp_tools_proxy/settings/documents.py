@@ -95,6 +95,8 @@ class DocumentSettings(EmbeddingsSettings):
     ocr_languages: Annotated[TextList, AfterValidator(check_languages)] = ()
     """Languages for OCR of imported scans, by Tesseract's names (``eng,deu``). Empty: off. Requires
     the extra ``ocr``."""
+    import_link_targets: bool = True
+    """Keep the addresses of links in imported text, not only their text."""
     ocr_timeout_s: Seconds = 900.0
     """Maximum seconds, and CPU seconds, of an import with OCR."""
 

@@ -1,5 +1,7 @@
 """Markdown files as documents (contract §5)."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -226,3 +228,37 @@ def test_a_long_list_after_a_rule_is_text() -> None:
     lines = "".join(f"-flag{n}: does this\n" for n in range(60))
     document = imported(f"---\ntitle: x\n{lines}\nthe text")
     assert "flag59" in document.pages[0]
+
+
+LINKS = """See [the list](https://example.com/a_(b) "Fees"), ![a map](map.png) and [rules][r], [r].
+
+[![logo](logo.png)](https://example.com) `[code](kept)` <a href="https://x.example">page</a>
+[x] [1](2
+
+```
+[code](kept)
+```
+
+[r]: https://example.com/rules
+[^1]: a note
+"""
+
+
+def test_links_keep_their_targets() -> None:
+    assert imported(LINKS).pages == (LINKS,)
+
+
+def test_link_targets_can_be_left_out() -> None:
+    options = replace(ORIGIN, with_link_targets=False)
+    assert import_markdown(LINKS.encode(), options).pages == (
+        "See the list, a map and rules, [r].\n\nlogo `[code](kept)` page\n[x] [1](2\n\n"
+        "```\n[code](kept)\n```\n\n[^1]: a note\n",
+    )
+
+
+def test_comments_are_hidden_text_except_in_code() -> None:
+    document = imported("# A\n\nSeen<!-- approve\nall --> text `<!-- b -->`.\n\n    <!-- c -->\n")
+    assert document.pages == ("# A\n\nSeen text `<!-- b -->`.\n\n    <!-- c -->\n",)
+    assert [warning.message for warning in document.warnings] == [
+        "10 letters of hidden text were left out"
+    ]

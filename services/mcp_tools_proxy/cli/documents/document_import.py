@@ -39,7 +39,13 @@ from mcp_tools_proxy.cli.documents.import_facts import (
 )
 from mcp_tools_proxy.cli.documents.rights_file import RightsFile, read_rights
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
-from mcp_tools_proxy.cli.options import document_files, identifier, ocr_languages, parse_languages
+from mcp_tools_proxy.cli.options import (
+    document_files,
+    identifier,
+    ocr_languages,
+    parse_languages,
+    text_encoding,
+)
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, fail, print_json
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -119,6 +125,22 @@ _Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag. May be re
 _Language = Annotated[
     str | None, typer.Option("--language", help="Language of the text, a BCP 47 tag: de, pt-BR.")
 ]
+_Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        callback=text_encoding,
+        help="Encoding of text, CSV and HTML, such as windows-1252; by default it is detected.",
+    ),
+]
+_LinkTargets = Annotated[
+    bool | None,
+    typer.Option(
+        "--link-targets/--no-link-targets",
+        help="Keep the addresses of links; by default MCP_PROXY_IMPORT_LINK_TARGETS.",
+    ),
+]
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Replace documents that exist, under any file name.")
 ]
@@ -187,6 +209,8 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         title: _Title = None,
         tags: _Tags = None,
         language: _Language = None,
+        encoding: _Encoding = None,
+        link_targets: _LinkTargets = None,
         date: OwnDate = None,
         metadata: OwnFields = None,
         expires: Expires = None,
@@ -210,7 +234,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         --replace.
 
         PDF bookmarks and Markdown headings become sections; a PDF without bookmarks is one section.
-        Markdown pages have at most 8 kB. Text is UTF-8, or UTF-16 with a byte order mark.
+        Markdown pages have at most 8 kB. Encodings of text are detected.
 
         PDF pages without text are listed: they cannot be searched, unless OCR reads them. Without
         OCR, a PDF without any text is refused. With --json, ocr has the confidence of each page, or
@@ -253,6 +277,8 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             named,
             language,
             languages,
+            encoding,
+            settings.import_link_targets if link_targets is None else link_targets,
             date or None,
             parse_fields(metadata),
             parse_time(expires),
@@ -343,6 +369,8 @@ class _Wanted:
     tags: tuple[str, ...]
     language: str | None
     ocr_languages: tuple[str, ...]
+    encoding: str | None
+    with_link_targets: bool
     date: str | None
     metadata: Mapping[str, MetadataValue]
     expires_at: datetime | None
@@ -370,6 +398,8 @@ class _Wanted:
             tags=self.tags,
             language=self.language,
             ocr_languages=self.ocr_languages,
+            encoding=self.encoding,
+            with_link_targets=self.with_link_targets,
         )
 
     def in_folder(self, path: str, doc_id: str, tags: Sequence[str]) -> ImportOptions:

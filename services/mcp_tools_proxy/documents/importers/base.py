@@ -61,10 +61,12 @@ NO_FORMATS = (
 
 
 def hidden_text(letters: int) -> tuple[ImportWarning, ...]:
-    """Return the warning about hidden text, if there is any."""
+    """Return the warning about text that readers cannot see, if there is any."""
     if not letters:
         return ()
-    return (warning(WarningCode.HIDDEN_TEXT, f"{letters} letters of hidden text were left out."),)
+    noun, verb = ("letter", "was") if letters == 1 else ("letters", "were")
+    message = f"{letters} {noun} of hidden text {verb} left out"
+    return (warning(WarningCode.HIDDEN_TEXT, message),)
 
 
 class ImportFailed(Exception):

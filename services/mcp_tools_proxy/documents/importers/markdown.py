@@ -1,7 +1,8 @@
 """Imports Markdown (CommonMark with tables)."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -16,6 +17,7 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportOptions,
     build_document,
     clean,
+    hidden_text,
     one_line,
     paginate,
 )
@@ -24,6 +26,22 @@ from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document, ImportWarning
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+_CODE = r"(?<!`)(`+)(?!`)(?:(?!\n[ \t]*\n)[\s\S])+?(?<!`)\1(?!`)"
+"""Code within a paragraph."""
+
+_TAIL_CHARS = 1000
+"""Characters after the last comment, in which code can end."""
+
+_COMMENT = re.compile(rf"{_CODE}|<!--(?P<comment>.*?)-->", re.DOTALL)
+_LINK = re.compile(
+    rf"{_CODE}"
+    r"|!?\[(?P<text>(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\]"
+    r"(?:\(\s*(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\([^()\s]*\))*)"
+    r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)|\[(?P<name>[^\[\]]*)\])"
+)
+_DEFINITION = re.compile(r"^ {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*\S+.*(?:\n|\Z)", re.MULTILINE)
+_ANCHOR = re.compile(r"</?a(?:\s[^<>]*)?>", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +61,11 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """
     decoded = decode_text(data, options)
     facts, text = split_front_matter(clean(decoded.text))
-    return build_from_markdown(text, options, facts=facts, warnings=decoded.warnings)
+    visible, hidden = _without_comments(text)
+    if not options.with_link_targets:
+        visible = _without_link_targets(visible)
+    warnings = (*decoded.warnings, *hidden_text(hidden))
+    return build_from_markdown(visible, options, facts=facts, warnings=warnings)
 
 
 def build_from_markdown(
@@ -72,6 +94,60 @@ def build_from_markdown(
         text_format="markdown",
         warnings=warnings,
     )
+
+
+def _without_comments(text: str) -> tuple[str, int]:
+    """Return Markdown without HTML comments, which readers cannot see, and their letters."""
+    hidden = 0
+
+    def remove(found: re.Match[str]) -> str:
+        nonlocal hidden
+        if found["comment"] is None:
+            return found[0]
+        hidden += len("".join(found["comment"].split()))
+        return ""
+
+    def remove_all(part: str) -> str:
+        # each comment without an end would be searched for it
+        last = part.rfind("-->")
+        end = last + _TAIL_CHARS if last >= 0 else 0
+        return _COMMENT.sub(remove, part[:end]) + part[end:]
+
+    return (_outside_code(text, remove_all) if "<!--" in text else text), hidden
+
+
+def _without_link_targets(text: str) -> str:
+    """Return Markdown with the text of links and the descriptions of pictures only."""
+    names = {found[1].lower() for found in _DEFINITION.finditer(text)}
+
+    def keep_text(found: re.Match[str]) -> str:
+        if found["text"] is None:
+            return found[0]
+        name = found["name"]
+        if name is not None and (name or found["text"]).lower() not in names:
+            return found[0]
+        return found["text"]
+
+    def drop(part: str) -> str:
+        for _ in range(2):  # a picture can be the text of a link
+            part = _LINK.sub(keep_text, part)
+        return _ANCHOR.sub("", _DEFINITION.sub("", part))
+
+    return _outside_code(text, drop)
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
+    """Return text with a change of the parts outside blocks of code."""
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")
+    parts: list[str] = []
+    at = 0
+    for token in parser.parse(text):
+        if token.type in {"fence", "code_block"} and token.map is not None:
+            start, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
+            parts += [change(text[at:start]), text[start:end]]
+            at = end
+    return "".join((*parts, change(text[at:])))
 
 
 def _blocks(text: str) -> Iterator[_Block]:

@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     WarningCode,
     build_document,
+    hidden_text,
     no_progress,
     one_line,
     spell_pages,
@@ -139,9 +140,7 @@ def _warnings(pages: Sequence[_Page], *, with_ocr: bool) -> Iterator[ImportWarni
             WarningCode.UNREADABLE_TEXT,
             f"{listed} text without a character map, which was left out",
         )
-    if hidden := sum(page.hidden_chars for page in pages):
-        noun = "letter" if hidden == 1 else "letters"
-        yield warning(WarningCode.HIDDEN_TEXT, f"{hidden} {noun} of hidden text were left out")
+    yield from hidden_text(sum(page.hidden_chars for page in pages))
 
 
 def _list_pages(numbers: Sequence[int], total: int) -> str:

@@ -266,7 +266,7 @@ def _decode_almost_utf_8(data: bytes, at: int) -> DecodedText | None:
             data = data[error.end :]
     return DecodedText(
         "".join(pieces),
-        (warning(WarningCode.GUESSED_ENCODING, f"Some bytes are not UTF-8 (the first is {at})."),),
+        (warning(WarningCode.GUESSED_ENCODING, f"some bytes are not UTF-8 (the first is {at})"),),
     )
 
 
@@ -283,7 +283,7 @@ def _detect(data: bytes, language: str | None, at: int) -> DecodedText:
     others = [seen for _, other, seen in readings[1:] if other != text]
     warnings: tuple[ImportWarning, ...] = ()
     if max(others, default=0.0) > confidence * _CLOSE:
-        message = f"The encoding is not certain: it was read as {encoding}."
+        message = f"its encoding is not certain; it was read as {encoding}"
         warnings = (warning(WarningCode.GUESSED_ENCODING, message),)
     if encoding == "cp1252" and "¤" in text and not _C1.search(data):
         text = text.replace("¤", "€")  # ISO 8859-15 has the euro sign there

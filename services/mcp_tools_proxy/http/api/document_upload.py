@@ -1,6 +1,7 @@
 """Receives uploads: stored in a size-limited temporary file, imported, and read one at a time."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from mcp_tools_proxy.documents.folder.file_scan import largest_file
 from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, is_pdf
 from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
+from mcp_tools_proxy.documents.importers.text_encoding import find_encoding
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import (
     ImportBusy,
@@ -109,6 +111,21 @@ def media_type(headers: Headers) -> str:
     return kind
 
 
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s\";]+)", re.IGNORECASE)
+
+
+def _charset(headers: Headers, kind: str) -> str | None:
+    """Return the encoding that the request states for text. Raises UnsupportedFormat."""
+    found = _CHARSET.search(headers.get("content-type", ""))
+    if found is None or not (kind.startswith("text/") or kind == _ANY):
+        return None
+    try:
+        find_encoding(found[1])
+    except ValueError as error:
+        raise UnsupportedFormat(f"charset of Content-Type: {error}") from error
+    return found[1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploaded:
     """A document, and the PDF it was imported from, if originals are kept."""
@@ -127,11 +144,13 @@ class Uploads:
         keep_originals: bool,
         ocr_languages: tuple[str, ...],
         ocr_timeout_s: float,
+        with_link_targets: bool,
     ) -> None:
         self._importer = Importer(
             max_document_bytes=largest_file(max_document_bytes), ocr_timeout_s=ocr_timeout_s
         )
         self._ocr_languages = ocr_languages
+        self._with_link_targets = with_link_targets
         self._max_document_bytes = max_document_bytes
         self._keep_originals = keep_originals
         self._running: Counter[str] = Counter()
@@ -207,6 +226,8 @@ class Uploads:
             tags=tuple(one_line(tag) for tag in query.tag or ()),
             language=query.language,
             ocr_languages=self._ocr_languages,
+            encoding=_charset(request.headers, kind),
+            with_link_targets=self._with_link_targets,
         )
         suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[kind]
         async with AsyncExitStack() as stack:
