@@ -14,6 +14,7 @@ from tests.support.documents_cli import Run, documents_commands
 from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
+from tests.support.raw_pdfs import raw_pdf
 
 
 @pytest.fixture
@@ -351,20 +352,22 @@ def test_a_pipe_is_refused_with_one_line(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_a_signal_ends_an_import_and_leaves_no_file(tmp_path: Path) -> None:
-    scratch, slow = tmp_path / "scratch", tmp_path / "slow.html"
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_an_import_and_leaves_no_file(tmp_path: Path, sent: signal.Signals) -> None:
+    scratch, slow = tmp_path / "scratch", tmp_path / "slow.pdf"
     scratch.mkdir()
-    slow.write_text("<!--" * 1_000_000, encoding="utf-8")  # minutes of CPU
+    slow.write_bytes(raw_pdf("BT /F1 9 Tf 50 700 Td (slow) Tj ET\n" * 300_000))
     process = launch(
         ["documents", "import", str(slow), "--tenant", "t"],
         tmp_path,
         {"TMPDIR": str(scratch)},
         streams=(None, subprocess.DEVNULL, subprocess.DEVNULL),
     )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:
-        wait_until(lambda: any(scratch.iterdir()))
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(BOUND_S) == 128 + signal.SIGTERM
+        wait_until(lambda: bool(children.read_text()))
+        process.send_signal(sent)
+        assert process.wait(BOUND_S) == (-sent if sent == signal.SIGKILL else 128 + sent)
     finally:
         process.kill()
     assert list(scratch.iterdir()) == []

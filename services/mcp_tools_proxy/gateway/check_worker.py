@@ -39,7 +39,7 @@ def main() -> None:
     with suppress(OSError):  # the kernel's first choice if memory runs out
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     # schemas and texts are untrusted, and the regex engine is native code
-    confine_parser(read=(), write=())
+    confine_parser(read=())
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while line := source.readline():
         # the signal kills the process: Python code cannot run while a pattern is matched

@@ -87,11 +87,11 @@ def confine_server(
         system_calls.deny_calls(rules)
 
 
-def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
+def confine_parser(read: Iterable[str]) -> None:
     """Confine a process that handles untrusted data: no network and no new processes.
 
     Other processes of its user cannot read its memory, and it can send signals only to itself. It
-    can read system libraries, Python, ``read`` and ``write``. Unsupported restrictions
+    can read system libraries, Python and ``read``, and write no file. Unsupported restrictions
     (``missing_for``) are skipped. Raises OSError.
     """
     if sys.platform != "linux":
@@ -102,7 +102,7 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     system_calls.forbid_new_privileges()
     own = os.path.dirname(os.path.dirname(__file__))
     python = (*sys.path, f"{sys.base_prefix}/lib", own)
-    _close_files([], write, [*LIBRARY_PATHS, *python, *read])
+    _close_files([], [], [*LIBRARY_PATHS, *python, *read])
     if system_calls.is_supported():
         rules = (*system_calls.OTHER_PROCESSES, *system_calls.NETWORK, *system_calls.NEW_PROCESSES)
         signals = system_calls.signals_of(os.getpid())

@@ -253,17 +253,20 @@ def is_dead(pid: int) -> bool:
     return state.rpartition(")")[2].split()[0] == "Z"
 
 
-async def test_the_process_inherits_nothing_and_has_a_temporary_folder(
-    note: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_process_inherits_nothing_and_leaves_no_folder(
+    note: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "secret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "scratch").mkdir()
     program = (
         "import json, os, resource\n"
         "from mcp_tools_proxy.documents.importers.import_worker import limit_process\n"
         "opened = sorted(map(int, os.listdir('/proc/self/fd')))\n"
         "limit_process()\n"
         "found = [sorted(os.environ), opened, os.getcwd(),\n"
-        "  os.listdir(), resource.getrlimit(resource.RLIMIT_AS), "
+        "  resource.getrlimit(resource.RLIMIT_AS), "
         "resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_NPROC)]\n"
         "print('failed', json.dumps(json.dumps(found)))"
     )
@@ -272,12 +275,11 @@ async def test_the_process_inherits_nothing_and_has_a_temporary_folder(
     with pytest.raises(ImportFailed) as failed:
         await imported(running(program), note, ".md", options())
     os.close(opened)
-    environment, descriptors, folder, files, memory, cpu, started = json.loads(failed.value.reason)
+    environment, descriptors, folder, memory, cpu, started = json.loads(failed.value.reason)
     # LC_CTYPE is set by Python itself if the locale is missing
     assert set(environment) - {"LC_CTYPE"} == {"OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"}
     assert len(descriptors) == 4  # its pipes, and the descriptor that lists the folder
-    assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
-    assert not await anyio.Path(folder).exists()
+    assert (folder, list((tmp_path / "scratch").iterdir())) == ("/", [])
     assert (memory, cpu, started) == ([2**30, 2**30], [120, 121], [0, 0])
 
 
@@ -313,7 +315,8 @@ found = {
     "tcp": of(lambda: connected(socket.AF_INET, ("127.0.0.1", 9))),
     "unix": of(lambda: connected(socket.AF_UNIX, secret + "/socket")),
     "started": of(os.fork),
-    "own folder": of(lambda: put("scratch")),
+    "current folder": of(lambda: put("scratch")),
+    "temporary folder": of(lambda: put("/tmp/scratch")),
     "libraries": of(lambda: bool(text(json.__file__))),
 }
 print("failed", json.dumps(json.dumps(found)))
@@ -329,9 +332,9 @@ async def test_a_hijacked_parser_cannot_access_secrets_or_the_network(
     with pytest.raises(ImportFailed) as failed:
         await imported(running(HOSTILE % str(tmp_path)), note, ".md", options())
     found = json.loads(failed.value.reason)
-    assert (found.pop("own folder"), found.pop("libraries")) == ("1", "True")
+    assert found.pop("libraries") == "True"
     assert found == dict.fromkeys(found, "PermissionError")
-    assert len(found) == 12
+    assert len(found) == 14
 
 
 @needs_confinement

@@ -8,7 +8,6 @@ import json
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
@@ -289,28 +288,20 @@ def _temporary_file() -> Iterator[FileIO]:
         yield file
 
 
-@contextmanager
-def _temporary_folder() -> Iterator[str]:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise ImportUnavailable(error) from error
-    with folder as name:
-        yield name
-
-
 @asynccontextmanager
 async def worker_process(command: Sequence[str]) -> AsyncIterator[WorkerProcess]:
-    """Run a process in its own folder; the block's end kills it and its children."""
-    with _temporary_folder() as folder:
-        try:
-            worker = await WorkerProcess.start(command, folder=folder, environment=ENVIRONMENT)
-        except OSError as error:
-            raise ImportUnavailable(error) from error
-        try:
-            yield worker
-        finally:
-            await worker.end()
+    """Run a process; the block's end kills it and its children.
+
+    It has no folder to write to, which would stay if this process is killed.
+    """
+    try:
+        worker = await WorkerProcess.start(command, environment=ENVIRONMENT)
+    except OSError as error:
+        raise ImportUnavailable(error) from error
+    try:
+        yield worker
+    finally:
+        await worker.end()
 
 
 async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:

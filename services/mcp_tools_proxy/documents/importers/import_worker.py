@@ -5,7 +5,6 @@ Started by ``import_process``; isolates the service from attacks on parsers.
 
 import json
 import math
-import os
 import resource
 import sys
 from contextlib import suppress
@@ -38,7 +37,7 @@ def main() -> None:
 def limit_process(cpu_s: int = CPU_S) -> None:
     """Limit memory, CPU and files, and become the first victim if memory runs out.
 
-    Then confine the process to its libraries and its folder, without network.
+    Then confine the process to reading its libraries, without network.
     """
     # over the soft CPU limit, a process gets SIGXCPU; SIGKILL could also mean memory
     limits = {
@@ -54,7 +53,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
             resource.setrlimit(kind, most)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    confine_parser(read=OCR_DATA, write=[os.getcwd()])
+    confine_parser(read=OCR_DATA)
 
 
 def _answer(request: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> bytes:
