@@ -8,6 +8,7 @@ _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 DOCUMENT = "word/document.xml"
+_PLACES = {"core": "docProps/core.xml"}
 
 
 def docx_of(*paragraphs: str | tuple[int, str], parts: Mapping[str, bytes] | None = None) -> bytes:
@@ -77,3 +78,63 @@ def _parts(body: str) -> dict[str, bytes]:
         "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>'.encode(),
         DOCUMENT: document_xml(body),
     }
+
+
+def word_file(body: str, **parts: str) -> bytes:
+    """Return a Word file with the given body; ``parts`` are the contents of parts by name.
+
+    Parts such as ``footnotes``, ``numbering``, ``styles`` and ``header1`` can be referred to by
+    their name; ``core`` are the properties. Prefixes are declared.
+    """
+    names = [
+        f'xmlns:{prefix}="{space}"'
+        for prefix, space in {
+            "w": _WORD,
+            "r": _OFFICE,
+            "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
+            "wp": f"{_DRAWING}/wordprocessingDrawing",
+            "w14": "http://schemas.microsoft.com/office/word/2010/wordml",
+            "wps": "http://schemas.microsoft.com/office/word/2010/wordprocessingShape",
+            "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
+            "v": "urn:schemas-microsoft-com:vml",
+            "o": "urn:schemas-microsoft-com:office:office",
+        }.items()
+    ]
+    kinds = {name: name.rstrip("123456789") for name in parts}
+    relations = "".join(
+        f'<Relationship Id="{name}" Type="{_OFFICE}/{kind}" Target="{name}.xml"/>'
+        for name, kind in kinds.items()
+    )
+    tags = {"header": "hdr", "footer": "ftr"}
+    contents = {
+        _PLACES.get(
+            name, f"word/{name}.xml"
+        ): f"<w:{tag} {' '.join(names)}>{content}</w:{tag}>".encode()
+        for name, content in {"document": f"<w:body>{body}</w:body>", **parts}.items()
+        for tag in [tags.get(name.rstrip("123456789"), name.rstrip("123456789"))]
+    }
+    links = (
+        f'<Relationship Id="link" Type="{_OFFICE}/hyperlink" Target="https://example.com/a" '
+        'TargetMode="External"/>'
+    )
+    return zip_of(
+        {
+            "_rels/.rels": relations_of(("officeDocument", DOCUMENT)),
+            "word/_rels/document.xml.rels": (
+                f'<Relationships xmlns="{_PACKAGE}/relationships">{relations}{links}'
+                "</Relationships>"
+            ).encode(),
+            **contents,
+        }
+    )
+
+
+def run_xml(text: str, properties: str = "") -> str:
+    """Return a run of a paragraph; ``properties`` are those of ``w:rPr``."""
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def paragraph_xml(*content: str, properties: str = "") -> str:
+    """Return a paragraph of runs or texts; ``properties`` are those of ``w:pPr``."""
+    runs = "".join(it if it.startswith("<") else run_xml(it) for it in content)
+    return f"<w:p><w:pPr>{properties}</w:pPr>{runs}</w:p>"

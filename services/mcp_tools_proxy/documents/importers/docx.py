@@ -83,7 +83,9 @@ class _WordFile:
             self._package.part_of_kind("numbering")[1], self.styles.list_styles
         )
         self._settings = self._package.part_of_kind("settings")[1]
-        self.state = WordState(self.styles, self._note_formats())
+        self.state = WordState(
+            self.styles, self._note_formats(), with_link_targets=options.with_link_targets
+        )
         self._notes: dict[str, tuple[Mapping[str, Element], Mapping[str, PartReference]]] = {}
         self._shown_notes: set[NoteReference] = set()
         self._title: list[str] = []

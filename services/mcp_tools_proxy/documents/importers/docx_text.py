@@ -69,14 +69,18 @@ _FONTS = {
 """Characters of fonts that have code points of their own."""
 
 _PRIVATE = range(0xF000, 0xF100)
+_PRIVATE_USE = re.compile("[\uf000-\uf0ff]")
 """Codes of these fonts as office programs write them: 0xF000 and more."""
 
 
 class WordState:
     """What the paragraphs of a file share: styles, counters, and where pages start."""
 
-    def __init__(self, styles: Styles, note_formats: Mapping[str, str]) -> None:
+    def __init__(
+        self, styles: Styles, note_formats: Mapping[str, str], *, with_link_targets: bool
+    ) -> None:
         self.styles = styles
+        self.with_link_targets = with_link_targets
         self.equations = EquationWriter()
         self.hidden_chars = 0
         self.lost_pictures = 0
@@ -253,8 +257,7 @@ class ParagraphText:
         elif form.is_hidden:
             self._state.hidden_chars += len(text.strip())
         else:
-            if form.font:
-                text = _with_symbols(text, form.font)
+            text = _with_symbols(text, form.font)
             style = RunStyle(
                 link=self._link,
                 bold=form.is_bold,
@@ -296,9 +299,13 @@ class ParagraphText:
         self._linked(element, relation.target if relation and relation.is_external else "")
 
     def _linked(self, element: Element, address: str) -> None:
-        before, self._link = self._link, address if _ADDRESS.match(address) else ""
+        before, self._link = self._link, self._target(address)
         self._inside(element)
         self._link = before
+
+    def _target(self, address: str) -> str:
+        is_wanted = self._state.with_link_targets and _ADDRESS.match(address)
+        return address if is_wanted else ""
 
     def _control(self, element: Element) -> None:
         box = element.find("w_sdtPr/w14_checkbox")
@@ -350,7 +357,7 @@ class ParagraphText:
             if self._is_page_number(opened.code):
                 opened.is_replaced = True
             elif address := _FIELD_ADDRESS.match(opened.code):
-                self._link = address[1] if _ADDRESS.match(address[1]) else ""
+                self._link = self._target(address[1])
             opened.in_result = True
         elif kind == "end" and self._fields:
             self._end_field(self._fields.pop())
@@ -390,6 +397,8 @@ class ParagraphText:
         note_id = element.get("w_id", "")
         label = self._state.note_label(kind, note_id)
         self._anchored.notes.append(NoteReference(kind, note_id, label))
+        if self._runs and self._runs[-1][1].script == "note":
+            self._append(" ", PLAIN)
         self._append(label, RunStyle(script="note"))
 
     def _drawing(self, element: Element) -> None:
@@ -484,7 +493,7 @@ def _symbol(code: int, font: str) -> str:
 
 def _with_symbols(text: str, font: str) -> str:
     """Return text as a font shows it: of the font Symbol, or with codes of symbol fonts."""
-    if font.lower() == "symbol" or any(ord(c) in _PRIVATE for c in text):
+    if font.lower() == "symbol" or _PRIVATE_USE.search(text):
         return "".join(
             _symbol(ord(c), font) if ord(c) in _PRIVATE or font.lower() == "symbol" else c
             for c in text
