@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from io import BytesIO
+from typing import Literal
 
 from fpdf import FPDF
 from pypdfium2 import PdfDocument
@@ -61,9 +62,29 @@ def searchable_scan(
     return bytes(pdf.output())
 
 
+def scan_of_table(rows: Sequence[Sequence[str]], *, border: Literal[0, 1]) -> bytes:
+    """Return a picture of a table, with lines or without."""
+    table = FPDF(unit="pt")
+    table.set_font("helvetica", size=14)
+    table.add_page()
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            table.set_xy(60 + 100 * column, 60 + 24 * number)
+            table.cell(100, 24, cell, border=border)
+    picture, size = _drawn(table, 0)
+    pdf = FPDF(unit="pt")
+    pdf.add_page(format=size)
+    pdf.image(picture, x=0, y=0, w=size[0])
+    return bytes(pdf.output())
+
+
 def _picture_of(lines: Sequence[str], turned: int) -> tuple[BytesIO, tuple[int, int]]:
+    return _drawn(text_pdf(lines), turned)
+
+
+def _drawn(source: FPDF, turned: int) -> tuple[BytesIO, tuple[int, int]]:
     """Return a PNG of a page, and its width and height in points."""
-    with closing(PdfDocument(bytes(text_pdf(lines).output()))) as pdf:
+    with closing(PdfDocument(bytes(source.output()))) as pdf:
         drawn = pdf[0].render(scale=DPI / 72, grayscale=True, rotation=turned).to_pil()
         packed = BytesIO()
         drawn.save(packed, "PNG")

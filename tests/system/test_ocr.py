@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,7 +13,7 @@ from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.domain.document import Document
 from tests.support.documents_cli import documents_commands
 from tests.support.pages import blocks_of
-from tests.support.scans import scan_of
+from tests.support.scans import scan_of, scan_of_table
 from tests.support.source_files import ROOT
 
 pytestmark = pytest.mark.usefixtures("tessdata")
@@ -57,6 +58,26 @@ async def test_a_stamp_next_to_a_picture_does_not_prevent_ocr(tmp_path: Path) ->
 async def test_a_rotated_page_is_read(tmp_path: Path) -> None:
     document = await imported(scan_of(RULES * 3, turned=90), tmp_path)
     assert "Book a seat two weeks before." in document.pages[0]
+
+
+@pytest.mark.parametrize("border", [0, 1])
+async def test_a_table_keeps_its_empty_cells(tmp_path: Path, border: Literal[0, 1]) -> None:
+    rows = [
+        ["Plan", "Q1", "Q2", "Q3"],
+        ["North", "10", "", "30"],
+        ["South", "22", "15", ""],
+        ["West", "5", "", "7"],
+        ["Total", "37", "15", "37"],
+    ]
+    document = await imported(scan_of_table(rows, border=border), tmp_path)
+    assert document.pages[0].splitlines() == [
+        "| Plan | Q1 | Q2 | Q3 |",
+        "| --- | --- | --- | --- |",
+        "| North | 10 |  | 30 |",
+        "| South | 22 | 15 |  |",
+        "| West | 5 |  | 7 |",
+        "| Total | 37 | 15 | 37 |",
+    ]
 
 
 async def test_several_languages_are_read_together(tmp_path: Path) -> None:
