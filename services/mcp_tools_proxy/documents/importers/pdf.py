@@ -178,7 +178,7 @@ def _page(
         closing(page.get_textpage()) as textpage,
     ):
         is_unreadable = is_glyph_codes(textpage)
-        text = "" if is_unreadable else complete(clean_divided(read_page_text(textpage)))
+        text = "" if is_unreadable else complete(clean_divided(read_page_text(page, textpage)))
     confidence = None
     if reader is not None and is_picture(page, text):
         read = reader.read(page)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pypdfium2 import PdfTextPage
+from pypdfium2 import PdfPage, PdfTextPage
 
 from mcp_tools_proxy.documents.importers.hyphens import DIVISION
 from mcp_tools_proxy.documents.importers.pdf_letters import (
@@ -12,6 +12,7 @@ from mcp_tools_proxy.documents.importers.pdf_letters import (
     order_letters,
 )
 from mcp_tools_proxy.documents.importers.pdf_scripts import mark_scripts
+from mcp_tools_proxy.documents.importers.pdf_tables import PageTable, find_tables
 from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
 
 _WIDEST = 20.0
@@ -19,14 +20,15 @@ _SPACE, _MOST_GAP, _MOST_SHIFT, _SCRIPT = 0.12, 0.45, 0.6, 0.87
 """Limits for a line that continues after a superscript or subscript: shares of the type size."""
 
 
-def read_page_text(textpage: PdfTextPage) -> str:
+def read_page_text(pdf_page: PdfPage, textpage: PdfTextPage) -> str:
     """Return the text of a page; it may contain DIVISION."""
     page = PageCharacters(textpage)
     text = page.text
     if page.is_located:
         lines = _joined_lines(page, list(page.lines()))
         _correct(page, lines)
-        text = "".join(_pieces(text, [word for line in lines for word in line]))
+        tables = find_tables(pdf_page, page, lines)
+        text = "".join(_pieces(text, [word for line in lines for word in line], tables))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -74,11 +76,21 @@ def _continues(page: PageCharacters, before: Sequence[PageWord], word: PageWord)
     )
 
 
-def _pieces(text: str, words: Sequence[PageWord]) -> Iterator[str]:
+def _pieces(text: str, words: Sequence[PageWord], tables: Sequence[PageTable]) -> Iterator[str]:
+    """Yield the words with what is between them; a table stands at the place of its first word."""
+    table_of = {id(word): table for table in tables for word in table.words}
+    written: set[int] = set()
+    before: PageTable | None = None
     end = 0
     for word in words:
-        if not word.is_glued:
-            yield " " if word.is_beside else text[end : word.start]
-        yield word.text
-        end = word.end
+        table = table_of.get(id(word))
+        space = "" if word.is_glued else " " if word.is_beside else text[end : word.start]
+        if table is not before and end and "\n" not in space:
+            space = "\n"
+        if table is None:
+            yield space + word.text
+        elif id(table) not in written:
+            written.add(id(table))
+            yield space + table.markdown
+        before, end = table, word.end
     yield text[end:]

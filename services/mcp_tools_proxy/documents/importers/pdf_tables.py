@@ -1,0 +1,532 @@
+"""Tables of a PDF page: those drawn with lines, and those whose cells are aligned.
+
+A group of lines is only a table if that is certain: otherwise its text stays as it is.
+"""
+
+import re
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from operator import neg
+
+from pypdfium2 import PdfPage
+
+from mcp_tools_proxy.documents.importers.hyphens import DIVISION
+from mcp_tools_proxy.documents.importers.pdf_rulings import RuledGrid, ruled_grids
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+from mcp_tools_proxy.documents.importers.pipe_table import merged_header, table_lines
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+_WIDE = 9.0
+"""Points between words that may be in different cells; pages with fewer than two such lines have no
+table."""
+
+_MOST_WORDS = 20_000
+"""Words of a page that is searched for tables."""
+
+_SAME_ROW = 0.35
+_GAP = 0.9
+"""Shares of the type size: greatest difference of baselines in a row, least gap between columns."""
+
+_MOST_PITCH = 2.6
+"""Greatest distance of rows, as a share of the least one."""
+
+_LEAST_ROWS, _LEAST_ROWS_OF_TWO = 3, 4
+_MOST_WORDS_OF_CELL = 6.0
+_LEAST_FULL = 0.6
+_LEAST_NUMERIC = 0.7
+
+_NUMERIC = re.compile(
+    r"[-+−–~≈<>≤≥±($€£¥]*\s?\d[\d.,:/'’\s%°×x^+-]*\)?\s?(?:%|[A-Za-z€$£¥°µμ/]{1,4})?[*†‡]?|[-–—−]+|n/?a|[✓✗x×●○•]",
+    re.IGNORECASE,
+)
+_LEADERS = re.compile(r"\.{4}|(?:\. ){3}|…{2}|_{4}")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table: its words, in the order of the text, and its Markdown."""
+
+    words: Sequence[PageWord]
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The words at one height, from left to right, as parts that are far from each other."""
+
+    y: float
+    size: float
+    parts: Sequence[Sequence[PageWord]]
+    gaps: Sequence[tuple[float, float]]
+
+
+def find_tables(
+    page: PdfPage, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
+) -> list[PageTable]:
+    """Return the tables of a page, given with the lines of its text."""
+    if not _may_have_tables(lines):
+        return []
+    tables = [
+        table for grid in ruled_grids(page) if (table := _ruled_table(grid, lines)) is not None
+    ]
+    used = {id(word) for table in tables for word in table.words}
+    others = [line for line in lines if not any(id(word) in used for word in line)]
+    tables.extend(_aligned_tables(characters, others, lines))
+    return tables
+
+
+def _may_have_tables(lines: Sequence[Sequence[PageWord]]) -> bool:
+    wide = 0
+    before: PageWord | None = None
+    for line in lines:
+        if before and abs(line[0].y - before.y) < 2 and line[0].left - before.right > _WIDE:
+            wide += 1
+        elif any(second.left - first.right > _WIDE for first, second in pairwise(line)):
+            wide += 1
+        before = line[-1]
+    return wide >= 2 and sum(map(len, lines)) <= _MOST_WORDS
+
+
+def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:
+    regions = grid.regions()
+    cells = [[[] for _ in row] for row in regions]  # type: list[list[list[PageWord]]]
+    inside: list[PageWord] = []
+    left, right, bottom, top = grid.columns[0], grid.columns[-1], grid.rows[-1], grid.rows[0]
+    for line in lines:
+        for word in line:
+            x, y = (word.left + word.right) / 2, word.y + _MIDDLE
+            if left <= x <= right and bottom <= y <= top:
+                column = sum(x > edge for edge in grid.columns[1:-1])
+                row = sum(y < edge for edge in grid.rows[1:-1])
+                cells[row][column].append(word)
+                inside.append(word)
+    merged = sum(map(len, regions)) - len({region for row in regions for region in row})
+    if merged > _MOST_MERGED * sum(map(len, regions)):
+        return None
+    words: dict[int, list[PageWord]] = defaultdict(list)
+    for row, row_cells in zip(regions, cells, strict=True):
+        _separate(row, row_cells)
+        for region, members in zip(row, row_cells, strict=True):
+            words[region].extend(members)
+    place = {id(word): number for number, word in enumerate(inside)}
+    for members in words.values():
+        members.sort(key=lambda word: place[id(word)])
+    title, head = _heading_rows(regions)
+    rows = [text for row in regions[title:] for text in _row_texts(row, words)]
+    rows = _own_columns([merged_header(rows[:head]), *rows[head:]] if head > 1 else rows)
+    rows = [row for row in rows if any(row)]
+    if not _is_plausible(rows):
+        return None
+    titles = [_cell_text(words[row[0]]) for row in regions[:title]]
+    return PageTable(inside, "\n".join([*filter(None, titles), *table_lines(rows)]))
+
+
+def _heading_rows(regions: Sequence[Sequence[int]]) -> tuple[int, int]:
+    """Return the number of rows that are a title, one cell each, and of the header's rows."""
+    title = 0
+    while title < min(_MOST_HEADER_ROWS, len(regions) - 2) and len(set(regions[title])) == 1:
+        title += 1
+    head = 1
+    while head < _MOST_HEADER_ROWS and title + head < len(regions) - 1:
+        row, below = regions[title + head - 1], regions[title + head]
+        if not 1 < len(set(row)) < len(row) or len(set(below)) == 1:
+            break
+        head += 1
+    return title, head
+
+
+_MOST_HEADER_ROWS = 3
+
+_MOST_MERGED = 0.4
+"""Greatest share of merged cells; with more, lines are missing."""
+
+
+def _separate(row: list[int], cells: Sequence[Sequence[PageWord]]) -> None:
+    """Undo the merging of cells in a row if texts in them are far from each other."""
+    for region in {it for it in row if row.count(it) > 1}:
+        columns = [column for column, it in enumerate(row) if it == region]
+        words = sorted((word for it in columns for word in cells[it]), key=lambda it: it.left)
+        if any(second.left - first.right > 2 * _WIDE for first, second in pairwise(words)):
+            for column in columns[1:]:
+                row[column] = -1 - row[0] - column
+
+
+def _own_columns(rows: list[list[str]]) -> list[list[str]]:
+    """Leave out columns without a text that is not repeated in a neighbour column."""
+    kept: list[int] = []
+    for column in range(len(rows[0])):
+        after = range(column + 1, len(rows[0]))[:1]
+        neighbours = [*kept[-1:], *after]
+        if any(row[column] and all(row[column] != row[it] for it in neighbours) for row in rows):
+            kept.append(column)
+        elif any(row[column] for row in rows) and not any(
+            all(not row[column] or row[column] == row[it] for row in rows) for it in neighbours
+        ):
+            kept.append(column)
+    return [[row[column] for column in kept] for row in rows]
+
+
+def _row_texts(row: Sequence[int], words: Mapping[int, list[PageWord]]) -> list[list[str]]:
+    """Return the texts of a row, or of several if there is no line between them."""
+    if len(set(row)) == 1:  # a heading across the table
+        return [[_cell_text(words[row[0]]), *[""] * (len(row) - 1)]]
+    members = {region: words.get(region, []) for region in row}
+    texts = [_cell_text(members[region]) for region in row]
+    if not any(len(_baselines(it)) > 1 for it in members.values()):
+        return [texts]
+    baselines = _baselines([word for it in members.values() for word in it])
+    lines: dict[int, list[list[PageWord]]] = {}
+    for region, it in members.items():
+        lines[region] = [[] for _ in baselines]
+        for word in it:
+            lines[region][_nearest(word.y, baselines)].append(word)
+    if not _are_rows(lines):
+        return [texts]
+    return [
+        [_cell_text(lines[region][number]) for region in row] for number in range(len(baselines))
+    ]
+
+
+def _are_rows(lines: Mapping[int, Sequence[Sequence[PageWord]]]) -> bool:
+    """Return whether cells have several rows: numbers one below the other, beside other text."""
+    filled = {region: {at for at, it in enumerate(cell) if it} for region, cell in lines.items()}
+    return any(
+        len(filled[region]) > 1
+        and all(_NUMERIC.fullmatch(_cell_text(it)) for it in cell if it)
+        and any(filled[region] <= filled[other] for other in lines if other != region)
+        for region, cell in lines.items()
+    )
+
+
+def _baselines(words: Sequence[PageWord]) -> list[float]:
+    """Return the baselines of words, from above; those of scripts are not far enough away."""
+    baselines: list[float] = []
+    for y in sorted((word.y for word in words), reverse=True):
+        if not baselines or baselines[-1] - y > _LEAST_PITCH:
+            baselines.append(y)
+    return baselines
+
+
+_LEAST_PITCH = 5.0
+
+
+def _nearest(y: float, baselines: Sequence[float]) -> int:
+    """Return the number of the last baseline that is not below ``y``; they are given from above."""
+    return max(0, bisect_right(baselines, -y + _LEAST_PITCH / 2, key=neg) - 1)
+
+
+_MIDDLE = 3.0
+"""Points from the baseline to the middle of small letters."""
+
+
+def _is_plausible(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the cells are filled like those of a table: frames and drawings are none."""
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return False
+    cells = [cell for row in rows for cell in row]
+    texts = [cell for cell in cells if cell]
+    readable = sum(any(map(str.isalnum, cell)) for cell in texts)
+    return (
+        len(texts) >= _LEAST_FILLED * len(cells)
+        and 2 * readable >= len(texts)
+        and sum(sum(map(bool, row)) > 1 for row in rows) >= 2
+        and max(map(len, texts)) <= _LONGEST_CELL
+    )
+
+
+_LEAST_FILLED = 0.35
+_LONGEST_CELL = 3_000
+
+
+def _cell_text(words: Sequence[PageWord]) -> str:
+    """Return the text of a cell with several lines."""
+    text = ""
+    for number, word in enumerate(words):
+        is_continued = number and words[number - 1].text.endswith(DIVISION)
+        text += word.text if word.is_glued or is_continued or not text else f" {word.text}"
+    return text
+
+
+def _aligned_tables(
+    characters: PageCharacters,
+    lines: Sequence[Sequence[PageWord]],
+    all_lines: Sequence[Sequence[PageWord]],
+) -> Iterator[PageTable]:
+    order = {id(word): number for number, word in enumerate(w for line in all_lines for w in line)}
+    rows = _rows(characters, lines)
+    start = first = 0
+    while start < len(rows):
+        end = _end_of_block(rows, start)
+        if end - start >= _LEAST_ROWS:
+            # a heading above several columns hides their gaps: the next row may have more
+            later = [(at, _end_of_block(rows, at)) for at in range(start + 1, min(start + 4, end))]
+            best = max([(start, end), *later], key=lambda it: _columns_of(rows[slice(*it)]))
+            table = _aligned_table(rows, first, *best, order)
+            if table is not None:
+                yield table
+                start = first = best[1]
+                continue
+            start = (start + end) // 2 - 1  # not the next one: that would take quadratic time
+        start += 1
+
+
+def _columns_of(rows: Sequence[_Row]) -> int:
+    return len(_column_bounds(rows)) if len(rows) >= _LEAST_ROWS else 0
+
+
+def _rows(characters: PageCharacters, lines: Sequence[Sequence[PageWord]]) -> list[_Row]:
+    """Return the words by height, from above."""
+    sized = [
+        (word, size)
+        for line in lines
+        if (size := characters.character(line[0].start).size) > 0
+        for word in line
+    ]
+    sized.sort(key=lambda it: -it[0].y)
+    groups: list[list[tuple[PageWord, float]]] = []
+    for word, size in sized:
+        if groups and groups[-1][0][0].y - word.y <= _SAME_ROW * size:
+            groups[-1].append((word, size))
+        else:
+            groups.append([(word, size)])
+    return [_row(group) for group in groups]
+
+
+def _row(group: list[tuple[PageWord, float]]) -> _Row:
+    size = max(size for _, size in group)
+    words = sorted((word for word, _ in group), key=lambda word: word.left)
+    parts: list[list[PageWord]] = []
+    for word in words:
+        if parts and word.left - parts[-1][-1].right <= _GAP * size:
+            parts[-1].append(word)
+        else:
+            parts.append([word])
+    return _Row(group[0][0].y, size, parts, _gaps(parts))
+
+
+def _end_of_block(rows: Sequence[_Row], start: int) -> int:
+    """Return the end of the rows from ``start`` on that share gaps between columns."""
+    if len(rows[start].parts) < 2:
+        return start
+    gaps, counts = rows[start].gaps, [len(rows[start].parts)]
+    pitches: list[float] = []
+    end = last = start + 1
+    while end < len(rows):
+        row, pitch = rows[end], rows[end - 1].y - rows[end].y
+        if pitch > _MOST_PITCH * min([*pitches, 2 * row.size]):
+            break
+        kept = _common(gaps, row.gaps)
+        if len(row.parts) > 1:
+            if len(kept) <= counts[len(counts) // 2]:
+                break
+            insort(counts, len(row.parts))
+            gaps = kept
+            last = end + 1
+        elif end - last >= _MOST_SPANNING or len(row.parts[0]) > _MOST_SPANNING_WORDS:
+            break  # a line across the columns, such as "Subtotals"
+        pitches.append(pitch)
+        end += 1
+    return last
+
+
+_MOST_SPANNING, _MOST_SPANNING_WORDS, _MOST_SPANNING_SHARE = 1, 8, 0.34
+
+
+def _gaps(parts: Sequence[Sequence[PageWord]]) -> list[tuple[float, float]]:
+    """Return the free stretches of a row, with the two at its ends."""
+    edges = [(part[0].left, max(word.right for word in part)) for part in parts]
+    starts = [-_FAR, *(right for _, right in edges)]
+    ends = [*(left for left, _ in edges), _FAR]
+    return list(zip(starts, ends, strict=True))
+
+
+_FAR = 100_000.0
+
+
+def _common(
+    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return the stretches that are free in both; both are in order."""
+    common: list[tuple[float, float]] = []
+    at = 0
+    for left, right in first:
+        while at < len(second) and second[at][1] < right:
+            common.append((max(left, second[at][0]), second[at][1]))
+            at += 1
+        if at < len(second):
+            common.append((max(left, second[at][0]), right))
+    return [(left, right) for left, right in common if right - left > _LEAST_GAP]
+
+
+_LEAST_GAP = 4.0
+
+
+def _aligned_table(
+    rows: Sequence[_Row], first: int, start: int, end: int, order: Mapping[int, int]
+) -> PageTable | None:
+    bounds = _column_bounds(rows[start:end])
+    if len(bounds) < 2:
+        return None
+    while start > first and _is_header(rows[start - 1], rows[start], bounds):
+        start -= 1
+    while True:
+        table = _table_of(rows[start:end], bounds, order)
+        if table is not None or start + 1 >= end - _LEAST_ROWS or not _spans(rows[start], bounds):
+            return table
+        start += 1
+
+
+def _is_header(row: _Row, below: _Row, bounds: Sequence[tuple[float, float]]) -> bool:
+    """Return whether a row above the columns has headings of several of them."""
+    return (
+        len(row.parts) > 1
+        and row.y - below.y <= 2 * row.size
+        and row.parts[0][0].left >= bounds[0][0] - row.size
+        and row.parts[-1][-1].right <= bounds[-1][1] + row.size
+    )
+
+
+def _spans(row: _Row, bounds: Sequence[tuple[float, float]]) -> bool:
+    return any(len(_columns_at(part, bounds)) > 1 for part in row.parts)
+
+
+def _table_of(
+    rows: Sequence[_Row], bounds: Sequence[tuple[float, float]], order: Mapping[int, int]
+) -> PageTable | None:
+    words = [word for row in rows for part in row.parts for word in part]
+    places = [sorted(order[id(word)] for part in row.parts for word in part) for row in rows]
+    if any(above[-1] > below[0] for above, below in pairwise(places)):
+        return None  # columns of text, one after the other
+    if places[-1][-1] - places[0][0] + 1 != len(words):
+        return None  # other text is between
+    texts = [
+        [_cell_text(sorted(cell, key=lambda it: order[id(it)])) for cell in _cells(row, bounds)]
+        for row in rows
+    ]
+    if not _is_table(texts):
+        return None
+    words.sort(key=lambda word: order[id(word)])
+    return PageTable(words, "\n".join(table_lines(_with_header(texts))))
+
+
+def _column_bounds(rows: Sequence[_Row]) -> list[tuple[float, float]]:
+    """Return the left and right edges of the columns: stretches that any row with parts uses."""
+    edges = sorted(
+        (part[0].left, max(word.right for word in part))
+        for row in rows
+        if len(row.parts) > 1
+        for part in row.parts
+    )
+    bounds: list[tuple[float, float]] = []
+    for left, right in edges:
+        if bounds and left - bounds[-1][1] <= _LEAST_GAP:
+            bounds[-1] = bounds[-1][0], max(bounds[-1][1], right)
+        else:
+            bounds.append((left, right))
+    return bounds
+
+
+def _cells(row: _Row, bounds: Sequence[tuple[float, float]]) -> list[list[PageWord]]:
+    """Return the words of each column; a heading above several is repeated."""
+    cells: list[list[PageWord]] = [[] for _ in bounds]
+    for part in row.parts:
+        columns = _columns_at(part, bounds)
+        for column in columns[:1] if len(row.parts) == 1 else columns:
+            cells[column].extend(part)
+    return cells
+
+
+def _columns_at(part: Sequence[PageWord], bounds: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the columns that a part is in; the nearest if it is between columns."""
+    left, right = part[0].left, max(word.right for word in part)
+    columns = [
+        number
+        for number, (start, end) in enumerate(bounds)
+        if min(right, end) - max(left, start) > 0
+    ]
+    middle = (left + right) / 2
+    return columns or [min(range(len(bounds)), key=lambda it: abs(sum(bounds[it]) / 2 - middle))]
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether aligned texts are a table, and not columns of prose, a list or contents."""
+    columns = list(zip(*rows, strict=True))
+    cells = [cell for row in rows for cell in row if cell]
+    single = sum(sum(map(bool, row)) == 1 for row in rows)
+    labels = sum(_LABEL.fullmatch(row[0]) is not None for row in rows)
+    if single > _MOST_SPANNING_SHARE * len(rows) or labels > _MOST_LABELS * len(rows):
+        return False
+    if len(columns) > _MANY_COLUMNS and len(cells) < _LEAST_FULL * len(columns) * len(rows):
+        return False
+    if _is_contents(rows):
+        return False
+    if any(_LEADERS.search(cell) for cell in cells) or sum(cell == "." for cell in cells) > 1:
+        return False
+    if sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * len(rows):
+        return False
+    if sum(len(cell.split()) for cell in cells) > _MOST_WORDS_OF_CELL * len(cells):
+        return False
+    numeric = [_is_numeric(column[1:]) for column in columns]
+    named = sum(any(_LETTERS.search(cell) for cell in row) for row in rows)
+    if named * 2 < len(rows):
+        return False
+    if len(columns) == 2:
+        return len(rows) >= _LEAST_ROWS_OF_TWO and numeric[1] and all(row[0] for row in rows[1:])
+    full = sum(sum(map(bool, row)) >= 3 for row in rows)
+    is_short = sum(len(cell.split()) for cell in cells) <= 3 * len(cells)
+    return full >= _LEAST_FULL * len(rows) - 1 and full >= 2 and (any(numeric[1:]) or is_short)
+
+
+_CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|//|->|=>|^=$")
+_MOST_CODE = 0.4
+_LABEL = re.compile(r"\(?(?:[a-z]|[ivx]{1,4}|\d{1,3})[.):]|[•–—●▪‣◦-]")
+_MOST_LABELS = 0.6
+_MANY_COLUMNS = 12
+_CHAPTER = re.compile(r"(?:\d+(?:\.\d+)*|[IVXLC]+|[A-Z])\.?(?:\s|$)")
+
+
+def _is_contents(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the columns are numbers, headings and their pages."""
+    pages = [int(row[-1]) for row in rows if row[-1].isdecimal()]
+    numbered = sum(_CHAPTER.match(row[0]) is not None for row in rows)
+    return len(pages) >= len(rows) - 1 and pages == sorted(pages) and 2 * numbered >= len(rows)
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell]
+    numeric = sum(_NUMERIC.fullmatch(cell) is not None for cell in filled)
+    return len(filled) >= 1 and numeric >= _LEAST_NUMERIC * len(filled)
+
+
+def _with_header(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the rows with one header row, which is empty if the table has none.
+
+    Lines of a header are merged.
+    """
+    numeric = [
+        column
+        for column in range(1, len(rows[0]))
+        if _is_numeric([row[column] for row in rows[1:]])
+    ]
+    head = 0
+    while head < min(_MOST_HEADER_ROWS, len(rows) - 1) and _is_heading(rows[head], numeric):
+        head += 1
+    if not head and numeric:
+        return [[""] * len(rows[0]), *rows]
+    if head > 1 and any(not row[0] for row in rows[:head]):
+        return [merged_header(rows[:head]), *rows[head:]]
+    return rows
+
+
+def _is_heading(row: Sequence[str], numeric: Sequence[int]) -> bool:
+    """Return whether the cells above numbers are names; years are names, too."""
+    cells = [row[column] for column in numeric if row[column]]
+    return bool(numeric) and all(
+        _YEAR.fullmatch(cell) or not _NUMERIC.fullmatch(cell) for cell in cells
+    )
+
+
+_YEAR = re.compile(r"(?:19|20)\d\d(?:[-–/]\d{2,4})?")

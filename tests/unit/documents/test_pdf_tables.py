@@ -1,0 +1,138 @@
+"""Tables of PDF pages (contract §5)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fpdf import FPDF
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.importers.base import ImportOptions
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
+
+SAMPLES = Path(__file__).parents[2] / "data/documents"
+"""Files made by hand, without content of others."""
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
+
+
+def new_page() -> FPDF:
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("helvetica", size=10)
+    return pdf
+
+
+def text_of(pdf: FPDF) -> str:
+    return import_pdf(bytes(pdf.output()), ORIGIN).pages[0]
+
+
+def aligned(rows: Sequence[Sequence[str]], places: Sequence[float]) -> FPDF:
+    """Draw rows of texts without lines."""
+    pdf = new_page()
+    for number, row in enumerate(rows):
+        for x, cell in zip(places, row, strict=True):
+            if cell:
+                pdf.text(x, 40 + 6 * number, cell)
+    return pdf
+
+
+def test_empty_cells_keep_their_column() -> None:
+    document = import_pdf((SAMPLES / "19-table-empty-cells.pdf").read_bytes(), ORIGIN)
+    assert document.pages[0].splitlines() == [
+        "| Plan | Q1 | Q2 | Q3 |",
+        "| --- | --- | --- | --- |",
+        "| North | 10 |  | 30 |",
+        "| South |  | 22 |  |",
+        "| West | 5 | 6 | 7 |",
+    ]
+
+
+def test_an_aligned_table_is_between_the_text_around_it() -> None:
+    pdf = aligned([["Fruit", "Price"], *[[f"Kind {n}", f"{n}.50"] for n in range(4)]], [20, 90])
+    pdf.text(20, 30, "These are the prices of the year.")
+    pdf.text(20, 90, "They are valid until March.")
+    text = text_of(pdf)
+    assert "| Fruit | Price |\n| --- | --- |\n| Kind 0 | 0.50 |" in text
+    assert "\nThey are valid until March." in text
+
+
+def test_a_table_without_column_names_has_an_empty_header() -> None:
+    rows = [[f"Kind {n}", f"{n}.50", f"{n}%"] for n in range(4)]
+    assert text_of(aligned(rows, [20, 90, 130])).splitlines()[:3] == [
+        "|  |  |  |",
+        "| --- | --- | --- |",
+        "| Kind 0 | 0.50 | 0% |",
+    ]
+
+
+def test_merged_cells_and_lines_of_a_ruled_table_are_in_their_columns() -> None:
+    pdf = new_page()
+    with pdf.table(col_widths=(40, 30, 30), width=100, first_row_as_headings=False) as table:
+        row = table.row()
+        row.cell("Region", rowspan=2)
+        row.cell("Sales", colspan=2)
+        table.row(["2026", "2027"])
+        table.row(["North and the rest of the long list", "10", ""])
+        table.row(["South|East", "", "22"])
+    assert text_of(pdf).splitlines() == [
+        "| Region | Sales 2026 | Sales 2027 |",
+        "| --- | --- | --- |",
+        "| North and the rest of the long list | 10 |  |",
+        "| South\\|East |  | 22 |",
+    ]
+
+
+def test_rows_without_lines_between_them_are_not_mixed() -> None:
+    pdf = new_page()
+    for number, row in enumerate([("Item", "Price"), ("Apples", "1.20"), ("Pears", "2.40")]):
+        pdf.text(22, 44 + 6 * number, row[0])
+        pdf.text(62, 44 + 6 * number, row[1])
+    for x in (20, 60, 100):
+        pdf.line(x, 39, x, 58)
+    for y in (39, 46, 58):
+        pdf.line(20, y, 100, y)
+    assert text_of(pdf).splitlines() == [
+        "| Item | Price |",
+        "| --- | --- |",
+        "| Apples | 1.20 |",
+        "| Pears | 2.40 |",
+    ]
+
+
+def test_columns_of_prose_stay_text() -> None:
+    pdf = new_page()
+    for x, words in (
+        (20, "the left column tells a story"),
+        (110, "the right one has another tale"),
+    ):
+        for number in range(8):
+            pdf.text(x, 40 + 6 * number, f"{words} {number}")
+    text = text_of(pdf)
+    assert "|" not in text
+    assert text.index("story 7") < text.index("tale 0")
+
+
+def test_lists_and_contents_stay_text() -> None:
+    rows = [[f"{n}.", f"The rule number {n} of the house"] for n in range(1, 6)]
+    assert "|" not in text_of(aligned(rows, [20, 40]))
+    contents = [[f"{n} Chapter of the book", f"{n * 3}"] for n in range(1, 6)]
+    assert "|" not in text_of(aligned(contents, [20, 150]))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 18), st.integers(1, 9), st.sampled_from(["ab", "12", "c-d", "4.5%"])
+        ),
+        min_size=1,
+        max_size=40,
+        unique_by=lambda it: it[:2],
+    )
+)
+def test_no_word_is_lost_or_repeated(places: list[tuple[int, int, str]]) -> None:
+    pdf = new_page()
+    for column, row, word in places:
+        pdf.text(10 * column, 30 + 7 * row, word)
+    words = text_of(pdf).replace("|", " ").replace("---", " ").split()
+    assert sorted(words) == sorted(word for _, _, word in places)
