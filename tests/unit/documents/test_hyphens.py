@@ -29,6 +29,7 @@ def joined(text: str, language: str | None = None) -> str:
         ("the blue/green deploy, a bluegreen one", "the bluegreen deploy, a bluegreen one"),
         ("a walk/through with a walk-through", "a walk-through with a walk-through"),
         ("x (/) y", "x (-) y"),
+        ("a/1 and a", "a-1 and a"),
     ],
 )
 def test_a_hyphen_stays_where_both_halves_are_words(text: str, expected: str) -> None:

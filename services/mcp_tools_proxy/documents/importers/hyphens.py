@@ -80,7 +80,9 @@ class _Rule:
         return before + "-" if self._is_hyphen(first, second) else before
 
     def _is_hyphen(self, first: str, second: str) -> bool:
-        if second[:1].isupper() and not (first.isupper() and second.isupper()):
+        if not first or not second:
+            return True
+        if second[0].isupper() and not (first.isupper() and second.isupper()):
             return True
         first, second = first.lower(), second.lower()
         with_hyphen, joined = self._counts[f"{first}-{second}"], self._counts[first + second]

@@ -61,7 +61,7 @@ class _Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ScriptRun:
     """Consecutive characters of a word on one level, after the character ``base``, if any."""
 
     kind: _Kind
@@ -149,7 +149,9 @@ def _is_beside(script: Character, base: Character, usual: Character) -> bool:
     return -_MOST_OVERLAP <= gap <= _MOST_GAP
 
 
-def _runs(characters: Sequence[Character], base: Character | None, usual: Character) -> list[_Run]:
+def _runs(
+    characters: Sequence[Character], base: Character | None, usual: Character
+) -> list[_ScriptRun]:
     level = base if base is not None and base.size >= _SMALL * usual.size else usual
     full = base
     kinds: list[tuple[_Kind, Character, Character | None]] = []
@@ -161,7 +163,7 @@ def _runs(characters: Sequence[Character], base: Character | None, usual: Charac
                 level = full = character
         else:
             kinds.append((kind, character, full))
-    runs: list[_Run] = []
+    runs: list[_ScriptRun] = []
     for (kind, after), group in groupby(kinds, key=lambda it: (it[0], it[2])):
         parts = [character for _, character, _ in group]
         text = "".join(character.text for character in parts)
@@ -172,11 +174,11 @@ def _runs(characters: Sequence[Character], base: Character | None, usual: Charac
             and not any(_is_beside(parts[0], it, usual) for it in beside)
         ):
             kind = _Kind.FULL  # noqa: PLW2901 - such as the limits of a sum
-        runs.append(_Run(kind, text, after))
+        runs.append(_ScriptRun(kind, text, after))
     return runs
 
 
-def _ends(runs: Sequence[_Run], characters: Sequence[Character]) -> list[Character]:
+def _ends(runs: Sequence[_ScriptRun], characters: Sequence[Character]) -> list[Character]:
     """Return the last character of the runs so far: a script may follow another one."""
     count = sum(len(run.text) for run in runs)
     return [characters[count - 1]] if count else []
@@ -191,7 +193,7 @@ def _kind(character: Character, level: Character) -> _Kind:
     return _Kind.LOWERED if shift <= -_LEAST_FALL else _Kind.FULL
 
 
-def _write(run: _Run, before: str, after: str) -> str:
+def _write(run: _ScriptRun, before: str, after: str) -> str:
     if run.kind is _Kind.FULL or not any(map(str.isalnum, run.text)):
         return _sign(run.text) if run.kind is _Kind.RAISED else run.text
     if run.kind is _Kind.LOWERED:

@@ -82,38 +82,20 @@ def _may_have_tables(lines: Sequence[Sequence[PageWord]]) -> bool:
     wide = 0
     before: PageWord | None = None
     for line in lines:
-        if before and abs(line[0].y - before.y) < 2 and line[0].left - before.right > _WIDE:
-            wide += 1
-        elif any(second.left - first.right > _WIDE for first, second in pairwise(line)):
-            wide += 1
+        same_height = before is not None and abs(line[0].y - before.y) < 2
+        words = [before, *line] if before is not None and same_height else line
+        wide += any(second.left - first.right > _WIDE for first, second in pairwise(words))
         before = line[-1]
     return wide >= 2 and sum(map(len, lines)) <= _MOST_WORDS
 
 
 def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTable | None:
     regions = grid.regions()
-    cells = [[[] for _ in row] for row in regions]  # type: list[list[list[PageWord]]]
-    inside: list[PageWord] = []
-    left, right, bottom, top = grid.columns[0], grid.columns[-1], grid.rows[-1], grid.rows[0]
-    for line in lines:
-        for word in line:
-            x, y = (word.left + word.right) / 2, word.y + _MIDDLE
-            if left <= x <= right and bottom <= y <= top:
-                column = sum(x > edge for edge in grid.columns[1:-1])
-                row = sum(y < edge for edge in grid.rows[1:-1])
-                cells[row][column].append(word)
-                inside.append(word)
-    merged = sum(map(len, regions)) - len({region for row in regions for region in row})
-    if merged > _MOST_MERGED * sum(map(len, regions)):
+    total = sum(map(len, regions))
+    if total - len({region for row in regions for region in row}) > _MOST_MERGED * total:
         return None
-    words: dict[int, list[PageWord]] = defaultdict(list)
-    for row, row_cells in zip(regions, cells, strict=True):
-        _separate(row, row_cells)
-        for region, members in zip(row, row_cells, strict=True):
-            words[region].extend(members)
-    place = {id(word): number for number, word in enumerate(inside)}
-    for members in words.values():
-        members.sort(key=lambda word: place[id(word)])
+    inside = [word for line in lines for word in line if _cell_at(grid, word) is not None]
+    words = _words_of_regions(grid, regions, inside)
     title, head = _heading_rows(regions)
     rows = [text for row in regions[title:] for text in _row_texts(row, words)]
     rows = _own_columns([merged_header(rows[:head]), *rows[head:]] if head > 1 else rows)
@@ -122,6 +104,34 @@ def _ruled_table(grid: RuledGrid, lines: Sequence[Sequence[PageWord]]) -> PageTa
         return None
     titles = [_cell_text(words[row[0]]) for row in regions[:title]]
     return PageTable(inside, "\n".join([*filter(None, titles), *table_lines(rows)]))
+
+
+def _cell_at(grid: RuledGrid, word: PageWord) -> tuple[int, int] | None:
+    """Return the row and column of a word, or None if it is outside the table."""
+    x, y = (word.left + word.right) / 2, word.y + _MIDDLE
+    if not (grid.columns[0] <= x <= grid.columns[-1] and grid.rows[-1] <= y <= grid.rows[0]):
+        return None
+    row = sum(y < edge for edge in grid.rows[1:-1])
+    return row, sum(x > edge for edge in grid.columns[1:-1])
+
+
+def _words_of_regions(
+    grid: RuledGrid, regions: Sequence[list[int]], words: Sequence[PageWord]
+) -> Mapping[int, list[PageWord]]:
+    """Return the words of each region, in the order of the text."""
+    cells: list[list[list[PageWord]]] = [[[] for _ in row] for row in regions]
+    for word in words:
+        if (cell := _cell_at(grid, word)) is not None:
+            cells[cell[0]][cell[1]].append(word)
+    members: dict[int, list[PageWord]] = defaultdict(list)
+    for row, row_cells in zip(regions, cells, strict=True):
+        _separate(row, row_cells)
+        for region, cell_words in zip(row, row_cells, strict=True):
+            members[region].extend(cell_words)
+    place = {id(word): number for number, word in enumerate(words)}
+    for it in members.values():
+        it.sort(key=lambda word: place[id(word)])
+    return members
 
 
 def _heading_rows(regions: Sequence[Sequence[int]]) -> tuple[int, int]:
@@ -160,11 +170,13 @@ def _own_columns(rows: list[list[str]]) -> list[list[str]]:
     for column in range(len(rows[0])):
         after = range(column + 1, len(rows[0]))[:1]
         neighbours = [*kept[-1:], *after]
-        if any(row[column] and all(row[column] != row[it] for it in neighbours) for row in rows):
-            kept.append(column)
-        elif any(row[column] for row in rows) and not any(
+        is_own = any(
+            row[column] and all(row[column] != row[it] for it in neighbours) for row in rows
+        )
+        is_copy = any(
             all(not row[column] or row[column] == row[it] for row in rows) for it in neighbours
-        ):
+        )
+        if is_own or (not is_copy and any(row[column] for row in rows)):
             kept.append(column)
     return [[row[column] for column in kept] for row in rows]
 
@@ -455,29 +467,30 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether aligned texts are a table, and not columns of prose, a list or contents."""
     columns = list(zip(*rows, strict=True))
     cells = [cell for row in rows for cell in row if cell]
-    single = sum(sum(map(bool, row)) == 1 for row in rows)
-    labels = sum(_LABEL.fullmatch(row[0]) is not None for row in rows)
-    if single > _MOST_SPANNING_SHARE * len(rows) or labels > _MOST_LABELS * len(rows):
-        return False
-    if len(columns) > _MANY_COLUMNS and len(cells) < _LEAST_FULL * len(columns) * len(rows):
-        return False
-    if _is_contents(rows):
-        return False
-    if any(_LEADERS.search(cell) for cell in cells) or sum(cell == "." for cell in cells) > 1:
-        return False
-    if sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * len(rows):
-        return False
-    if sum(len(cell.split()) for cell in cells) > _MOST_WORDS_OF_CELL * len(cells):
+    if _is_other_text(rows, cells):
         return False
     numeric = [_is_numeric(column[1:]) for column in columns]
-    named = sum(any(_LETTERS.search(cell) for cell in row) for row in rows)
-    if named * 2 < len(rows):
-        return False
     if len(columns) == 2:
         return len(rows) >= _LEAST_ROWS_OF_TWO and numeric[1] and all(row[0] for row in rows[1:])
     full = sum(sum(map(bool, row)) >= 3 for row in rows)
     is_short = sum(len(cell.split()) for cell in cells) <= 3 * len(cells)
-    return full >= _LEAST_FULL * len(rows) - 1 and full >= 2 and (any(numeric[1:]) or is_short)
+    return full >= max(2, _LEAST_FULL * len(rows) - 1) and (any(numeric[1:]) or is_short)
+
+
+def _is_other_text(rows: Sequence[Sequence[str]], cells: Sequence[str]) -> bool:
+    """Return whether rows look like prose, code, a list, contents or a drawing."""
+    total, columns = len(rows), len(rows[0])
+    return (
+        sum(len(cell.split()) for cell in cells) > _MOST_WORDS_OF_CELL * len(cells)
+        or any(_LEADERS.search(cell) for cell in cells)
+        or sum(cell == "." for cell in cells) > 1
+        or sum(any(_CODE.search(cell) for cell in row) for row in rows) > _MOST_CODE * total
+        or sum(sum(map(bool, row)) == 1 for row in rows) > _MOST_SPANNING_SHARE * total
+        or sum(_LABEL.fullmatch(row[0]) is not None for row in rows) > _MOST_LABELS * total
+        or 2 * sum(any(_LETTERS.search(cell) for cell in row) for row in rows) < total
+        or (columns > _MANY_COLUMNS and len(cells) < _LEAST_FULL * columns * total)
+        or _is_contents(rows)
+    )
 
 
 _CODE = re.compile(r"[{}\\;│├└┌─]|[:=]=|//|->|=>|^=$")
