@@ -149,7 +149,8 @@ class ChunkEntry(BaseModel):
     """One chunk of the answer; ``page`` is 1-based, ``chunk_index`` 0-based in the document.
 
     ``start_char`` and ``end_char`` are its place in the page's text, if it stands there; ``ocr`` is
-    how sure the OCR of its page was, in per cent, if the page was read by OCR.
+    how sure the OCR of its page was, in per cent, if the page was read by OCR. ``columns`` has the
+    names of the columns if the chunk starts within a table.
     """
 
     chunk_id: str
@@ -160,6 +161,7 @@ class ChunkEntry(BaseModel):
     end_char: int | None
     version: str
     ocr: int | None
+    columns: str | None
 
 
 class WindowAnswer(BaseModel):

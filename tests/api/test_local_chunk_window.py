@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,17 @@ OWN = make_document(
         for n, text in enumerate(("one", "", "three"))
     ),
 )
+TABLE = replace(
+    make_document(
+        doc_id="table",
+        pages=[
+            "\n".join(
+                ["| Part | Price |", "|---|---|", *(f"| bolt {n} | {n} |" for n in range(99))]
+            )
+        ],
+    ),
+    text_format="markdown",
+)
 FOREIGN = make_document(tenant_id="tenant_2", doc_id="foreign")
 WINDOW = "read_chunk_window"
 SIDES: tuple[dict[str, object], ...] = ({}, {"window_before": 2}, {"radius": 1})
@@ -32,7 +44,7 @@ SIDES: tuple[dict[str, object], ...] = ({}, {"window_before": 2}, {"radius": 1})
 @asynccontextmanager
 async def through_the_reference_service(folder: Path) -> AsyncIterator[Service]:
     """Start the gateway with the reference Retrieval Service over the same documents."""
-    for document in (LONG, OWN):
+    for document in (LONG, OWN, TABLE):
         write_document(folder, document, replace=False)
     retrieval = create_app(RetrievalSettings(documents_path=folder))
     async with (
@@ -40,6 +52,7 @@ async def through_the_reference_service(folder: Path) -> AsyncIterator[Service]:
         running(
             LONG,
             OWN,
+            TABLE,
             retrieval_window_url=f"http://retrieval{WINDOW_PATH}",
             retrieval_transport=httpx.ASGITransport(retrieval),
         ) as service,
@@ -50,10 +63,10 @@ async def through_the_reference_service(folder: Path) -> AsyncIterator[Service]:
 @pytest.mark.requirement("T-02", "T-03")
 async def test_local_windows_equal_those_of_the_reference_service(tmp_path: Path) -> None:
     async with (
-        running(LONG, OWN, retrieval_window_url=LOCAL) as local,
+        running(LONG, OWN, TABLE, retrieval_window_url=LOCAL) as local,
         through_the_reference_service(tmp_path / "documents") as remote,
     ):
-        for document in (LONG, OWN):
+        for document in (LONG, OWN, TABLE):
             chunks = chunks_of(document)
             assert len(chunks) > 1
             for chunk in chunks:
@@ -62,6 +75,15 @@ async def test_local_windows_equal_those_of_the_reference_service(tmp_path: Path
                     assert await local.result(WINDOW, arguments | sides) == await remote.result(
                         WINDOW, arguments | sides
                     )
+
+
+async def test_a_chunk_within_a_table_has_the_names_of_the_columns() -> None:
+    async with running(TABLE, retrieval_window_url=LOCAL) as service:
+        arguments = {"doc_id": "table", "anchor_chunk_id": "p1-c2", "window_before": 1}
+        first, second = (await service.result(WINDOW, arguments))["chunks"]
+        assert first["text"].startswith("| Part | Price |")
+        assert "columns" not in first
+        assert (second["text"][:7], second["columns"]) == ("| bolt ", "Part | Price")
 
 
 @pytest.mark.requirement("T-03")

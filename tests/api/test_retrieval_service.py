@@ -67,6 +67,7 @@ async def test_a_chunk_has_id_text_and_position() -> None:
         "end_char": int,
         "version": str,
         "ocr": type(None),
+        "columns": type(None),
     }
 
 

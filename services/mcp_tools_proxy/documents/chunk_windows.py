@@ -8,6 +8,8 @@ from typing import Protocol
 
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.layout import cut_window, span_of_chunk
+from mcp_tools_proxy.documents.table_rows import columns_before
+from mcp_tools_proxy.documents.visible_text import visible_text
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, DocumentHead, RetrievedChunk
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -55,11 +57,18 @@ class LocalRetrieval:
         table = await self._repository.chunks(found)
         chunks = cut_window(table, wanted.anchor_chunk_id, before=wanted.before, after=wanted.after)
         pages = found.pages(1, found.head.page_count)
-        return tuple(_retrieved(chunk, pages, found.head) for chunk in chunks)
+        text_format = None if found.document is None else found.document.text_format
+        return tuple(_retrieved(chunk, pages, found.head, text_format) for chunk in chunks)
 
 
-def _retrieved(chunk: Chunk, pages: Sequence[str], head: DocumentHead) -> RetrievedChunk:
+def _retrieved(
+    chunk: Chunk, pages: Sequence[str], head: DocumentHead, text_format: str | None
+) -> RetrievedChunk:
     span = span_of_chunk(chunk, pages)
+    columns = None
+    if span is not None and chunk.text.startswith("|"):
+        page = visible_text(pages[span.page - 1], text_format=text_format)
+        columns = columns_before(page, page.level_of(span.start_char)) or None
     return RetrievedChunk(
         chunk_id=chunk.chunk_id,
         page=chunk.page,
@@ -69,6 +78,7 @@ def _retrieved(chunk: Chunk, pages: Sequence[str], head: DocumentHead) -> Retrie
         end_char=None if span is None else span.end_char,
         version=head.version,
         ocr=head.ocr_confidence(chunk.page),
+        columns=columns,
     )
 
 

@@ -68,7 +68,7 @@ def _script(found: re.Match[str]) -> str:
     return scripted("^" if found["tag"].lower() == "sup" else "_", content)
 
 
-class _Run:
+class _MarkRun:
     """A run of ``*``, ``_`` or ``~`` that may open or close emphasis."""
 
     __slots__ = ("can_close", "can_open", "end", "length", "mark", "start")
@@ -96,7 +96,7 @@ class InlineMarks:
         self._text, self._start, self._end = text, start, end
         self._labels = labels
         self._openings: list[tuple[int, int]] = []
-        self._runs: list[_Run] = []
+        self._runs: list[_MarkRun] = []
         self._code: list[tuple[int, int]] | None = None
         self._comment_end = 0
         place = start
@@ -113,7 +113,7 @@ class InlineMarks:
         return found.end()
 
     def _read_emphasis(self, found: re.Match[str]) -> int:
-        self._runs.append(_Run(self._text, found.start(), found.end()))
+        self._runs.append(_MarkRun(self._text, found.start(), found.end()))
         return found.end()
 
     def _read_opening(self, found: re.Match[str]) -> int:
@@ -193,7 +193,7 @@ class InlineMarks:
 
     def _pair(self) -> None:
         """Hide the marks of bold, italic and struck text, in pairs of runs (CommonMark §6.2)."""
-        opened: list[_Run] = []
+        opened: list[_MarkRun] = []
         for run in self._runs:
             place = len(opened) - 1
             while run.can_close and place >= 0 and run.start < run.end:

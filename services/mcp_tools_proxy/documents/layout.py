@@ -6,14 +6,19 @@ The gateway and the reference Retrieval Service share this module, so their chun
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
+from mcp_tools_proxy.documents.visible_text import visible_text
 from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import quote
 
 CHUNK_CHARS = 1000
-"""Maximum length of a chunk in characters."""
+"""Maximum length of a chunk in characters; a row of a table can be longer."""
+
+MAX_ROW_CHARS = 8_000
+"""A longer row of a table is cut like other text."""
 
 _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
 """Where chunks end, best first: paragraph, sentence, word."""
@@ -26,7 +31,9 @@ def chunks_of(document: Document) -> tuple[Chunk, ...]:
 
 def each_chunk(document: Document) -> Iterable[Chunk]:
     """Yield the chunks of ``chunks_of``; chunks of pages are cut lazily."""
-    return _cut(document.pages) if document.own_chunks is None else document.own_chunks
+    if document.own_chunks is not None:
+        return document.own_chunks
+    return _cut(document.pages, document.text_format)
 
 
 def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
@@ -43,10 +50,12 @@ def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
     return None if start < 0 else PageSpan(chunk.page, start, start + len(chunk.text))
 
 
-def _cut(pages: Iterable[str]) -> Iterator[Chunk]:
+def _cut(pages: Iterable[str], text_format: str | None) -> Iterator[Chunk]:
+    """Cut pages; documents without a known format keep the chunks that they have always had."""
     chunk_index = 0
     for page, text in enumerate(pages, start=1):
-        for n, (start, end) in enumerate(_spans(text), start=1):
+        tables = _tables(text, text_format) if text_format is not None else ()
+        for n, (start, end) in enumerate(_spans(text, tables), start=1):
             yield Chunk(
                 chunk_id=f"p{page}-c{n}",
                 page=page,
@@ -58,7 +67,14 @@ def _cut(pages: Iterable[str]) -> Iterator[Chunk]:
             chunk_index += 1
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
+def _tables(text: str, text_format: str | None) -> Sequence[tuple[int, int]]:
+    if "|" not in text:
+        return ()
+    visible = visible_text(text, text_format=text_format)
+    return [(visible.start_of(it.start), visible.end_of(it.end)) for it in visible.tables]
+
+
+def _spans(text: str, tables: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     start = 0
     while True:
         while start < len(text) and text[start].isspace():
@@ -66,8 +82,22 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
         if start == len(text):
             return
         end = _edge(text, start)
+        table = bisect_right(tables, end, key=itemgetter(0)) - 1
+        if table >= 0 and end < tables[table][1]:
+            end = _row_edge(text, max(start, tables[table][0]), end, tables[table][1])
         yield start, start + len(text[start:end].rstrip())
         start = end
+
+
+def _row_edge(text: str, start: int, end: int, table_end: int) -> int:
+    """Return the end of the rows of a table before ``end``, or of the first row after ``start``."""
+    last = text.rfind("\n", start, end) + 1
+    if last > start:
+        return last
+    following = text.find("\n", end, min(table_end, start + MAX_ROW_CHARS))
+    if following >= 0:
+        return following + 1
+    return table_end if table_end - start <= MAX_ROW_CHARS else end
 
 
 def _edge(text: str, start: int) -> int:

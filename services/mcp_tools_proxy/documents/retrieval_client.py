@@ -214,6 +214,7 @@ class _ChunkBody(BaseModel, strict=True):
     end_char: _Place = None
     version: Annotated[str, Field(max_length=_VERSION_CHARS)] | None = None
     ocr: _Percent = None
+    columns: str | None = None
     text: Annotated[str, BeforeValidator(_null_is_empty)] = ""
 
 

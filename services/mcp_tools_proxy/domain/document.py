@@ -174,6 +174,7 @@ class RetrievedChunk:
 
     ``chunk_index`` is its 0-based position in the document, ``start_char`` and ``end_char`` in the
     page's text. ``version`` is the document's, ``ocr`` the page's OCR confidence in per cent.
+    ``columns`` has the names of the columns if the chunk starts within a table.
     """
 
     chunk_id: str
@@ -184,3 +185,4 @@ class RetrievedChunk:
     end_char: int | None = None
     version: str | None = None
     ocr: int | None = None
+    columns: str | None = None

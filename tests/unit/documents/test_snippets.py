@@ -83,7 +83,7 @@ def test_special_characters_do_not_hide_adjacent_words(sign: str) -> None:
 
 
 def test_a_word_does_not_match_inside_another_word() -> None:
-    page = f"{filler(50)} party smart {filler(50)} art {filler(50)}"
+    page = f"{filler(90)} party smart {filler(90)} art {filler(90)}"
     assert "party" not in snippet_of(page, query="art")
 
 
@@ -99,7 +99,7 @@ def test_a_short_chunk_is_quoted_whole_in_one_line() -> None:
 
 
 def test_a_snippet_marks_omitted_text() -> None:
-    snippet = snippet_of(f"{filler(40)} server {filler(40)}", query="server")
+    snippet = snippet_of(f"{filler(50)} server {filler(50)}", query="server")
     assert snippet.startswith("…filler")
     assert snippet.endswith("…")
 

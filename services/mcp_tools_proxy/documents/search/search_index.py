@@ -236,14 +236,16 @@ class SearchIndex:
         return best
 
     def _hit(self, chunk: Chunk, score: float, finder: MatchFinder) -> Hit:
-        found = finder.quote(chunk.text, self._searched.of(chunk))
+        found = finder.quote(*self._searched.part(chunk))
         place = span_of_chunk(chunk, self._document.pages)
-        begin = None if place is None else place.start_char
+        begin = 0  # positions are those of the page, or of a chunk from the file
+        if place is not None and chunk.source is not self._document.pages[chunk.page - 1]:
+            begin = place.start_char
         section = section_at(
-            self._sections, chunk.page, 0 if begin is None else begin + found.match
+            self._sections, chunk.page, 0 if place is None else begin + found.match
         )
         span = None
-        if begin is not None:
+        if place is not None:
             span = PageSpan(chunk.page, begin + found.start, begin + found.end)
         return Hit(
             snippet=found.snippet,

@@ -1,4 +1,4 @@
-"""Searchable text of a document: without running titles and page numbers.
+"""Searchable text of a document: as shown, without running titles and page numbers.
 
 Also detects listings: tables of contents and back-of-book indexes, which point to other pages.
 """
@@ -10,24 +10,53 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from mcp_tools_proxy.documents.table_rows import Span, columns_before
+from mcp_tools_proxy.documents.visible_text import VisibleText, visible_text
 from mcp_tools_proxy.domain.document import Chunk, Document
+
+_KEPT_PAGES = 64
+"""Visible texts of pages that are kept for snippets."""
 
 
 class SearchedText:
-    """The text of a document's chunks for the index and for snippets.
+    """The visible text of a document's chunks for the index and for snippets.
 
-    Repeated lines are replaced by spaces, so offsets stay valid. Chunks from the file are searched
-    unchanged.
+    Lines that nearby pages repeat are left out; chunks from the file have them.
     """
 
     def __init__(self, document: Document) -> None:
+        self._document = document
         self._repeated = repeated_spans(document.pages) if document.own_chunks is None else None
+        self._visible: dict[int, VisibleText] = {}
 
     def of(self, chunk: Chunk) -> str:
-        """Return the text of a chunk, with the same length."""
+        """Return the text of a chunk; within a table, after the names of the columns."""
+        page, start, end = self.part(chunk)
+        columns = columns_before(page, start)
+        return f"{columns}\n{page.text[start:end]}" if columns else page.text[start:end]
+
+    def part(self, chunk: Chunk) -> tuple[VisibleText, int, int]:
+        """Return the visible text of a chunk's page (or of the chunk), and the part in it."""
         if self._repeated is None:
-            return chunk.text
-        return blanked(chunk.text, self._repeated[chunk.page - 1], chunk.start)
+            page = visible_text(chunk.text, text_format=self._document.text_format)
+            return page, 0, len(page.text)
+        page = self._page(chunk.page)
+        return page, page.level_of(chunk.start), page.level_of(chunk.end)
+
+    def repeated(self, chunk: Chunk) -> Sequence[Span]:
+        """Return the lines left out of a chunk's page."""
+        return () if self._repeated is None else self._repeated[chunk.page - 1]
+
+    def _page(self, page: int) -> VisibleText:
+        found = self._visible.get(page)
+        if found is None:
+            if len(self._visible) >= _KEPT_PAGES:
+                self._visible.clear()
+            spans = () if self._repeated is None else self._repeated[page - 1]
+            text = blanked(self._document.pages[page - 1], spans)
+            found = visible_text(text, text_format=self._document.text_format)
+            self._visible[page] = found
+        return found
 
 
 _LEAST_ENTRIES = 3
@@ -69,9 +98,6 @@ def _is_ordered(values: Sequence[object], ordered: Sequence[object]) -> bool:
     steps = [ranks[before] <= ranks[after] for before, after in pairwise(values)]
     return ordered[0] != ordered[-1] and sum(steps) >= len(steps) * _LEAST_ORDER
 
-
-Span = tuple[int, int]
-"""Start and end (exclusive) in a page's text."""
 
 EDGE_LINES = 3
 """Non-empty lines at the top and bottom of a page that can be repeated lines."""
@@ -135,18 +161,13 @@ def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
     ]
 
 
-def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
-    """Return part of a page with ``spans`` replaced by spaces; other characters keep their offset.
-
-    The part starts at ``begin`` on its page; ``spans`` are the page's, ascending.
-    """
+def blanked(text: str, spans: Sequence[Span]) -> str:
+    """Return a page with ``spans`` (ascending) replaced by spaces."""
     parts: list[str] = []
     done = 0
     for start, end in spans:
-        first, last = max(start - begin, done), min(end - begin, len(text))
-        if first < last:
-            parts += (text[done:first], " " * (last - first))
-            done = last
+        parts += (text[done:start], " " * (end - start))
+        done = end
     return "".join((*parts, text[done:])) if parts else text
 
 
@@ -158,7 +179,7 @@ def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
         _EdgeLine(start, end, at_top, _keys(text[start:end], number, at_top=at_top))
         for spans, at_top in ((top, True), (bottom, False))
         for start, end in spans
-        if end - start <= LINE_CHARS
+        if end - start <= LINE_CHARS and text[start] != "|"  # each part of a table has its header
     ]
 
 

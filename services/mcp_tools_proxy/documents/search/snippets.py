@@ -1,7 +1,7 @@
 """Finds the words of a query in a text and cuts snippets."""
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mcp_tools_proxy.documents.search.analysis import (
     PAIRED_RUN,
@@ -11,16 +11,28 @@ from mcp_tools_proxy.documents.search.analysis import (
     clean,
     original_offset,
 )
+from mcp_tools_proxy.documents.table_rows import (
+    JOINT,
+    Span,
+    cells_of,
+    column_names,
+    named_cells,
+    rows_of,
+    table_at,
+)
+from mcp_tools_proxy.documents.visible_text import Table, VisibleText
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-SNIPPET_CHARS = 300
+SNIPPET_CHARS = 600
 """Maximum length of a snippet in characters, with ellipses."""
 
 CLUSTER_CHARS = 240
 """Maximum span of the matches in a snippet; the rest is context."""
 
-Span = tuple[int, int]
-"""Start and end (exclusive) in a text, in characters."""
+ROW_CHARS = 1_500
+"""Maximum length of a snippet that is a row of a table; in longer ones, cells are shortened."""
+
+_LEAST_CELL_CHARS = 60
 
 Match = tuple[int, int, str]
 """Start and end (exclusive) of a word, in characters, and the matched term of the query.
@@ -67,13 +79,13 @@ class Excerpt:
     end: int
 
 
-def excerpt(text: str, start: int, end: int) -> Excerpt:
+def excerpt(text: str, start: int, end: int, chars: int = SNIPPET_CHARS) -> Excerpt:
     """Return ``text[start:end]`` centred in its context, on one line, in whole words.
 
-    At most SNIPPET_CHARS long; "…" marks omitted text. A word that does not fit is cut.
+    At most ``chars`` long; "…" marks omitted text. A word that does not fit is cut.
     """
-    width = SNIPPET_CHARS - 2
-    left = max(0, min((start + end - width) // 2, len(text) - width))
+    width = chars - 2
+    left = max(0, min(start - max(width - end + start, 0) // 3, len(text) - width))
     right = min(len(text), left + width)
     words = text[left:right].split()
     first, last = left, right
@@ -121,7 +133,7 @@ SCANNED_CHARS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class QuotedMatch:
-    """A snippet and its position in the text; ``match`` is the position of its rarest word."""
+    """A snippet and its position in the original text; ``match`` is that of its rarest word."""
 
     snippet: str
     match: int
@@ -161,20 +173,74 @@ class MatchFinder:
         matches.sort()
         return matches
 
-    def quote(self, text: str, searched: str) -> QuotedMatch:
-        """Return the best snippet of a text, with positions in that text.
+    def quote(self, page: VisibleText, start: int, end: int) -> QuotedMatch:
+        """Return the best snippet of a part of a visible text, with positions in the original.
 
-        Matches come from ``searched``, which can have spaces in place of parts of the text.
+        In a table, the snippet is a whole row with the names of its columns.
         """
-        original = text[:SCANNED_CHARS]
-        cleaned = clean(searched[:SCANNED_CHARS])
+        end = min(end, start + SCANNED_CHARS)
+        original = page.text[start:end]
+        cleaned = clean(original)
         matches = self.find(cleaned)
-        start, end = best_span(matches, self._weights)
-        shown = [it for it in matches if start <= it[0] < end]
-        rarest = max(shown, key=lambda it: self._weights[it[2]])[0] if shown else start
-        first, last, match = (original_offset(original, cleaned, it) for it in (start, end, rarest))
+        first, last = best_span(matches, self._weights)
+        shown = [it for it in matches if first <= it[0] < last]
+        if page.tables:
+            weight = self._weight(shown)
+            if table_at(page, start + first):
+                weight = min(weight, 1)
+            if row := self._best_row(page, start, end, weight):
+                return self._quote_row(page, *row)
+        rarest = max(shown, key=lambda it: self._weights[it[2]])[0] if shown else first
+        first, last, match = (
+            original_offset(original, cleaned, it) for it in (first, last, rarest)
+        )
         found = excerpt(original, first, last)
-        return QuotedMatch(clean(found.snippet), match, found.start, found.end)
+        return QuotedMatch(
+            snippet=clean(found.snippet),
+            match=page.start_of(start + match),
+            start=page.start_of(start + found.start),
+            end=page.end_of(start + found.end),
+        )
+
+    def _weight(self, matches: Iterable[Match]) -> int:
+        return sum(self._weights[term] for term in {term for _, _, term in matches})
+
+    def _best_row(
+        self, page: VisibleText, start: int, end: int, least: int
+    ) -> tuple[Table, Span] | None:
+        """Return the row with the most weight of the query, of its cells and column names."""
+        best: tuple[Table, Span] | None = None
+        most = (least, 0)
+        for table in page.tables:
+            if table.end <= start or table.start >= end:
+                continue
+            names, header_end = column_names(page, table)
+            of_names = self.find(clean(" ".join(names)))
+            for row in rows_of(page, table):
+                if row[0] < max(start, header_end) or row[0] >= end:
+                    continue
+                own = self.find(clean(page.text[slice(*row)]))
+                found = (self._weight([*own, *of_names]), self._weight(own))
+                if own and (found > most or (best is None and found[0] == least)):
+                    best, most = (table, row), found
+        return best
+
+    def _quote_row(self, page: VisibleText, table: Table, row: Span) -> QuotedMatch:
+        names, _ = column_names(page, table)
+        cells = cells_of(page, *row)
+        if sum(map(len, (*names, *cells))) > ROW_CHARS:
+            cells = [self._shortened(cell, ROW_CHARS // len(cells)) for cell in cells]
+        snippet = JOINT.join(named_cells(names, cells))[: 2 * ROW_CHARS]
+        start, end = page.start_of(row[0]), page.end_of(row[1])
+        return QuotedMatch(clean(snippet), start, start, end)
+
+    def _shortened(self, cell: str, chars: int) -> str:
+        """Return a cell, or the part of it with most of the query."""
+        chars = max(chars, _LEAST_CELL_CHARS)
+        if len(cell) <= chars:
+            return cell
+        first, last = best_span(self.find(cell), self._weights)
+        return excerpt(cell, first, min(last, first + chars - 2), chars).snippet
 
     def _part_of(self, run: str) -> str:
         """Return the first weighted term of a run of several words, or ""."""

@@ -17,11 +17,12 @@ from mcp_tools_proxy.documents.document_store import TAGS_COUNTED, fold
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import Language, clean, prepare
 from mcp_tools_proxy.documents.search.searched_text import SearchedText, is_listing
+from mcp_tools_proxy.documents.table_rows import Span
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
 
-FORMAT = 1
+FORMAT = 2
 """Part of the folder's name: a release with other entries builds its own indexes."""
 
 TEXT = "text"
@@ -62,7 +63,8 @@ class IndexedPlace(NamedTuple):
     """Position of a chunk: its characters on the page, and the sections that start in it.
 
     ``start`` is None if the chunk's text is not on its page. ``sections`` has the start of each
-    section, in characters of the page, and its id ("" for none).
+    section, in characters of the page, and its id ("" for none). ``repeated`` has the lines of the
+    page that are not shown.
     """
 
     doc_id: str
@@ -74,6 +76,8 @@ class IndexedPlace(NamedTuple):
     chunk_id: str
     chunk_index: int
     sections: Sequence[tuple[int, str]]
+    text_format: str | None
+    repeated: Sequence[Span]
 
     def section_at(self, char: int) -> str | None:
         """Return the id of the innermost section at a character of the page."""
@@ -141,7 +145,7 @@ def entries_of(
     for chunk in each_chunk(document):
         text = prepare(f"{title}\n{searched.of(chunk)}")
         title = ""  # with the first chunk only
-        place = _place(document, head, chunk, language.name, sections)
+        place = _place(document, head, chunk, language.name, sections, searched.repeated(chunk))
         fields: dict[str, object] = {
             **common,
             TEXT: text,
@@ -171,6 +175,7 @@ def _place(
     chunk: Chunk,
     language: str,
     sections: "_SectionPlaces",
+    repeated: Sequence[Span],
 ) -> IndexedPlace:
     span = span_of_chunk(chunk, document.pages)
     start, end = (None, None) if span is None else (span.start_char, span.end_char)
@@ -184,6 +189,8 @@ def _place(
         chunk_id=chunk.chunk_id,
         chunk_index=chunk.chunk_index,
         sections=sections.inside(chunk.page, start or 0, end or 0),
+        text_format=document.text_format,
+        repeated=repeated,
     )
 
 

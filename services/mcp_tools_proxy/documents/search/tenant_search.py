@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.documents.search.analysis import analysis_of, language_named
+from mcp_tools_proxy.documents.search.searched_text import blanked
 from mcp_tools_proxy.documents.search.snippets import MatchFinder
 from mcp_tools_proxy.documents.search.tenant_index import (
     BATCH_CHARS,
@@ -46,6 +47,7 @@ from mcp_tools_proxy.documents.search.tenant_index_snapshot import (
     Filters,
     IndexSnapshot,
 )
+from mcp_tools_proxy.documents.visible_text import visible_text
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import DocumentHead, Hit, PageSpan
 from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
@@ -340,20 +342,20 @@ def _hits(
 def _hit(checked: _Checked, weights: Mapping[str, int]) -> Hit:
     place = checked.place
     finder = MatchFinder(weights, analysis_of(language_named(place.language)))
-    if place.start is None:
-        text = _chunk_text(checked)
-    else:
-        (page,) = checked.document.pages(place.page, place.page)
-        text = page[place.start : place.end]
-    found = finder.quote(text, text)
     span = None
-    if place.start is not None:
-        span = PageSpan(place.page, place.start + found.start, place.start + found.end)
+    if place.start is None or place.end is None:
+        chunk = visible_text(_chunk_text(checked), text_format=place.text_format)
+        found = finder.quote(chunk, 0, len(chunk.text))
+    else:
+        (text,) = checked.document.pages(place.page, place.page)
+        page = visible_text(blanked(text, place.repeated), text_format=place.text_format)
+        found = finder.quote(page, page.level_of(place.start), page.level_of(place.end))
+        span = PageSpan(place.page, found.start, found.end)
     return Hit(
         snippet=found.snippet,
         page=place.page,
         score=checked.score,
-        section_id=place.section_at((place.start or 0) + found.match if span else 0),
+        section_id=place.section_at(found.match if span else 0),
         chunk_id=place.chunk_id,
         span=span,
     )

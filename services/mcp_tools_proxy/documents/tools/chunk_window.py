@@ -31,6 +31,8 @@ from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, 
 
 DEFAULT_RADIUS = 2
 
+COLUMNS_CHARS = 1_000
+
 
 def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
     """Return the maximum number of chunks on each side of an anchor (T-02).
@@ -97,12 +99,14 @@ class WindowArguments(DocumentArguments):
 class ChunkText(TypedDict):
     """One chunk; ``page`` and ``chunk_index`` are present if Retrieval sends them.
 
+    ``columns`` has the names of the columns if the chunk starts within a table.
     ``sources`` has one source with the chunk's position, as far as Retrieval sends it.
     """
 
     chunk_id: str
     page: NotRequired[int]
     chunk_index: NotRequired[int]
+    columns: NotRequired[str]
     text: str
     sources: NotRequired[list[WindowSource]]
 
@@ -232,6 +236,7 @@ def _entry(doc_id: str, chunk: RetrievedChunk) -> ChunkText:
         "chunk_id": chunk.chunk_id,
         "page": chunk.page,
         "chunk_index": chunk.chunk_index,
+        "columns": chunk.columns and chunk.columns[:COLUMNS_CHARS],
         "text": chunk.text,
         "sources": window_sources(doc_id, chunk),
     }

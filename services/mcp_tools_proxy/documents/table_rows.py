@@ -1,0 +1,74 @@
+"""Rows of tables in a visible text, with the names of their columns."""
+
+from collections.abc import Iterator, Sequence
+
+from mcp_tools_proxy.documents.visible_text import CELL_JOINT, Table, VisibleText
+
+Span = tuple[int, int]
+"""Start and end (exclusive) in a text, in characters."""
+
+JOINT = " | "
+"""Joins the cells of a shown row, and column names."""
+
+_TITLE_ROWS = 3
+"""First rows of a table that can be its title, repeated in all columns."""
+
+
+def table_at(page: VisibleText, place: int) -> Table | None:
+    """Return the table at a position of the visible text."""
+    return next((it for it in page.tables if it.start <= place < it.end), None)
+
+
+def rows_of(page: VisibleText, table: Table) -> Iterator[Span]:
+    """Yield the rows of a table that are not empty, with its header."""
+    start = table.start
+    while start < table.end:
+        end = page.text.find("\n", start, table.end)
+        end = table.end if end < 0 else end
+        if end > start and not page.text[start:end].isspace():
+            yield start, end
+        start = end + 1
+
+
+def column_names(page: VisibleText, table: Table) -> tuple[Sequence[str], int]:
+    """Return the names of the columns, and the end of the row that has them.
+
+    A title that is repeated in all columns is not a name. Without a header there are no names.
+    """
+    if not table.has_header:
+        return (), table.start
+    rows = list(_first(rows_of(page, table)))
+    for start, end in rows:
+        names = cells_of(page, start, end)
+        if len(set(filter(None, names))) > 1:
+            return names, end
+    return (), rows[0][1] if rows else table.start
+
+
+def cells_of(page: VisibleText, start: int, end: int) -> Sequence[str]:
+    """Return the cells of a row, each on one line."""
+    return [" ".join(cell.split()) for cell in page.text[start:end].split(CELL_JOINT)]
+
+
+def columns_before(page: VisibleText, place: int) -> str:
+    """Return the names of the columns if a position is after the header of a table, or ""."""
+    table = table_at(page, place)
+    if table is None:
+        return ""
+    names, end = column_names(page, table)
+    return JOINT.join(names) if place > end else ""
+
+
+def named_cells(names: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """Return the cells that are not empty, each with the name of its column."""
+    shown = []
+    for number, cell in enumerate(cells):
+        name = names[number] if number < len(names) else ""
+        if cell:
+            shown.append(f"{name}: {cell}" if name and name != cell else cell)
+    return shown
+
+
+def _first(rows: Iterator[Span]) -> Iterator[Span]:
+    for _, row in zip(range(_TITLE_ROWS), rows, strict=False):
+        yield row
