@@ -23,6 +23,7 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
+from tests.support.document_samples import sample
 from tests.support.office_files import docx_of
 from tests.support.tokens import bearer
 
@@ -239,6 +240,14 @@ async def test_the_charset_of_an_upload_is_its_encoding() -> None:
         put = await operator.put_note(text.encode("koi8-r"), **headers)
         shown = (await operator.send("GET", CONTENT)).json()
     assert (put.status_code, shown["pages"]) == (201, ["См. список."])
+
+
+async def test_a_setting_leaves_out_the_notes_of_reviewers() -> None:
+    async with operated(import_notes=False) as operator:
+        headers = {"Content_Type": "application/pdf", **NEW}
+        await operator.put_note(sample("25-freetext-annotation.pdf"), **headers)
+        shown = (await operator.send("GET", CONTENT)).json()
+    assert shown["pages"] == ["Draft of the budget.\nApproved by the board on 3 May."]
 
 
 async def test_an_unknown_charset_is_refused(in_folder: Operator) -> None:

@@ -10,6 +10,7 @@ from fpdf import FPDF
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document
 from tests.support.bounds import BOUND_S
+from tests.support.document_samples import sample
 from tests.support.documents_cli import Run, documents_commands
 from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml
 from tests.support.program import wait_until
@@ -350,6 +351,13 @@ def test_a_pipe_is_refused_with_one_line(run: Run, tmp_path: Path) -> None:
         1,
         f"{pipe}: is a pipe, not a file: write it to a file first\n",
     )
+
+
+def test_notes_of_reviewers_can_be_left_out(run: Run, root: Path, tmp_path: Path) -> None:
+    budget = tmp_path / "budget.pdf"
+    budget.write_bytes(sample("25-freetext-annotation.pdf"))
+    assert run("import", budget, "--tenant", "t", "--no-notes").exit_code == 0
+    assert "Ask Eva" not in read_document(root / "t" / "budget.json").pages[0]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])

@@ -286,6 +286,7 @@ def _uploads(settings: Settings) -> Uploads:
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
         with_link_targets=settings.import_link_targets,
+        with_notes=settings.import_notes,
     )
 
 

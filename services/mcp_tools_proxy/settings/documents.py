@@ -97,6 +97,8 @@ class DocumentSettings(EmbeddingsSettings):
     the extra ``ocr``."""
     import_link_targets: bool = True
     """Keep the addresses of links in imported text, not only their text."""
+    import_notes: bool = True
+    """Keep reviewers' notes and comments of imported files."""
     ocr_timeout_s: Seconds = 900.0
     """Maximum seconds, and CPU seconds, of an import with OCR."""
 

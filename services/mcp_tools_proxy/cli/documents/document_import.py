@@ -141,6 +141,13 @@ _LinkTargets = Annotated[
         help="Keep the addresses of links; by default MCP_PROXY_IMPORT_LINK_TARGETS.",
     ),
 ]
+_Notes = Annotated[
+    bool | None,
+    typer.Option(
+        "--notes/--no-notes",
+        help="Keep reviewers' notes and comments; by default MCP_PROXY_IMPORT_NOTES.",
+    ),
+]
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Replace documents that exist, under any file name.")
 ]
@@ -211,6 +218,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         language: _Language = None,
         encoding: _Encoding = None,
         link_targets: _LinkTargets = None,
+        notes: _Notes = None,
         date: OwnDate = None,
         metadata: OwnFields = None,
         expires: Expires = None,
@@ -279,6 +287,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             languages,
             encoding,
             settings.import_link_targets if link_targets is None else link_targets,
+            settings.import_notes if notes is None else notes,
             date or None,
             parse_fields(metadata),
             parse_time(expires),
@@ -371,6 +380,7 @@ class _Wanted:
     ocr_languages: tuple[str, ...]
     encoding: str | None
     with_link_targets: bool
+    with_notes: bool
     date: str | None
     metadata: Mapping[str, MetadataValue]
     expires_at: datetime | None
@@ -400,6 +410,7 @@ class _Wanted:
             ocr_languages=self.ocr_languages,
             encoding=self.encoding,
             with_link_targets=self.with_link_targets,
+            with_notes=self.with_notes,
         )
 
     def in_folder(self, path: str, doc_id: str, tags: Sequence[str]) -> ImportOptions:

@@ -145,12 +145,14 @@ class Uploads:
         ocr_languages: tuple[str, ...],
         ocr_timeout_s: float,
         with_link_targets: bool,
+        with_notes: bool,
     ) -> None:
         self._importer = Importer(
             max_document_bytes=largest_file(max_document_bytes), ocr_timeout_s=ocr_timeout_s
         )
         self._ocr_languages = ocr_languages
         self._with_link_targets = with_link_targets
+        self._with_notes = with_notes
         self._max_document_bytes = max_document_bytes
         self._keep_originals = keep_originals
         self._running: Counter[str] = Counter()
@@ -228,6 +230,7 @@ class Uploads:
             ocr_languages=self._ocr_languages,
             encoding=_charset(request.headers, kind),
             with_link_targets=self._with_link_targets,
+            with_notes=self._with_notes,
         )
         suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[kind]
         async with AsyncExitStack() as stack:
