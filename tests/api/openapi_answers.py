@@ -30,8 +30,8 @@ IDS = re.compile(r"calls\.\d+\.(call_)?id")
 """The calls of a model's reply have unique ids, which a schema cannot express."""
 
 BEYOND_A_SCHEMA = {"cursor", "filter", "body", "X-User-Roles", "X-Documents"}
-"""Cursors from earlier responses; filters as JSON text; bodies with one of two fields, or a file; comma-separated lists
-without empty elements."""
+"""Cursors from earlier responses; filters as JSON text; bodies with one of two fields, or a file;
+comma-separated lists without empty elements."""
 
 NAMED_TWICE = {"Idempotency-Key"}
 """The body can have a different one."""

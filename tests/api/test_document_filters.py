@@ -31,6 +31,7 @@ FACTS: dict[str, dict[str, Any]] = {
     },
     "other": {"tags": ["law"], "metadata": {"year": "2027"}},
 }
+READABLE = "/internal/mcp/documents"
 TENANTS = ("acme", "globex")
 CALLERS: dict[str, dict[str, Any]] = {
     "bob": {"user_id": "bob"},
@@ -101,6 +102,10 @@ async def test_every_filter_shows_only_readable_documents_of_the_tenant(
                 arguments = {"filter": wanted, "query": "certificate", "max_results": 9}
                 found = await result(operator, "search_documents", arguments, user)
                 assert sorted(it["doc_id"] for it in found["places"]) == expected, (who, name)
+                query = {**user, "filter": json.dumps(wanted), "limit": 9}
+                response = await operator.service.http.get(READABLE, params=query)
+                ids = [it["doc_id"] for it in response.json()["documents"]]
+                assert ids == expected, (tenant, who, name)
                 texts = {it["snippet"] for it in found["places"]}
                 assert texts <= {f"A certificate of {tenant}."}
 

@@ -89,6 +89,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/presets/active"): ("presets", "get_active_preset"),
     ("PUT", "/internal/mcp/presets/active"): ("presets", "set_active_preset"),
     ("GET", "/internal/documents"): ("documents", "list_documents"),
+    ("DELETE", "/internal/documents"): ("documents", "remove_documents"),
     ("GET", "/internal/documents/content"): ("documents", "get_document"),
     ("PUT", "/internal/documents/content"): ("documents", "put_document"),
     ("DELETE", "/internal/documents/content"): ("documents", "remove_document"),

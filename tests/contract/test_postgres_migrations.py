@@ -168,7 +168,10 @@ async def test_an_owner_without_the_right_to_create_schemas_upgrades_its_schema(
     tables = ("documents", "pages", "sections", "chunks", "versions", "originals", "vectors")
     for table in (*tables, "logins", "sign_ins", "changes", "migrations"):
         await query(postgres.owner_url, f"ALTER TABLE mcp_tools_proxy.{table} OWNER TO {owner}")
-    documents = ("has_doc_id(text)", "changes_since(text)", "record_change()")
+    documents = (
+        *("has_doc_id(text)", "changes_since(text)", "record_change()"),
+        "outdated_documents(json, integer)",
+    )
     for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint, text)"):
         await query(
             postgres.owner_url, f"ALTER FUNCTION mcp_tools_proxy.{function} OWNER TO {owner}"

@@ -93,3 +93,29 @@ def test_show_prints_source_and_warnings_with_advice(run: Run, root: Path) -> No
     assert "warning   page 2 of 3 has no text. If they are scanned, import the file again" in shown
     (warning,) = json.loads(run("show", "note", "--tenant", "acme", "--json").stdout)["warnings"]
     assert warning["code"] == "pages_without_text"
+
+
+def test_documents_are_removed_by_tag_or_tenant(run: Run, root: Path) -> None:
+    for tenant, doc_id, tags in (
+        *(("acme", "a", ("Old",)), ("acme", "b", ("x",)), ("acme", "c", ("old",))),
+        ("globex", "a", ("old",)),
+    ):
+        document = Document(tenant_id=tenant, doc_id=doc_id, title=doc_id, pages=("x",), tags=tags)
+        write_document(root, document, replace=False)
+    by_tag = ("remove", "--tenant", "acme", "--tag", "old")
+    dry = run(*by_tag, "--dry-run")
+    assert dry.stdout == "a  would be removed\nc  would be removed\n"
+    assert json.loads(run(*by_tag, "--yes", "--json").stdout) == {
+        "removed": ["a", "c"],
+        "missing": [],
+    }
+    assert run("list").stdout.count("\n") == 2
+    assert run("remove", "--tenant", "acme", "--all", "--yes").exit_code == 0
+    assert [it["tenant_id"] for it in json.loads(run("list", "--json").stdout)["documents"]] == [
+        "globex"
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--tag", "x", "--all"), ("a", "--all")], ids=str)
+def test_remove_needs_one_choice(run: Run, options: tuple[str, ...]) -> None:
+    assert run("remove", *options, "--tenant", "acme").exit_code == 2

@@ -99,7 +99,7 @@ def _assign(target: ast.expr, value: ast.expr, found: dict[str, list[ast.expr]])
         case ast.Subscript(value=ast.Name(id=name), slice=key):
             found[name].append(ast.Dict(keys=[key], values=[value]))
         case ast.Tuple(elts=elements) if isinstance(value, ast.Tuple):
-            for element, part in zip(elements, value.elts, strict=True):
+            for element, part in zip(elements, value.elts, strict=False):  # (*pair, z) is shorter
                 _assign(element, part, found)
 
 

@@ -38,11 +38,13 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents, seed_documents
 from mcp_tools_proxy.documents.page_images import PageImages, PageRenderer
+from mcp_tools_proxy.documents.retention import Retention, parse_rules
 from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
 from mcp_tools_proxy.documents.tools.document_resources import document_templates
 from mcp_tools_proxy.documents.tools.local_tools import ToolParts, build_local_tools
 from mcp_tools_proxy.documents.tools.read_document import pages_tool
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
+from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
@@ -143,6 +145,11 @@ class Gateway:
             metrics=self.metrics,
         )
         self.document_changes = DocumentChanges(self._noticed)
+        self.retention = Retention(
+            self.documents.writer,
+            parse_rules(settings.documents_retention),
+            self._document_outdated,
+        )
         self.meaning = build_meaning(settings, self.documents, self.metrics)
         self.repository = DocumentRepository(
             self.documents.store,
@@ -332,8 +339,18 @@ class Gateway:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.documents.run())
             group.create_task(self.search_indexes.run())
+            group.create_task(self._remove_outdated())
             if self.meaning is not None:
                 group.create_task(self.meaning.maker.run())
+
+    async def _remove_outdated(self) -> None:
+        """Remove outdated documents, in one of the worker processes."""
+        await self.workers.leads.wait()
+        await self.retention.run()
+
+    async def _document_outdated(self, head: DocumentHead, reason: str) -> None:
+        self.request_telemetry.outdated(head, reason)
+        await self.document_changed((head.tenant_id, head.doc_id))
 
     def _follow_changes(self) -> None:
         """Make changes that other worker processes have made."""

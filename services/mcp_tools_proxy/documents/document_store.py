@@ -131,6 +131,11 @@ class DocumentFilter:
         return date is not None and (self.date_from or "") <= date <= (self.date_to or "9999-12-31")
 
 
+def filter_of_tag(tag: str) -> DocumentFilter:
+    """Return a filter for the documents with a tag."""
+    return DocumentFilter(any_tags=frozenset({fold(tag)}))
+
+
 def field_terms(metadata: Mapping[str, MetadataValue]) -> list[str]:
     """Return a term for each value of the own fields, for databases."""
     return [field_term(name, it) for name, value in metadata.items() for it in folded_values(value)]

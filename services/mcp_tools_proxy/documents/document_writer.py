@@ -177,6 +177,10 @@ class DocumentWriter(Protocol):
         """
         ...
 
+    async def remove_unchanged(self, head: DocumentHead) -> bool:
+        """Remove a document that still has this head; return whether it was removed."""
+        ...
+
     async def close(self) -> None:
         """Close the writer's resources."""
         ...

@@ -20,6 +20,7 @@ from mcp_tools_proxy.documents.folder.folder_store import (
 )
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
+from mcp_tools_proxy.documents.retention import OutdatedDocuments
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.storage import cache_folder
@@ -76,6 +77,10 @@ class FolderDocuments:
         self.store.close()
 
 
+class WritableDocuments(DocumentWriter, OutdatedDocuments, Protocol):
+    """A writer that also finds outdated documents."""
+
+
 class OpenDocuments(Protocol):
     """A document store with its writer and background work."""
 
@@ -85,7 +90,7 @@ class OpenDocuments(Protocol):
         ...
 
     @property
-    def writer(self) -> DocumentWriter:
+    def writer(self) -> WritableDocuments:
         """Write interface."""
         ...
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES, largest_file
 from mcp_tools_proxy.documents.importers.base import check_languages
+from mcp_tools_proxy.documents.retention import parse_rules
 from mcp_tools_proxy.settings.types import (
     Count,
     EnvironmentSettings,
@@ -65,6 +66,11 @@ _PostgresUrl = Annotated[
 ]
 
 
+def _checked_rules(texts: tuple[str, ...]) -> tuple[str, ...]:
+    parse_rules(texts)
+    return texts
+
+
 class DocumentSettings(EmbeddingsSettings):
     """Where documents are kept and cached. The commands work while other settings are invalid."""
 
@@ -84,6 +90,9 @@ class DocumentSettings(EmbeddingsSettings):
     """Bytes of memory for texts and search indexes of recently used documents."""
     documents_keep_versions: Count = 2
     """Versions to keep of each document, with the current one."""
+    documents_retention: Annotated[TextList, AfterValidator(_checked_rules)] = ()
+    """Maximum ages of documents by tag, such as ``minutes:30d,law:never,*:365d``: after that time
+    without a change they are removed. The first rule that matches decides; ``*`` matches all."""
     documents_keep_originals: bool = False
     """Keep PDFs for ``view_doc_page``, up to max_document_bytes."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mcp_tools_proxy.domain.audit import CHECK_OF_CODE, Origin, RegistryVersion
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.logins import LoginOwner
@@ -123,6 +124,17 @@ class RequestTelemetry:
             bound = None
         level = "info" if is_done else "warning"
         self._recorder.record(level, event, trace_id, {"code": code, **fields}, bound=bound)
+
+    def outdated(self, head: DocumentHead, reason: str) -> None:
+        """Record that a document was removed because it expired, or by the named rule."""
+        fields = {
+            "code": "OK",
+            "tenant_id": head.tenant_id,
+            "doc_id": head.doc_id,
+            "version": head.version,
+            "reason": reason[:REASON_CHARS],
+        }
+        self._recorder.record("info", "document.outdated_removed", None, fields)
 
     def _done(
         self,

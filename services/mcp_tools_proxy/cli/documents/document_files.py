@@ -1,6 +1,5 @@
 """The commands ``documents list``, ``show``, ``remove`` and ``rights``."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +11,6 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
     open_writer,
-    print_missing,
-    print_removed,
     print_unusable,
     run_command,
 )
@@ -29,7 +26,6 @@ from mcp_tools_proxy.cli.documents.import_facts import (
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import (
     AsJson,
-    counted,
     echo,
     fail,
     folded,
@@ -44,6 +40,7 @@ from mcp_tools_proxy.documents.document_file import (
     dump_readers,
     dump_source,
 )
+from mcp_tools_proxy.documents.document_store import DocumentFilter
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     Expected,
@@ -54,7 +51,6 @@ from mcp_tools_proxy.documents.importers.base import one_line, pages_without_tex
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead, DocumentSource, Readers
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.wire.text import quote
 
 PAGE = 500
 """Documents per list request."""
@@ -64,8 +60,6 @@ _Owner = Annotated[
 ]
 _OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only documents of this tenant.")]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="The document's id, as listed.")]
-_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="Document ids, as listed.")]
-_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 _Users = Annotated[
     list[str] | None,
@@ -163,48 +157,6 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
             print_json(facts)
         else:
             _print_facts(facts, document, older_versions)
-
-
-def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
-    """Add ``documents remove``."""
-
-    @app.command("remove")
-    def remove(
-        doc_ids: _DocIds,
-        tenant: _Owner,
-        yes: _Yes = False,
-        as_json: AsJson = False,
-        documents_path: Folder = None,
-    ) -> None:
-        """Remove documents.
-
-        A running gateway stops serving them within a second; running calls finish.
-
-        On a terminal the command asks for confirmation. If a document does not exist, the exit
-        code is 1.
-        """
-        settings = load_settings()
-        wanted = list(dict.fromkeys(doc_ids))
-        on_removed = _ignore if as_json else print_removed
-
-        async def remove_all() -> list[str] | None:
-            async with open_writer(
-                settings, documents_path, tenant_id=tenant, on_removed=on_removed
-            ) as writer:
-                there = await _those_there(writer, tenant, wanted)
-                if there and not yes and sys.stdin.isatty() and not _confirmed(tenant, there):
-                    echo("nothing was removed", err=True)
-                    return None
-                for doc_id in there:
-                    await _remove(writer, (tenant, doc_id), as_json=as_json)
-                return there
-
-        removed = run_command(remove_all())
-        if as_json and removed is not None:
-            missing = [doc_id for doc_id in wanted if doc_id not in removed]
-            print_json({"removed": removed, "missing": missing})
-        if removed is None or len(removed) < len(wanted):
-            raise typer.Exit(1)
 
 
 def add_edit(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -312,20 +264,19 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
             echo(_OLDER_VERSIONS.format(count=older_count), err=True)
 
 
-async def all_heads(writer: DocumentWriter, tenant_id: str | None) -> list[DocumentHead]:
+async def all_heads(
+    writer: DocumentWriter, tenant_id: str | None, wanted: DocumentFilter | None = None
+) -> list[DocumentHead]:
     """Return the heads of all or one tenant's documents, ordered by id."""
     heads: list[DocumentHead] = []
     while page := await writer.list_heads(
         tenant_id,
         after=(heads[-1].tenant_id, heads[-1].doc_id) if heads else None,
         limit=PAGE,
+        filter=wanted,
     ):
         heads += page
     return heads
-
-
-def _ignore(_doc_id: str, _path: Path) -> None:
-    """Print nothing, because the result is JSON."""
 
 
 async def _usable(writer: DocumentWriter, key: tuple[str, str]) -> Document | None:
@@ -337,33 +288,6 @@ async def _usable(writer: DocumentWriter, key: tuple[str, str]) -> Document | No
     if document is None:
         await print_unusable(writer, key)
     return document
-
-
-async def _those_there(writer: DocumentWriter, tenant: str, doc_ids: list[str]) -> list[str]:
-    """Return the existing documents, including invalid ones; print the missing ones."""
-    there = []
-    for doc_id in doc_ids:
-        key = (tenant, doc_id)
-        if await writer.head(key) is not None or await writer.problems_of(key):
-            there.append(doc_id)
-        else:
-            print_missing(writer, key)
-    return there
-
-
-async def _remove(writer: DocumentWriter, key: tuple[str, str], *, as_json: bool) -> None:
-    try:
-        await writer.remove(key, expected=Expected.ANYTHING)
-    except NoSuchDocument:  # removed by another process
-        return
-    if not as_json and writer.place(key) == "postgresql":
-        echo(f"{key[1]}  removed  from {writer.name}")
-
-
-def _confirmed(tenant: str, doc_ids: list[str]) -> bool:
-    what = ", ".join(map(quote, doc_ids))
-    number = counted(len(doc_ids), "document")
-    return typer.confirm(f"Remove {number} of tenant {quote(tenant)}: {what}?", err=True)
 
 
 def _row(head: DocumentHead) -> tuple[str, ...]:

@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mcp_tools_proxy.cli.documents.document_files import (
     add_edit,
     add_list,
-    add_remove,
     add_rights,
     add_show,
     all_heads,
 )
 from mcp_tools_proxy.cli.documents.document_import import add_import
+from mcp_tools_proxy.cli.documents.document_removal import add_remove
 from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, open_url, run_command
 from mcp_tools_proxy.cli.options import identifiers
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, fail, print_json

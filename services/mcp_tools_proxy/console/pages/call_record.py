@@ -31,6 +31,8 @@ LABELS: Mapping[str, str] = {
     "document.removed": "Document removed",
     "document.rights_changed": "Document readers changed",
     "document.facts_changed": "Document facts changed",
+    "documents.removed": "Documents removed",
+    "document.outdated_removed": "Outdated document removed",
     "documents.changed": "Document store changed",
     "login.signed_in": "Server sign-in",
     "login.offered": "Server sign-in offered",

@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +50,7 @@ from mcp_tools_proxy.documents.folder.file_scan import (
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.kept_files import OlderFiles, OriginalFiles
+from mcp_tools_proxy.documents.retention import RetentionRule, reason_to_remove
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.quota import Quota
@@ -57,6 +59,9 @@ from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"
 """Lock file for changes to the folder; its leading dot hides it from the documents."""
+
+KEYS_PER_TURN = 500
+"""Documents compared with rules before the event loop can run other tasks."""
 
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -236,15 +241,37 @@ class FolderWriter:
         async with self._writing(key) as old:
             if old is not None or expected is not Expected.ANYTHING:
                 check_expected(old, expected, None if old is None else old.version)
-            names = list(self._store.catalog.files_of(key))
-            if not names:
-                raise NoSuchDocument
-            try:
-                await asyncio.to_thread(self._remove_kept, key)
-            except OSError as error:
-                raise self._failure(error) from error
-            await self._remove(key, names)
+            await self._remove_all(key)
         return old
+
+    async def remove_unchanged(self, head: DocumentHead) -> bool:
+        """Remove a document that still has this head; return whether it was removed."""
+        key = (head.tenant_id, head.doc_id)
+        async with self._writing(key) as old:
+            if old != head:
+                return False
+            await self._remove_all(key)
+        return True
+
+    @asynccontextmanager
+    async def outdated(
+        self, rules: Sequence[RetentionRule], *, limit: int
+    ) -> AsyncIterator[Sequence[tuple[DocumentHead, str]]]:
+        """Find the first documents that have expired, or whose rule has, with the reasons."""
+        now = datetime.now(UTC)
+        found: list[tuple[DocumentHead, str]] = []
+        for number, key in enumerate(sorted(self._store.catalog.keys)):
+            if number % KEYS_PER_TURN == KEYS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            file = self._store.catalog.file_of(key)
+            if file is None or file[1].head is None or file[1].stamp is None:
+                continue
+            head, updated = file[1].head, datetime.fromtimestamp(file[1].stamp[0] / 1e9, UTC)
+            if (reason := reason_to_remove(head, updated, rules, now)) is not None:
+                found.append((head, reason))
+            if len(found) == limit:
+                break
+        yield found
 
     async def close(self) -> None:
         """Close the store."""
@@ -386,6 +413,16 @@ class FolderWriter:
         """Return the files that are not links to the written one."""
         kept = os.path.realpath(written)
         return [name for name in names if os.path.realpath(self._root / name) != kept]
+
+    async def _remove_all(self, key: Key) -> None:
+        names = list(self._store.catalog.files_of(key))
+        if not names:
+            raise NoSuchDocument
+        try:
+            await asyncio.to_thread(self._remove_kept, key)
+        except OSError as error:
+            raise self._failure(error) from error
+        await self._remove(key, names)
 
     async def _remove(self, key: Key, names: list[str]) -> None:
         try:

@@ -6,4 +6,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_tools_proxy.documents, mcp_tools_pro
     mcp_tools_proxy.originals, mcp_tools_proxy.vectors, mcp_tools_proxy.logins TO {{gateway}};
 GRANT SELECT, UPDATE, DELETE ON mcp_tools_proxy.sign_ins TO {{gateway}};
 GRANT EXECUTE ON FUNCTION mcp_tools_proxy.has_doc_id(text), mcp_tools_proxy.changes_since(text),
+    mcp_tools_proxy.outdated_documents(json, integer),
     mcp_tools_proxy.add_sign_in(text, text, bytea, double precision, bigint, text) TO {{gateway}};

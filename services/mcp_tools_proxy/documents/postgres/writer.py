@@ -51,6 +51,7 @@ from mcp_tools_proxy.documents.postgres.rows import (
     stored_json,
     warnings_of,
 )
+from mcp_tools_proxy.documents.retention import RetentionRule
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, ImportWarning, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -165,6 +166,7 @@ _SET_READERS = (
 )
 _WARNINGS = "SELECT warnings FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
 _REMOVE = "DELETE FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
+_OUTDATED = "SELECT * FROM mcp_tools_proxy.outdated_documents($1::json, $2)"
 _REMOVE_PARTS = tuple(
     f"DELETE FROM mcp_tools_proxy.{table} WHERE tenant_id = $1 AND doc_id = $2"
     for table in ("pages", "sections", "chunks", "vectors")
@@ -356,6 +358,35 @@ class PostgresWriter:
             check_expected(old, expected, old.version)
             await connection.execute(_REMOVE, *map(stored, key))
         return old
+
+    async def remove_unchanged(self, head: DocumentHead) -> bool:
+        """Remove a document that still has this head; return whether it was removed."""
+        key = (head.tenant_id, head.doc_id)
+        async with _writing(self._database, key) as connection:
+            if await _head(connection, key) != head:
+                return False
+            await connection.execute(_REMOVE, *map(stored, key))
+        return True
+
+    @asynccontextmanager
+    async def outdated(
+        self, rules: Sequence[RetentionRule], *, limit: int
+    ) -> AsyncIterator[Sequence[tuple[DocumentHead, str]]]:
+        """Find the first documents that have expired, or whose rule has, with the reasons.
+
+        The database's function finds none while another transaction that called it continues.
+        """
+        given = [
+            (it.text, it.tag, None if it.age is None else it.age.total_seconds()) for it in rules
+        ]
+        async with self._database.transaction("", timeout_s=WRITE_TIMEOUT_S) as connection:
+            rows = await connection.fetch(_OUTDATED, stored_json(given), limit)
+            found = []
+            for row in rows:
+                head = await self.head((loaded(row["tenant_id"]), loaded(row["doc_id"])))
+                if head is not None and head.version == row["version"]:
+                    found.append((head, loaded(row["reason"])))
+            yield found
 
     async def close(self) -> None:
         """Close every connection."""

@@ -69,6 +69,18 @@ class DocumentsQuery(BaseModel):
         return self
 
 
+class RemovalQuery(BaseModel):
+    """Query that removes several documents of a tenant."""
+
+    tenant_id: Annotated[Identifier, Field(description="The documents' tenant.")]
+    tag: Annotated[
+        str | None, Field(description="Only documents with this tag.", max_length=1000)
+    ] = None
+    dry_run: Annotated[
+        bool, Field(description="Only count and name the documents; `false` removes them.")
+    ] = True
+
+
 class DocumentQuery(BaseModel):
     """Query that names one document."""
 
@@ -312,6 +324,16 @@ class DocumentsAnswer(AnswerModel, title="DocumentList"):
             "one tenant."
         ),
     ] = None
+
+
+class RemovedDocuments(AnswerModel):
+    """Documents that were removed, or that would be."""
+
+    dry_run: bool
+    doc_ids: list[str]
+    has_more: Annotated[
+        bool, Field(description="Whether there are more: repeat the request for the next ones.")
+    ]
 
 
 class DocumentSection(AnswerModel):

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.documents.document_facts import EditableFacts
 from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_store import Key, filter_of_tag
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     Expected,
@@ -51,6 +51,8 @@ from mcp_tools_proxy.http.api.document_models import (
     DocumentsAnswer,
     DocumentsQuery,
     FactsChange,
+    RemovalQuery,
+    RemovedDocuments,
     RightsChange,
     UploadQuery,
 )
@@ -74,7 +76,7 @@ from mcp_tools_proxy.http.api.route_builder import Feature, operation, response_
 from mcp_tools_proxy.http.request_headers import TRACE_HEADER
 from mcp_tools_proxy.http.request_refusals import add_to_operation
 from mcp_tools_proxy.http.responses import JSON
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 CONTENT_PATH = "/internal/documents/content"
 RIGHTS_PATH = "/internal/documents/rights"
@@ -84,6 +86,9 @@ UPLOADS = (("PUT", CONTENT_PATH),)
 
 PAGE = 100
 """Number of documents on a page."""
+
+REMOVED_AT_ONCE = 500
+"""Number of documents that one request removes."""
 
 _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """A strong entity tag in a list; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
@@ -215,6 +220,43 @@ class DocumentRoutes(Feature):
             shown = DocumentFacts.of(head, await self._writer.warnings(key))
             shown.older_versions = [*await self._writer.older_versions(key)]
         return DocumentsAnswer(documents=[shown])
+
+    @operation(
+        "DELETE",
+        "/internal/documents",
+        responses=document_responses(RemovedDocuments, "The documents.", 409),
+        right=OperatorRight.DOCUMENTS,
+    )
+    async def remove_documents(
+        self, parsed: ParsedRequest[None], query: RemovalQuery
+    ) -> RemovedDocuments:
+        """Delete documents of a tenant.
+
+        Deletes up to 500 documents of a tenant, or those with a tag, with their older versions. By
+        default, `dry_run` only names them. Requires the operator right `documents`.
+        """
+        wanted = None if query.tag is None else filter_of_tag(query.tag)
+        removed = []
+        with _as_api_errors():
+            heads = await self._writer.list_heads(
+                query.tenant_id, limit=REMOVED_AT_ONCE + 1, filter=wanted
+            )
+            for head in heads[:REMOVED_AT_ONCE]:
+                if query.dry_run or await self._writer.remove_unchanged(head):
+                    removed.append(head.doc_id)
+                if not query.dry_run:
+                    await self._on_change((head.tenant_id, head.doc_id))
+        if not query.dry_run:
+            add_to_operation(
+                parsed.request.scope,
+                "documents.removed",
+                count=len(removed),
+                **({} if query.tag is None else {"tag": query.tag[:QUOTE_CHARS]}),
+                documents=[{"tenant_id": query.tenant_id, "doc_id": it} for it in removed],
+            )
+        return RemovedDocuments(
+            dry_run=query.dry_run, doc_ids=removed, has_more=len(heads) > REMOVED_AT_ONCE
+        )
 
     @operation(
         "GET",

@@ -25,7 +25,7 @@ from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.preset_switch import PresetPreview, PresetPreviews
 from mcp_tools_proxy.http.api.answer_models import AnswerModel, Object, or_error
-from mcp_tools_proxy.http.api.document_models import LanguageField
+from mcp_tools_proxy.http.api.document_models import DateField, LanguageField, MetadataField
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest, asserted_by_query, validate
 from mcp_tools_proxy.http.api.models import Agent, CallerQuery, Documents, ToolsQuery
 from mcp_tools_proxy.http.api.openapi import (
@@ -423,7 +423,7 @@ def _matches_etag(headers: Headers, etag: str) -> bool:
     return values.strip() == "*" or etag in _ENTITY_TAG.findall(values)
 
 
-ARGUMENTS = ("query", "tag", "limit", "cursor")
+ARGUMENTS = ("query", "tag", "limit", "cursor", "filter")
 """The parameters that are arguments of the tool."""
 
 
@@ -457,6 +457,9 @@ class ReadableQuery(BaseModel):
         str | None,
         Field(description="The `next_cursor` of the previous page.", max_length=MAX_CURSOR_CHARS),
     ] = None
+    filter: Annotated[
+        str | None, Field(description="The tool's `filter`, as JSON.", max_length=16_384)
+    ] = None
 
 
 class ReadableDocument(AnswerModel):
@@ -467,6 +470,8 @@ class ReadableDocument(AnswerModel):
     pages: Annotated[int, Field(description="The number of pages.")]
     tags: list[str]
     language: LanguageField = None
+    date: DateField = None
+    metadata: MetadataField = None
     updated: Annotated[str, Field(description="Time of the last change to the content, in UTC.")]
 
 
