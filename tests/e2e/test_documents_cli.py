@@ -87,7 +87,7 @@ def test_a_pdf_without_any_text_is_refused_with_advice(
     scan.write_bytes(pdf_with_text_on(set(), pages=2))
     result = run("import", scan, "--tenant", "t")
     assert (result.exit_code, root.exists()) == (1, False)
-    assert "only scanned pages. For OCR, import it with --ocr-languages eng" in result.stderr
+    assert "only scanned pages. For OCR, set MCP_PROXY_OCR_LANGUAGES, such as eng" in result.stderr
 
 
 def test_a_text_file_with_an_empty_page_is_imported_silently(run: Run, tmp_path: Path) -> None:

@@ -28,22 +28,21 @@ def _same(text: str) -> Advice:
     return Advice(text, text, text)
 
 
-_SCANNED = Advice(
-    cli="If they are scanned, import the file again with --ocr-languages eng --replace; this "
-    "needs mcp-tools-proxy[ocr], or the image tag :ocr.",
-    http="If they are scanned, have MCP_PROXY_OCR_LANGUAGES set on the gateway, then upload "
-    "the file again.",
-    console="If they are scanned, set MCP_PROXY_OCR_LANGUAGES on the gateway, then add the "
-    "file again.",
-)
-
 _ADVICE: Mapping[str, Advice] = {
-    WarningCode.PAGES_WITHOUT_TEXT: _SCANNED,
+    WarningCode.PAGES_WITHOUT_TEXT: Advice(
+        cli="If they are scanned, import the file again with --ocr-languages eng --replace; this "
+        "needs mcp-tools-proxy[ocr], or the image tag :ocr.",
+        http="If they are scanned, have MCP_PROXY_OCR_LANGUAGES set on the gateway, then upload "
+        "the file again.",
+        console="If they are scanned, set MCP_PROXY_OCR_LANGUAGES on the gateway, then add the "
+        "file again.",
+    ),
     WarningCode.UNREADABLE_TEXT: Advice(
         cli="Export the file again, or import it with --ocr-languages eng --replace.",
         http="Export the file again, or have MCP_PROXY_OCR_LANGUAGES set on the gateway.",
         console="Export the file again, or set MCP_PROXY_OCR_LANGUAGES on the gateway.",
     ),
+    WarningCode.OCR_WITHOUT_TEXT: _same("Compare these pages with the file."),
     WarningCode.HIDDEN_TEXT: _same(
         "Check the file: hidden text can contain instructions for models."
     ),
