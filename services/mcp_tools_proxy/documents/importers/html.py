@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 
 MAX_ELEMENTS = 1_000_000
 
+MAX_DEPTH = 20_000
+"""Nested elements; parsing takes the square of their number: 12 s for 100,000."""
+
+_NESTING = re.compile(
+    r"<(/?)(?:a|article|b|blockquote|code|details|div|em|font|form|i|main|nav|ol|section|small|"
+    r"span|strong|sub|sup|table|u|ul)\b",
+    re.IGNORECASE,
+)
+
 _HEAD_BYTES = 8192
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _CHARSET = re.compile(
@@ -86,16 +95,31 @@ def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
     if html.count("<") > MAX_ELEMENTS:
         raise ImportFailed(f"has more than {MAX_ELEMENTS} elements: cut it into parts")
     try:
-        from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - an extra
+        from selectolax.lexbor import LexborHTMLParser, SelectolaxError  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
-    tree = LexborHTMLParser(clean(html), scripting=True)
+    if _is_deep(html):
+        raise ImportFailed("is nested too deeply to be read")
+    try:
+        tree = LexborHTMLParser(clean(html), scripting=True)
+    except SelectolaxError as error:  # thousands of open tags are repeated in every paragraph
+        raise ImportFailed("needs more memory than an import may use") from error
     walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
     if tree.body is not None:
         walk.read(tree.body)
     return ConvertedHtml(
         markdown=walk.text(), facts=_facts(tree), hidden_chars=walk.page.hidden_chars
     )
+
+
+def _is_deep(html: str) -> bool:
+    depth = 0
+    for found in _NESTING.finditer(html):
+        depth += -1 if found[1] else 1
+        if depth > MAX_DEPTH:
+            return True
+        depth = max(depth, 0)
+    return False
 
 
 def _facts(tree: "LexborHTMLParser") -> FileFacts:

@@ -37,6 +37,13 @@ _RELEVANT = re.compile(
     r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|indent|clip"
 )
 
+_WHITE = (255, 255, 255)
+_FOREIGN_STYLES = 'link[rel~="stylesheet" i]'
+_BETWEEN_SELECTORS = re.compile(r",(?![^(]*\))")
+_MEDIA = re.compile(r"\((min|max)-width:(\d+)px\)")
+_WINDOW_PX = 1280
+"""Width of the window for which media rules are applied."""
+
 NO_DECLARATIONS: Mapping[str, str] = {}
 
 _BLOCK = ("block", "flex", "grid", "list-item", "table", "flow-root", "table-row")
@@ -72,13 +79,15 @@ class StyleSheet:
 
     def __init__(self, tree: "LexborHTMLParser") -> None:
         self._rules: dict[int, list[tuple[tuple[int, ...], Mapping[str, str]]]] = {}
+        self.background = None if tree.css_first(_FOREIGN_STYLES) is not None else _WHITE
+        """Of a page with style sheets of its own only; it is unknown with others."""
         found = tree.css("style")
         text = "\n".join(element.text() for element in found)
         rules = [rule for rule in _rules(text) if _RELEVANT.search(rule[1])][:MAX_RULES]
         matches = 0
         for order, (selectors, body) in enumerate(rules):
             declarations = parse_declarations(body)
-            for selector in selectors.split(","):
+            for selector in _BETWEEN_SELECTORS.split(selectors):
                 matches += self._add(tree, selector, declarations, order)
                 if matches > MAX_MATCHES:
                     return
@@ -125,15 +134,22 @@ def _rules(text: str) -> Iterator[tuple[str, str]]:
     while (start := text.find("{", at)) >= 0:
         head = text[at:start].rpartition("}")[2].rpartition(";")[2].strip()
         if head.startswith("@"):
-            applies = head.startswith(("@media", "@supports", "@layer", "@scope")) and not (
-                re.search(r"print|speech|width|height|prefers|not\b|forced", head)
-            )
-            at = start + 1 if applies else _block_end(text, start)
+            at = start + 1 if _applies(head) else _block_end(text, start)
             continue
         end = text.find("}", start)
         end = len(text) if end < 0 else end
         yield head, text[start + 1 : end]
         at = end + 1
+
+
+def _applies(head: str) -> bool:
+    if not head.startswith("@media"):
+        return head.startswith(("@supports", "@layer", "@scope"))
+    query = re.sub(r"\s", "", head.removeprefix("@media").lower())
+    for found in _MEDIA.finditer(query):
+        if (int(found[2]) > _WINDOW_PX) == (found[1] == "min"):
+            return False
+    return re.fullmatch(r"(?:only)?(?:screen|all)?(?:and)*", _MEDIA.sub("", query)) is not None
 
 
 def _block_end(text: str, start: int) -> int:
@@ -155,7 +171,7 @@ def appearance(
     inherited: Appearance, declared: Mapping[str, str], attributes: Mapping[str, str | None]
 ) -> Appearance:
     """Return the appearance of an element's text."""
-    if not declared and "bgcolor" not in attributes and "color" not in attributes:
+    if not declared and _STYLES.isdisjoint(attributes):
         return inherited
     values = {name: value.partition("!")[0].strip() for name, value in declared.items()}
     visibility = values.get("visibility")
@@ -163,12 +179,15 @@ def appearance(
     if visibility:
         invisible = visibility in {"hidden", "collapse"}
     return Appearance(
-        removed=inherited.removed or _is_removed(values),
+        removed=inherited.removed or "hidden" in attributes or _is_removed(values),
         invisible=invisible,
         tiny=_is_tiny(inherited, values),
         colour=_colour(values, attributes, inherited),
         background=_background(values, attributes, inherited),
     )
+
+
+_STYLES = frozenset({"bgcolor", "color", "hidden"})
 
 
 def is_block(declared: Mapping[str, str]) -> bool:
@@ -177,25 +196,27 @@ def is_block(declared: Mapping[str, str]) -> bool:
 
 
 def _is_removed(values: Mapping[str, str]) -> bool:
-    if values.get("display") == "none" or _number(values.get("opacity", "")) == 0:
-        return True
-    if (_px(values.get("text-indent")) or 0) <= -FAR_OFF_PX:
-        return True
-    if values.get("position") in {"absolute", "fixed"}:
-        if any((_px(values.get(side)) or 0) <= -FAR_OFF_PX for side in _SIDES):
-            return True
-        if re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", values.get("clip", "")):
-            return True
-    elif values.get("position") == "relative" and any(
-        (_px(values.get(side)) or 0) <= -FAR_OFF_PX for side in _SIDES
-    ):
-        return True
-    return bool(re.match(r"inset\((?:50|100)%", values.get("clip-path", ""))) or _has_no_area(
-        values
+    return (
+        values.get("display") == "none"
+        or _number(values.get("opacity", "")) == 0
+        or _is_off_page(values)
+        or _CUT_AWAY.match(values.get("clip-path", "")) is not None
+        or _has_no_area(values)
     )
 
 
-_SIDES = ("left", "top", "right", "bottom", "margin-left", "margin-top")
+_CUT_AWAY = re.compile(r"inset\((?:50|100)%")
+_CLIPPED = re.compile(r"rect\((?:[01](?:px)?[\s,]*){4}\)")
+_SIDES = ("left", "top", "right", "bottom")
+_OFFSETS = ("text-indent", "margin-left", "margin-top")
+
+
+def _is_off_page(values: Mapping[str, str]) -> bool:
+    is_placed = values.get("position") in {"absolute", "fixed", "relative", "sticky"}
+    offsets = (*_OFFSETS, *_SIDES) if is_placed else _OFFSETS
+    if any((_px(values.get(name)) or 0) <= -FAR_OFF_PX for name in offsets):
+        return True
+    return is_placed and _CLIPPED.match(values.get("clip", "")) is not None
 
 
 def _has_no_area(values: Mapping[str, str]) -> bool:
@@ -249,16 +270,17 @@ def _background(
 ) -> Colour | None:
     value = values.get("background-color") or (attributes.get("bgcolor") or "").lower()
     shorthand = values.get("background", "")
-    if "url(" in shorthand + values.get("background-image", "") or "gradient" in shorthand + (
-        values.get("background-image", "")
-    ):
+    images = f"{shorthand} {values.get('background-image', '')}"
+    if "url(" in images or "gradient(" in images:
         return None
-    for word in (value, *re.findall(r"\w+\([^)]*\)|[#\w]+", shorthand)):
-        if word in {"transparent", "none", "inherit", ""}:
-            continue
+    words = [value, *_VALUES.findall(shorthand)]
+    for word in words:
         if (colour := parse_colour(word, inherited.background)) is not None:
             return colour
-    return inherited.background
+    return None if any("(" in word for word in words) else inherited.background
+
+
+_VALUES = re.compile(r"[\w-]+\([^)]*\)|[#\w]+")
 
 
 def parse_colour(value: str, below: Colour | None) -> Colour | None:

@@ -58,16 +58,27 @@ def read_table(table: "LexborNode", cell_text: _CellText) -> HtmlTable:
         above.append(cell_text(caption, []))
     group = None
     kept: list[_TableRow] = []
+    filled: list[int] = []
+    """Rows with text of their own."""
     for row in rows:
         if group is not None and row.group.mem_id != group.mem_id:
             grid.end_row_group()
         group = row.group
         cells = [(cell_text(cell, [row.group, row.node]), *_spans(cell)) for cell in row.cells]
-        if not any(text.strip() for text, _, _ in cells) and len(cells) == 0:
-            continue
+        if any(text for text, _, _ in cells):
+            filled.append(len(kept))
         grid.add_row(cells)
         kept.append(row)
-    return HtmlTable(caption=" ".join(" ".join(above).split()), rows=_with_header(kept, grid.rows))
+    kept, texts = [kept[at] for at in filled], [grid.rows[at] for at in filled]
+    while len(texts) > 1 and _is_title(kept[0], texts):
+        above.append(texts.pop(0)[0])
+        kept.pop(0)
+    return HtmlTable(caption=" ".join(" ".join(above).split()), rows=_with_header(kept, texts))
+
+
+def _is_title(row: _TableRow, texts: list[list[str]]) -> bool:
+    """Return whether the first row is one cell above all columns of a wider table."""
+    return len(row.cells) == 1 and len(texts[0]) > 1 and len(texts[0]) == max(map(len, texts))
 
 
 def _with_header(rows: list[_TableRow], texts: list[list[str]]) -> list[list[str]]:

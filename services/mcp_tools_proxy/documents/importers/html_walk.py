@@ -118,6 +118,8 @@ _ITALIC = frozenset({"i", "em"})
 _CODE = frozenset({"code", "samp", "tt"})
 _SPACED = frozenset({"button", "label", "output", "meter", "progress"})
 
+_TAG = re.compile(r"<[^<>]*>")
+_PERMALINK = re.compile(r"[¶#§🔗\s]*")
 _NOTE_MARK = re.compile(
     r"\b(?:foot)?note-?(?:ref|call|link|anchor)\b|\breference\b|\bfnref", re.IGNORECASE
 )
@@ -143,7 +145,6 @@ _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
     *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
 )
-
 _TARGET = re.compile(r"\s*(?!javascript:|data:|vbscript:|blob:|about:|#)\S", re.IGNORECASE)
 
 
@@ -152,12 +153,13 @@ class PageContext:
 
     def __init__(self, tree: "LexborHTMLParser", *, with_link_targets: bool) -> None:
         self.styles = StyleSheet(tree)
+        self.start = Appearance(background=self.styles.background)
         self.math = MathReader(tree)
         self.with_link_targets = with_link_targets
         self.hidden_chars = 0
 
 
-class _List:
+class HtmlList:
     """The markers of an open list."""
 
     def __init__(self, node: "LexborNode | None", *, is_nested: bool) -> None:
@@ -211,10 +213,23 @@ def _nothing() -> None:
     """Do nothing: the end of an inline element."""
 
 
+def _is_permalink(node: "LexborNode", attributes: Mapping[str, str | None]) -> bool:
+    """Return whether a link is the sign beside a heading, which shows under the mouse only."""
+    target = attributes.get("href") or ""
+    return target.startswith("#") and _PERMALINK.fullmatch(node.text()) is not None
+
+
+def _marks_note(attributes: Mapping[str, str | None]) -> bool:
+    """Return whether an element is, or is the link of, the mark of a note."""
+    target = attributes.get("href") or ""
+    return target.startswith("#") or _NOTE_MARK.search(_names_of(attributes)) is not None
+
+
+def _names_of(attributes: Mapping[str, str | None]) -> str:
+    return " ".join(attributes.get(name) or "" for name in _NOTE_NAMES)
+
+
 _NOTE_NAMES = ("class", "id", "role", "epub:type", "rel")
-
-
-_VISIBLE = Appearance()
 
 
 class PageWalk:
@@ -225,16 +240,16 @@ class PageWalk:
         page: PageContext,
         *,
         depth: int = 0,
-        inherited: Appearance = _VISIBLE,
+        inherited: Appearance | None = None,
         style: RunStyle = PLAIN,
     ) -> None:
         self.page = page
         self._writer = BlockWriter()
         self._runs: list[Run] = []
         self._style = style
-        self._appearance = inherited
+        self._appearance = inherited or page.start
         self._depth = depth
-        self._lists: list[_List] = []
+        self._lists: list[HtmlList] = []
         self._heading = 0
         self._code: list[str] | None = None
         """Text of an open ``pre``."""
@@ -294,18 +309,15 @@ class PageWalk:
             return None
         if tag in _NEVER:
             return None
+        if tag in _HIDDEN:
+            self._count(node, tag)
+            return None
         attributes = node.attributes
         declared = self.page.styles.declarations(node, attributes.get("style"))
         before = self._appearance
         self._appearance = appearance(before, declared, attributes)
-        if (
-            "hidden" in attributes
-            or tag in _HIDDEN
-            or (tag == "dialog" and "open" not in attributes)
-        ):
+        if tag == "dialog" and "open" not in attributes:
             self._appearance = self._appearance._replace(removed=True)
-            if tag in _HIDDEN:
-                self._count_unparsed(node, tag)
         style = self._style
         leave = self._open(node, tag, attributes, is_block=is_block(declared))
         if leave is None:
@@ -320,11 +332,13 @@ class PageWalk:
 
         return restore
 
-    def _count_unparsed(self, node: "LexborNode", tag: str) -> None:
+    def _count(self, node: "LexborNode", tag: str) -> None:
+        """Count the letters of content that browsers do not show."""
         if tag == "template":
-            self.page.hidden_chars += hidden_letters(
-                fragment.text() for fragment in node.template_fragments()
-            )
+            texts = [fragment.text() for fragment in node.template_fragments()]
+        else:
+            texts = [_TAG.sub(" ", node.text())]  # not parsed in noscript, as with scripts
+        self.page.hidden_chars += hidden_letters(texts)
 
     def _open(
         self,
@@ -336,6 +350,8 @@ class PageWalk:
     ) -> _Leave | None:
         if tag in {"br", "hr"}:
             self._open_break(tag)
+            return None
+        if tag == "a" and self._heading and _is_permalink(node, attributes):
             return None
         if tag == "table" and self._is_data(node):
             self._read_table(node)
@@ -360,7 +376,7 @@ class PageWalk:
             self._runs.append((" " if self._heading else LINE_BREAK, self._style))
         else:
             self._break_block()
-            if not self._heading:
+            if not (self._heading or self._depth):
                 self._writer.write(["---"])
 
     def _inline_style(
@@ -381,24 +397,24 @@ class PageWalk:
 
     def _script(self, tag: str, attributes: Mapping[str, str | None], node: "LexborNode") -> str:
         if self._style.script:
-            self._add("^" if tag == "sup" else "_")
+            if self._style.script != "note":
+                self._add("^" if tag == "sup" else "_")
             return self._style.script
         if tag == "sub":
             return "_"
-        link = node.css_first("a")
-        names = [attributes, link.attributes if link is not None else {}]
-        is_note = any(
-            _NOTE_MARK.search(" ".join(each.get(name) or "" for name in _NOTE_NAMES))
-            for each in names
-        )
-        target = (names[1].get("href") or "") if link is not None else ""
-        return "note" if is_note or target.startswith("#") else "^"
+        places = [attributes]
+        links = (node.parent, node.css_first("a"))
+        places += [it.attributes for it in links if it is not None and it.tag == "a"]
+        return "note" if any(map(_marks_note, places)) else "^"
 
     def _link_style(self, attributes: Mapping[str, str | None]) -> RunStyle:
-        target = attributes.get("href") or ""
-        if not self.page.with_link_targets or not _TARGET.match(target):
-            return self._style._replace(link="")
-        return self._style._replace(link=target.strip())
+        style = self._style._replace(link="")
+        if style.script == "note" or _NOTE_MARK.search(_names_of(attributes)):
+            return style._replace(script="note")
+        target = (attributes.get("href") or "").strip()
+        if self.page.with_link_targets and _TARGET.match(target):
+            return style._replace(link=target)
+        return style
 
     def _is_data(self, node: "LexborNode") -> bool:
         return (
@@ -413,7 +429,10 @@ class PageWalk:
         table = read_table(node, self._cell)
         if table.caption:
             self._writer.write([table.caption])
-        if table.rows:
+        if table.rows and self._depth:
+            rows = (", ".join(dict.fromkeys(filter(None, row))) for row in table.rows)
+            self._writer.write(["; ".join(row for row in rows if row)])
+        elif table.rows:
             self._writer.write(table_lines(table.rows))
 
     def _cell(self, node: "LexborNode", ancestors: "list[LexborNode]") -> str:
@@ -423,16 +442,14 @@ class PageWalk:
             attributes = ancestor.attributes
             declared = self.page.styles.declarations(ancestor, attributes.get("style"))
             seen = appearance(seen, declared, attributes)
-            if "hidden" in attributes:
-                seen = seen._replace(removed=True)
         style = self._style._replace(bold=False)
         walk = PageWalk(self.page, depth=self._depth + 1, inherited=seen, style=style)
         walk.read(node)
-        return walk.text()
+        return " ".join(walk.text().split())
 
     def _open_heading(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
         self._break_block()
-        if self._code is not None or self._heading:
+        if self._code is not None or self._heading or self._depth:
             return self._break_block
         self._heading = _HEADINGS[node.tag or ""]
         self._style = self._style._replace(bold=False, italic=False)
@@ -447,7 +464,7 @@ class PageWalk:
 
     def _open_list(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
         self._break_block()
-        self._lists.append(_List(node, is_nested=bool(self._lists)))
+        self._lists.append(HtmlList(node, is_nested=bool(self._lists)))
 
         def close() -> None:
             self._break_block()
@@ -457,7 +474,7 @@ class PageWalk:
 
     def _open_item(self, _: "LexborNode", attributes: Mapping[str, str | None]) -> _Leave:
         self._break_block()
-        items = self._lists[-1] if self._lists else _List(None, is_nested=True)
+        items = self._lists[-1] if self._lists else HtmlList(None, is_nested=True)
         marker = items.marker(attributes.get("value"))
         return self._open_container(lambda: self._writer.open_item(marker, items.group))
 
@@ -471,7 +488,7 @@ class PageWalk:
         return self._open_container(lambda: self._writer.open_item(":", group))
 
     def _open_container(self, opening: Callable[[], None]) -> _Leave:
-        if self._heading or self._code is not None:
+        if self._heading or self._depth or self._code is not None:
             return self._break_block
         opening()
 
@@ -483,7 +500,7 @@ class PageWalk:
 
     def _open_code(self, node: "LexborNode", _: Mapping[str, str | None]) -> _Leave:
         self._break_block()
-        if self._code is not None or self._heading or self._appearance.is_hidden:
+        if self._code is not None or self._heading or self._depth or self._appearance.is_hidden:
             return self._break_block
         self._code = []
 

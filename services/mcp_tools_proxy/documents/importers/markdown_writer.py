@@ -73,7 +73,10 @@ LENGTHS = frozenset(
 )
 """Words of four letters or more that take an exponent, not a footnote mark."""
 
-_OPERAND = re.compile(r"[+\-−–±]?[\w.,′'*∗]+")
+_OPERAND = re.compile(r"[+\-−–±]?(?:[^\W_]|[.,′'*∗])+")
+_ELEMENT = re.compile(r"[A-Z](?:[a-z]?$|[a-z]?[^a-z])")
+"""The letters after the number of an isotope; those of a note are a word."""
+
 _WORD_BEFORE = re.compile(r"[^\W\d_]+$")
 _NOTE = re.compile(r"\[?(\d{1,3}|[a-z*†‡§¶])\]?")
 _WORDS = re.compile(r"[^\W\d_]{2,}\s+[^\W\d_]{2,}")
@@ -174,7 +177,7 @@ def _styled(runs: Sequence[Run], levels: Sequence[str], before: str, after: str)
         right = texts[at + 1] if at + 1 < len(texts) else after
         inner = _styled(group, rest, left, right)
         parts.append(
-            _marked(level, value, inner, left[-_BASE_CHARS:], right[:1]) if value else inner
+            _marked(level, value, inner, left[-_BASE_CHARS:], right[:3]) if value else inner
         )
     return "".join(parts)
 
@@ -189,7 +192,7 @@ def _marked(level: str, value: str | bool, inner: str, before: str, after: str) 
         return lead + _script(str(value), text, before if not lead else "", after) + trail
     if level == "link":
         return f"{lead}{_link(text, str(value))}{trail}"
-    splits_word = (not lead and before[-1:].isalnum()) or (not trail and after.isalnum())
+    splits_word = (not lead and before[-1:].isalnum()) or (not trail and after[:1].isalnum())
     if splits_word or "\n\n" in text:
         return inner
     if level == "code":
@@ -211,12 +214,13 @@ def _link(text: str, target: str) -> str:
 def _script(kind: str, text: str, before: str, after: str) -> str:
     if kind == "note" or (kind == "^" and _is_note(text, before, after)):
         mark = text if text.startswith("[") or not text.isalnum() else f"[{text}]"
-        return mark if not before or before[-1].isspace() else f" {mark}"
+        lead = "" if not before or before[-1].isspace() else " "
+        return f"{lead}{mark}{' ' if after[:1].isalnum() else ''}"
     if (kind == "^" and _is_ordinal(text, before)) or _WORDS.search(text):
         return text
-    if not before or (before[-1].isspace() and not after.isalnum()):
+    if (not before or before[-1].isspace()) and not (text.isdigit() and after[:1].isalpha()):
         return text
-    is_one = _OPERAND.fullmatch(text) and not _runs_on(text[-1], after)
+    is_one = _OPERAND.fullmatch(text) and not _runs_on(text[-1], after[:1])
     return f"{kind}{text}" if is_one else f"{kind}({text})"
 
 
@@ -242,10 +246,10 @@ def _is_note(text: str, before: str, after: str) -> bool:
     if text.startswith("["):
         return True
     if not before or before[-1].isspace():
-        return not after.isalnum()
+        return _ELEMENT.match(after) is None if text.isdigit() else False
     if text in {"†", "‡", "§", "¶"}:
         return True
-    if not text.isdigit() or after.isalnum():
+    if not text.isdigit() or after[:1].isalnum():
         return False
     if word := _WORD_BEFORE.search(before):
         return len(word[0]) >= 4 and word[0].lower() not in LENGTHS

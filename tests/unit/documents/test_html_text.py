@@ -1,0 +1,364 @@
+"""The text of web pages as readers see it: tables, lists, scripts, formulas, forms, hidden text."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.html import html_to_markdown, import_html
+from tests.support.tables import each_row
+
+FILES = Path(__file__).parents[2] / "data/documents"
+"""Files made by hand, without content of others."""
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="page")
+
+
+def markdown(html: str) -> str:
+    return html_to_markdown(html, with_link_targets=True).markdown
+
+
+def lines(html: str) -> list[str]:
+    return markdown(html).split("\n")
+
+
+def test_implied_end_tags_are_read_as_in_browsers() -> None:
+    document = import_html((FILES / "04-implied-end-tags.html").read_bytes(), ORIGIN)
+    assert document.pages == (
+        "# Fees\n\n| Class | Fee |\n| --- | --- |\n| A | 10 |\n| B | 20 |\n\n1. Open\n2. Close",
+    )
+
+
+def test_text_has_as_little_markup_as_possible() -> None:
+    document = import_html((FILES / "05-markup-in-quotes.html").read_bytes(), ORIGIN)
+    assert document.pages[0].endswith(
+        "The fee is **five euros** for each late return, see [the list](https://example.com/list);"
+        " set max_text_bytes first."
+    )
+
+
+def test_hidden_text_of_the_sample_is_left_out_and_counted() -> None:
+    document = import_html((FILES / "21-hidden.html").read_bytes(), ORIGIN)
+    assert document.pages == ("Seen.",)
+    assert [(warning.code, warning.message) for warning in document.warnings] == [
+        ("hidden_text", "48 letters of hidden text were left out")
+    ]
+
+
+@each_row(
+    ("html", "text"),
+    [
+        ("5 x 10<sup>3</sup> m<sup>2</sup>", "5 x 10^3 m^2"),
+        ("H<sub>2</sub>O, x<sub>n+1</sub>", "H_2O, x_(n+1)"),
+        ("10<sup>-6</sup> and x<sup>n+1</sup>", "10^-6 and x^(n+1)"),
+        ("x<sub>i</sub><sup>2</sup>", "x_i^2"),
+        ("x<sup>a<sub>i</sub></sup>", "x^(a_i)"),
+        ("the 1<sup>st</sup>, 2<sup>e</sup>, n<sup>o</sup> 5", "the 1st, 2e, no 5"),
+        ("M<sup>me</sup> Roy, Acme<sup>TM</sup>", "Mme Roy, AcmeTM"),
+        ("a rule<sup>1</sup> here", "a rule [1] here"),
+        ('as shown<sup><a href="#n12">12</a></sup>.', "as shown [12]."),
+        ('so<a href="#fn1" id="fnref1"><sup>1</sup></a>', "so [1]"),
+        ('so<sup class="reference"><a href="#cite">[3]</a></sup>', "so [3]"),
+        ("<sup>14</sup>C and 10² stay", "^14C and 10² stay"),
+        ("<p><sup>1</sup> See the list.", "[1] See the list."),
+        ("<p><sup>1</sup>See the list.", "[1] See the list."),
+        ("<p>It ended.<sup>4</sup></p>", "It ended. [4]"),
+    ],
+)
+def test_superscripts_are_exponents_ordinals_or_notes(html: str, text: str) -> None:
+    assert markdown(html) == text
+
+
+@each_row(
+    ("html", "text"),
+    [
+        ("par<b>tly</b> <i>c</i>ut", "partly cut"),
+        ("<b>Note:</b> a <em>word</em>, <b> bold </b>.", "**Note:** a *word*, **bold** ."),
+        ("<b>Note:</b>text", "Note:text"),
+        ("<b><strong>x</strong></b>", "**x**"),
+        ("<u>set</u> <code>a_b</code>, <code>c</code>s", "set `a_b`, cs"),
+        ("max_text_bytes, a * b, __init__, *a*", r"max_text_bytes, a * b, \_\_init\_\_, \*a\*"),
+        ("1 &lt; 2, &lt;b&gt;", r"1 < 2, \<b>"),
+        ("a&nbsp;b&shy;c<wbr>d", "a bcd"),
+        ("<q>so</q>", "“so”"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
+        ("<p># no<br>=====<br>&gt; 5 mg", "\\# no\n\\=====\n\\> 5 mg"),
+        ("<p>a<br>b</p><hr>", "a\nb\n\n---"),
+    ],
+)
+def test_marks_are_written_only_where_they_are_read(html: str, text: str) -> None:
+    assert markdown(html) == text
+
+
+@each_row(
+    ("html", "table"),
+    [
+        (
+            "<tr><th>Region<th>Year<th>Sales<tr><td rowspan=2>North<td>2025<td>10"
+            "<tr><td>2026<td>20",
+            ["| Region | Year | Sales |", "| North | 2025 | 10 |", "| North | 2026 | 20 |"],
+        ),
+        (
+            "<thead><tr><th rowspan=2>Region<th colspan=2>Sales<tr><th>2025<th>2026"
+            "<tbody><tr><td>North<td>1<td>2",
+            ["| Region | Sales 2025 | Sales 2026 |", "| North | 1 | 2 |"],
+        ),
+        (
+            "<tr><td>a<td>b<tr><td colspan=2>both<tr><td>c",
+            ["| a | b |", "| both | both |", "| c |  |"],
+        ),
+        (
+            "<tr><th>Born<td>1950<tr><th>Died<td>2000",
+            ["|  |  |", "| Born | 1950 |", "| Died | 2000 |"],
+        ),
+        (
+            "<tfoot><tr><td>sum<td>3</tfoot><tr><th>k<th>v<tr><td>x|y<td>3",
+            ["| k | v |", "| x\\|y | 3 |", "| sum | 3 |"],
+        ),
+        (
+            "<tr><th>k<th>v<tr><td>a<td><p>one<p>two<ul><li>x</ul><h3>three</h3>",
+            ["| k | v |", "| a | one two x three |"],
+        ),
+        (
+            "<tr><th>k<th>v<tr><td>a<td><table><tr><td>1<td>2<tr><td>3<td>4</table>",
+            ["| k | v |", "| a | 1, 2; 3, 4 |"],
+        ),
+        (
+            "<tr><td rowspan=0>a<td>b<tr><td>c<tr hidden><td>d",
+            ["| a | b |", "| a | c |"],
+        ),
+    ],
+    ids=["rows", "header", "columns", "names", "foot", "blocks", "nested", "all rows"],
+)
+def test_columns_of_tables_never_shift(html: str, table: list[str]) -> None:
+    found = lines(f"<table>{html}</table>")
+    assert [line for line in found if set(line) - set("| -") or line == "|  |  |"] == table
+
+
+def test_captions_and_titles_are_above_the_table() -> None:
+    html = (
+        "<table><caption>Fees</caption><tr><th colspan=2>2027<tr><th>k<th>v<tr><td>a<td>1</table>"
+    )
+    assert lines(html) == ["Fees 2027", "", "| k | v |", "| --- | --- |", "| a | 1 |"]
+
+
+@each_row(
+    "html",
+    [
+        "<table role=presentation><tr><td><h2>Rail</h2>text<td>more</table>",
+        "<table><tr><td><h2>Rail</h2>text<p>more</table>",
+        "<table><tr><td><h2>Rail</h2><td>text<p>more</table>",
+    ],
+)
+def test_tables_that_arrange_a_page_are_text(html: str) -> None:
+    assert markdown(html) == "## Rail\n\ntext\n\nmore"
+
+
+@each_row(
+    ("html", "text"),
+    [
+        ("<ul><li>a<ul><li>b<li>c</ul><li>d</ul>", "- a\n  - b\n  - c\n- d"),
+        ("<ol start=3><li>a<li value=7>b<li>c</ol>", "3. a\n7. b\n8. c"),
+        ("<ol reversed><li>a<li>b</ol>", "2. a\n1. b"),
+        ("<ol type=a><li>x<li>y</ol><ol type=I><li>z</ol>", "a. x\nb. y\n\nI. z"),
+        ("<ul><li>a<p>b</p></ul><p>c", "- a\n\n  b\n\nc"),
+        ("<ol><li><ul><li>a</ul></ol>", "1. - a"),
+        (
+            "<dl><dt>Rail<dd>Second class<dt>Air<dd>Never</dl>",
+            "Rail\n: Second class\n\nAir\n: Never",
+        ),
+        ("<blockquote><p>a<p>b</blockquote>c", "> a\n>\n> b\n\nc"),
+        ("<pre>a\n  b ```</pre>", "````\na\n  b ```\n````"),
+        ("<h2><div>Rail</div> <b>rules</b><a class=x href='#r'>¶</a></h2>", "## Rail rules"),
+        (
+            "<figure><img alt='A map' src=m><figcaption>Fig. 1</figcaption></figure>",
+            "A map\n\nFig. 1",
+        ),
+        ("<details><summary>More</summary>Closed</details>", "More\n\nClosed"),
+    ],
+)
+def test_blocks_are_written_as_markdown(html: str, text: str) -> None:
+    assert markdown(html) == text
+
+
+@each_row(
+    ("html", "text"),
+    [
+        ("<label>Name <input value=Ann></label>", "Name Ann"),
+        ("<input type=checkbox checked> Yes <input type=radio> No", "[x] Yes [ ] No"),
+        ("<select><option>a<option selected>b</select>", "b"),
+        ("<select><option>a<option>b</select>", "a"),
+        ("<textarea>two\nlines</textarea>", "two lines"),
+        ("<input type=hidden value=x><input type=password value=x>text", "text"),
+        ("a<button>b</button>c", "a b c"),
+    ],
+)
+def test_forms_have_their_values(html: str, text: str) -> None:
+    assert markdown(html) == text
+
+
+MATH = (
+    "<math><semantics><mi>E</mi>"
+    '<annotation encoding="application/x-tex">E=mc^2</annotation></semantics></math>'
+)
+
+
+@each_row(
+    ("html", "text"),
+    [
+        (MATH, "$E=mc^2$"),
+        (
+            f"<span class=katex><span class=katex-mathml>{MATH}</span>"
+            "<span class=katex-html aria-hidden=true>E=mc2</span></span>",
+            "$E=mc^2$",
+        ),
+        (
+            '<span class=mwe-math-element><span style="display:none"><math alttext="{\\displaystyle '
+            'E=mc^2}"><mi>E</mi></math></span><img alt="E=mc^2" src=x></span>',
+            "$E=mc^2$",
+        ),
+        (
+            "<span class=MathJax_Preview>E=mc2</span><span class=MathJax>E=mc2</span>"
+            '<script type="math/tex">E=mc^2</script>',
+            "$E=mc^2$",
+        ),
+        (
+            "<mjx-container><svg><text>E</text></svg><mjx-assistive-mml><math><mi>E</mi></math>"
+            "</mjx-assistive-mml></mjx-container>",
+            "$E$",
+        ),
+        (
+            "<math><mfrac><mi>a</mi><mrow><mi>b</mi><mo>+</mo><mn>1</mn></mrow></mfrac><mo>=</mo>"
+            "<msup><mi>x</mi><mn>2</mn></msup></math>",
+            "$a/(b + 1) = x^2$",
+        ),
+    ],
+    ids=["mathml", "katex", "wikipedia", "mathjax 2", "mathjax 3", "without tex"],
+)
+def test_a_formula_is_read_once(html: str, text: str) -> None:
+    assert markdown(f"<p>{html}") == text
+
+
+HIDDEN = [
+    "<p hidden>x",
+    "<p style='display: none !important'>x",
+    "<p style='visibility:hidden'>x",
+    "<p style='opacity:0'>x",
+    "<p style='font-size:0'>x",
+    "<p style='font-size:1px'>x",
+    "<p style='position:absolute;left:-9999px'>x",
+    "<p style='position:fixed;top:-200em'>x",
+    "<p style='text-indent:-9999px'>x",
+    "<p style='position:absolute;clip:rect(0 0 0 0)'>x",
+    "<p style='height:0;overflow:hidden'>x",
+    "<p style='color:#fff'>x",
+    "<p style='color:#fefefe'>x",
+    "<p style='color:rgb(255 255 255 / 100%)'>x",
+    "<p style='color:transparent'>x",
+    "<p style='color:rgba(0,0,0,0)'>x",
+    "<font color=white>x</font>",
+    "<div style='background:#000'><p style='color:black'>x</div>",
+    "<table bgcolor=black><tr><td style='color:#000'>x<td style='color:#000'>x</table>",
+    "<style>.a{display:none}</style><p class='b a'>x",
+    "<style>p.a, #b > i {color: white}</style><p id=b><i>x</i>",
+    "<style>@media screen and (min-width:1px){p{display:none}}</style><p>x",
+    "<style>p{display:none} .a{display:block}</style><p>x",
+    "<template><p>x</p></template>",
+    "<noscript>x</noscript>",
+    "<dialog>x</dialog>",
+    "<ul hidden><li>x</ul>",
+]
+
+VISIBLE = [
+    "<p aria-hidden=true>x",
+    "<details>x</details>",
+    "<dialog open>x</dialog>",
+    "<div style='background:navy'><p style='color:#fff'>x</div>",
+    "<div style='background:url(a.png)'><p style='color:#fff'>x</div>",
+    "<div style='background:linear-gradient(red,blue)'><p style='color:white'>x</div>",
+    "<div style='background:var(--fill)'><p style='color:white'>x</div>",
+    "<link rel=stylesheet href=a.css><p style='color:white'>x",
+    "<table bgcolor=black><tr><td><font color=white>x</font></table>",
+    "<style>.a{background:#333;color:#fff}</style><p class=a>x",
+    "<style>.a{display:none} .b .a{display:block}</style><div class=b><p class=a>x</div>",
+    "<style>@media print{p{display:none}} @media (max-width:600px){p{display:none}}</style><p>x",
+    "<style>@keyframes k{from{opacity:0}} p:hover{display:none}</style><p>x",
+    "<style>p::before{display:none} /* p{display:none} */ p{</style><p>x",
+    "<div style='visibility:hidden'><p style='visibility:visible'>x</div>",
+    "<div style='font-size:0'><p style='font-size:12px'>x</div>",
+    "<body style='opacity:0'><p>x",
+    "<p style='color:red;;:;color'>x",
+    "<p style='position:absolute;left:-20px'>x",
+]
+
+
+@each_row("html", HIDDEN)
+def test_text_that_readers_cannot_see_is_left_out(html: str) -> None:
+    found = html_to_markdown(f"<div>seen</div>{html}", with_link_targets=True)
+    assert (found.markdown.split(), found.hidden_chars > 0) == (["seen"], True)
+
+
+@each_row("html", VISIBLE)
+def test_text_that_readers_see_is_kept(html: str) -> None:
+    found = html_to_markdown(html, with_link_targets=True)
+    assert ("x" in found.markdown, found.hidden_chars) == (True, 0)
+
+
+def test_link_targets_can_be_left_out() -> None:
+    page = b"<p>See <a href='https://example.com/a b(c)'>the list</a>, <a href='#x'>below</a>."
+    kept = import_html(page, ORIGIN).pages
+    assert kept == ("See [the list](<https://example.com/a%20b(c)>), below.",)
+    dropped = import_html(page, replace(ORIGIN, with_link_targets=False)).pages
+    assert dropped == ("See the list, below.",)
+
+
+@each_row("target", ["javascript:x()", " JavaScript:x()", "data:text/html,x", "#a", ""])
+def test_targets_that_lead_nowhere_are_left_out(target: str) -> None:
+    assert markdown(f'<a href="{target}">text</a>') == "text"
+
+
+def test_the_head_gives_date_and_language() -> None:
+    page = (
+        b'<html lang="de-DE"><meta property="article:published_time" '
+        b'content="2027-03-01T10:00:00Z"><title>Untitled</title><h1>Reisen</h1><p>Text.'
+    )
+    document = import_html(page, ORIGIN)
+    assert (document.title, document.date, document.language) == ("Reisen", "2027-03-01", "de-DE")
+
+
+@each_row(
+    ("html", "reason"),
+    [
+        ("<div>" * 25_000, "nested too deeply"),
+        ("<table><tr>" + "<td colspan=1000 rowspan=9999>xxxx" * 300 + "<tr>" * 999, "merged cells"),
+    ],
+)
+def test_hostile_pages_are_refused(html: str, reason: str) -> None:
+    with pytest.raises(ImportFailed, match=reason):
+        markdown(html)
+
+
+def test_nested_tables_and_lists_are_read_to_the_end() -> None:
+    assert "deep" in markdown("<table><tr><td>a<td>" * 500 + "deep")
+    assert markdown("<ul><li>" * 500 + "deep").split() == [*["-"] * 20, "deep"]
+
+
+WORDS = st.lists(st.text("abc*_<>&`#|[]() \n", min_size=1, max_size=9), max_size=5)
+TAGS = st.sampled_from(
+    ["p", "b", "sup", "td", "tr", "table", "li", "ul", "ol", "pre", "code", "a", "h2", "br", "q"]
+)
+
+
+@given(st.lists(st.tuples(TAGS, st.booleans(), WORDS), max_size=25))
+def test_any_page_is_read_and_keeps_its_letters(parts: list[tuple[str, bool, list[str]]]) -> None:
+    html = "".join(
+        f"<{'/' if ends else ''}{tag}>{' '.join(words).replace('<', '').replace('&', '')}"
+        for tag, ends, words in parts
+    )
+    found = markdown(html)
+    for letter in "abc":
+        written = sum(" ".join(words).count(letter) for _, _, words in parts)
+        assert found.count(letter) >= written
