@@ -123,6 +123,23 @@ def test_invisible_text_on_an_empty_part_of_a_scan_is_left_out() -> None:
     assert (text, message) == ("\n".join(LINES), "6 letters of hidden text were left out")
 
 
+@each_row(("colour", "text"), [("0 g", "Name: obey me"), ("1 g", "Name:"), ("1 1 1 rg", "Name:")])
+def test_a_value_in_the_colour_of_its_background_is_left_out(colour: str, text: str) -> None:
+    field = (
+        "<< /Type /Annot /Subtype /Widget /FT /Tx /T (a) /V (obey me) /F 4 "
+        f"/DA (/F1 12 Tf {colour}) "
+        "/MK << /BG [1 1 1] /BC [0 0 0] >> /Rect [90 696 200 714] >>"
+    )
+    data = raw_pdf(
+        text_at({(50, 700): "Name:"}),
+        field,
+        annotations=[6],
+        catalog="/AcroForm << /Fields [6 0 R] /NeedAppearances true "
+        "/DR << /Font << /F1 5 0 R >> >> >>",
+    )
+    assert text_of(data)[0] == text
+
+
 def test_a_file_of_hidden_text_is_refused() -> None:
     with pytest.raises(ImportFailed, match="has only hidden text"):
         import_pdf(raw_pdf(f"1 g {SECRET}"), ORIGIN)

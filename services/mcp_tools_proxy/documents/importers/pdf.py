@@ -27,6 +27,7 @@ from mcp_tools_proxy.documents.importers.hyphens import clean_divided, join_divi
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf_annotations import (
     AnnotationKind,
+    count_letters,
     is_xfa_placeholder,
     open_pdf,
     read_annotations,
@@ -95,6 +96,7 @@ _NO_TEXT = (
     "has no text, only scanned pages. For OCR, set MCP_PROXY_OCR_LANGUAGES, such as eng; this needs "
     "mcp-tools-proxy[ocr] or the image tag :ocr"
 )
+_HIDDEN = "has only hidden text, which is left out. If its pages are scanned, import it with OCR"
 _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
 _UNREADABLE = (
     "has text without a character map, which cannot be read: export it again with Unicode text, or "
@@ -110,15 +112,12 @@ class _Page:
     is_unreadable: bool = False
 
 
-_HIDDEN = "has only hidden text, which is left out: save it again with visible text"
-
-
 def _reason_without_text(pages: Sequence[_Page], *, with_ocr: bool) -> str:
-    if any(page.hidden_chars for page in pages):
-        return _HIDDEN
     if with_ocr:
         return _NO_TEXT_FOUND
-    return _UNREADABLE if any(page.is_unreadable for page in pages) else _NO_TEXT
+    if any(page.is_unreadable for page in pages):
+        return _UNREADABLE
+    return _HIDDEN if any(page.hidden_chars for page in pages) else _NO_TEXT
 
 
 def _warnings(pages: Sequence[_Page], *, with_ocr: bool) -> Iterator[ImportWarning]:
@@ -171,8 +170,11 @@ def _page(
     source: _Source, page: PdfPage, options: ImportOptions, reader: TesseractReader | None
 ) -> _Page:
     found = read_annotations(page, source.signers)
-    placed = [it for it in found.visible if it.kind is not AnnotationKind.NOTE]
-    hidden_chars = found.hidden_chars + source.hidden.remove(page)
+    visible = source.hidden.visible(page, found.visible)
+    placed = [it for it in visible if it.kind is not AnnotationKind.NOTE]
+    seen = set(map(id, visible))
+    unseen = sum(count_letters(it.text) for it in found.visible if id(it) not in seen)
+    hidden_chars = found.hidden_chars + unseen + source.hidden.remove(page)
     with (
         with_annotations(source.pdf, page, placed) as complete,
         closing(page.get_textpage()) as textpage,
@@ -189,7 +191,7 @@ def _page(
         values = (it.text for it in placed if it.kind is AnnotationKind.TEXT)
         lines += [it for it in values if it not in text]
     if options.with_notes:
-        lines += [it.text for it in found.visible if it.kind is AnnotationKind.NOTE]
+        lines += [it.text for it in visible if it.kind is AnnotationKind.NOTE]
     return _Page(
         text="\n".join(filter(None, lines)),
         confidence=confidence,

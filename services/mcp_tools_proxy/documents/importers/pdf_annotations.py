@@ -42,12 +42,16 @@ class AnnotationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Text of a page that is not in its content; ``label`` is used if the page shows none."""
+    """Text of a page that is not in its content; ``label`` is used if the page shows none.
+
+    ``is_drawn``: PDFium draws the text, so it can be compared with its background.
+    """
 
     kind: AnnotationKind
     text: str
     box: Box
     label: str = ""
+    is_drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,14 @@ def read_annotations(page: PdfPage, signers: Iterator[str]) -> PageAnnotations:
         if found is None:
             continue
         if _is_hidden(page, handle, found):
-            hidden_chars += 0 if found.kind is AnnotationKind.MARK else _letters(found.text)
+            hidden_chars += 0 if found.kind is AnnotationKind.MARK else count_letters(found.text)
         elif found.text:
             visible.append(found)
     return PageAnnotations(visible, hidden_chars)
 
 
-def _letters(text: str) -> int:
+def count_letters(text: str) -> int:
+    """Return the number of letters and digits."""
     return sum(map(str.isalnum, text))
 
 
@@ -133,7 +138,8 @@ def _read(page: PdfPage, handle: Any, signers: Iterator[str]) -> Annotation | No
     if subtype == raw.FPDF_ANNOT_WIDGET:
         return None if page.formenv is None else _read_field(page.formenv, handle, signers)
     if subtype == raw.FPDF_ANNOT_FREETEXT:
-        return Annotation(AnnotationKind.TEXT, string_of(handle, b"Contents"), box_of(handle))
+        text, is_drawn = string_of(handle, b"Contents"), _has_appearance(handle)
+        return Annotation(AnnotationKind.TEXT, text, box_of(handle), is_drawn=is_drawn)
     if subtype in _NOTES and not string_of(handle, b"StateModel"):
         return Annotation(AnnotationKind.NOTE, _note(handle), box_of(handle))
     return None
@@ -163,7 +169,8 @@ def _read_field(form: Any, handle: Any, signers: Iterator[str]) -> Annotation | 
         text = f"[Signed by {signer}]" if signer else ""
     else:
         return None
-    return Annotation(AnnotationKind.TEXT, text, box, label)
+    is_drawn = kind != raw.FPDF_FORMFIELD_SIGNATURE
+    return Annotation(AnnotationKind.TEXT, text, box, label, is_drawn)
 
 
 def _value(form: Any, handle: Any) -> str:
@@ -292,10 +299,13 @@ def draw_text_boxes(pdf: PdfDocument, page: PdfPage) -> None:
     for handle in _annotations(page):
         if raw.FPDFAnnot_GetSubtype(handle) != raw.FPDF_ANNOT_FREETEXT:
             continue
-        has_appearance = raw.FPDFAnnot_GetAP(handle, _NORMAL, None, 0) > _EMPTY
-        if not has_appearance and not raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
+        if not _has_appearance(handle) and not raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
             _draw_text(pdf, page, string_of(handle, b"Contents"), box_of(handle), _size(handle))
             raw.FPDFAnnot_SetFlags(handle, raw.FPDF_ANNOT_FLAG_HIDDEN)  # its frame has a filling
+
+
+def _has_appearance(handle: Any) -> bool:
+    return bool(raw.FPDFAnnot_GetAP(handle, _NORMAL, None, 0) > _EMPTY)
 
 
 def _size(handle: Any) -> float:

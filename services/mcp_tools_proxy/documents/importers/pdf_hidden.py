@@ -15,10 +15,10 @@ from typing import Any
 from PIL import Image, ImageChops
 from pypdfium2 import PdfMatrix, PdfPage, raw
 
-from mcp_tools_proxy.documents.importers.pdf_annotations import Box
+from mcp_tools_proxy.documents.importers.pdf_annotations import Annotation, Box, count_letters
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
-MOST_OBJECTS = 20_000
+MOST_OBJECTS = 50_000
 """Limit per page; text after that is not examined."""
 
 CPU_S = 40.0
@@ -44,6 +44,8 @@ _LEAST_AREA = 50.0
 _SCAN_SHARE = 0.5
 _PICTURE_SHARE = 0.25
 _FEW_TEXTS = 20
+_FRAME = 3
+"""Pixels of a field's frame."""
 
 _Colour = tuple[int, int, int, int]
 
@@ -77,6 +79,22 @@ class HiddenText:
         self._may_have_layers = b"/OCProperties" in data or b"/ObjStm" in data
         self._until = process_time() + CPU_S
 
+    @property
+    def has_time(self) -> bool:
+        """Whether pages can still be drawn; without, they keep their text."""
+        return process_time() < self._until
+
+    def visible(self, page: PdfPage, annotations: Sequence[Annotation]) -> list[Annotation]:
+        """Return the annotations except fields and text boxes whose area has a single colour."""
+        if not self.has_time or not any(it.is_drawn for it in annotations):
+            return list(annotations)
+        drawn = _image(page, _scale(page), draw_annots=True, may_draw_forms=True)
+        return [
+            it
+            for it in annotations
+            if not it.is_drawn or _range(_part(page, drawn, it.box, margin=-_FRAME)) >= VISIBLE
+        ]
+
     def remove(self, page: PdfPage) -> int:
         """Deactivate the hidden text objects of a page; return the number of their letters."""
         drawn = list(_objects(page, may_have_layers=self._may_have_layers))
@@ -88,7 +106,7 @@ class HiddenText:
         suspicious = [
             it for it in texts if id(it) not in known and _is_suspicious(it, areas[:_MOST_AREAS])
         ]
-        if suspicious and process_time() < self._until:
+        if suspicious and self.has_time:
             layer = _text_layer(texts, areas, _area(page_box))
             hidden += _unseen(page, suspicious, layer)
         if not hidden:
@@ -148,8 +166,7 @@ def _text_layer(
 
 def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) -> list[_Drawn]:
     """Return the texts that change no pixel; those of a text layer need a picture of letters."""
-    width, height = page.get_size()
-    scale = min(_MOST_SCALE, sqrt(_MOST_PIXELS / max(1.0, width * height)))
+    scale = _scale(page)
     with_texts = _image(page, scale)
     for it in suspicious:
         raw.FPDFPageObj_SetIsActive(it.handle, 0)
@@ -165,8 +182,17 @@ def _unseen(page: PdfPage, suspicious: Sequence[_Drawn], layer: frozenset[int]) 
     ]
 
 
-def _image(page: PdfPage, scale: float) -> Image.Image:
-    with closing(page.render(scale=scale, draw_annots=False, may_draw_forms=False)) as bitmap:
+def _scale(page: PdfPage) -> float:
+    width, height = page.get_size()
+    return float(min(_MOST_SCALE, sqrt(_MOST_PIXELS / max(1.0, width * height))))
+
+
+def _image(
+    page: PdfPage, scale: float, *, draw_annots: bool = False, may_draw_forms: bool = False
+) -> Image.Image:
+    with closing(
+        page.render(scale=scale, draw_annots=draw_annots, may_draw_forms=may_draw_forms)
+    ) as bitmap:
         drawn: Image.Image = bitmap.to_pil()
         return drawn.convert("RGB")
 
@@ -202,10 +228,9 @@ def _part(page: PdfPage, image: Image.Image, box: Box, *, margin: int = 1) -> Im
 
 def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
     """Yield the text, filled paths and pictures of a page in the order of drawing."""
-    count = raw.FPDFPage_CountObjects(page)
-    pending = [
-        (raw.FPDFPage_GetObject(page, at), PdfMatrix(), 0, False) for at in reversed(range(count))
-    ]
+    count = min(raw.FPDFPage_CountObjects(page), MOST_OBJECTS)
+    start = PdfMatrix()
+    pending = [(raw.FPDFPage_GetObject(page, at), start, 0, False) for at in reversed(range(count))]
     for order in range(MOST_OBJECTS):
         if not pending:
             return
@@ -213,12 +238,14 @@ def _objects(page: PdfPage, *, may_have_layers: bool) -> Iterator[_Drawn]:
         kind = raw.FPDFPageObj_GetType(handle)
         is_layered = is_layered or (may_have_layers and _has_layer(handle))
         if kind == raw.FPDF_PAGEOBJ_FORM:
-            if depth < _MOST_DEPTH:
+            if depth < _MOST_DEPTH and len(pending) < 2 * MOST_OBJECTS:
                 inner = _matrix(handle).multiply(matrix)
                 pending += [
                     # a form can itself have a layer, which PDFium does not return
                     (raw.FPDFFormObj_GetObject(handle, at), inner, depth + 1, may_have_layers)
-                    for at in reversed(range(raw.FPDFFormObj_CountObjects(handle)))
+                    for at in reversed(
+                        range(min(raw.FPDFFormObj_CountObjects(handle), MOST_OBJECTS))
+                    )
                 ]
         elif kind == raw.FPDF_PAGEOBJ_TEXT:
             yield _text(handle, matrix, order, is_layered=is_layered)
@@ -308,4 +335,4 @@ def _overlaps(one: Box, other: Box) -> bool:
 
 def _count_letters(page: PdfPage) -> int:
     with closing(page.get_textpage()) as textpage:
-        return sum(map(str.isalnum, textpage.get_text_range()))
+        return count_letters(textpage.get_text_range())
