@@ -18,7 +18,7 @@ def imported(body: str, options: ImportOptions = ORIGIN, **parts: str) -> Docume
 
 
 def text_of(body: str, **parts: str) -> str:
-    return "\n~~~\n".join(imported(body, **parts).pages)
+    return "\n~~~\n".join(imported(body, ORIGIN, **parts).pages)
 
 
 def mark(kind: str) -> str:

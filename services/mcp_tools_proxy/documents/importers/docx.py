@@ -54,7 +54,7 @@ _MAX_SPAN = 63
 
 _PAGE_NUMBERS = re.compile(
     r"(?:\b(?:page|pages|pag|pág|pg|p|seite|seiten|s|blatt|página|pagina|side|sida|sivu|strona|str|"
-    r"strana|oldal|sayfa|стр|страница|сторінка|halaman|trang|σελίδα|صفحة|עמוד)\b\.?|第)?[\s:]*"
+    r"strana|oldal|sayfa|стр|страница|сторінка|halaman|trang|σελίδα|صفحة|עמוד)\b\.?|第)?[\s:]{0,3}"
     rf"{PAGE_NUMBER}(?:\s*(?:of|from|von|de|du|sur|di|van|av|af|z|ze|из|з|/|\||-|–|共)?\s*"
     rf"{PAGE_NUMBER})?\s*(?:页|頁|ページ|쪽)?",
     re.IGNORECASE,
@@ -124,7 +124,7 @@ class _WordFile:
 
     def add_to_title(self, text: str) -> None:
         """Add a paragraph in the style Title; "" for one in another style, which ends the title."""
-        if text and self._is_title_open:
+        if text and self._is_title_open and len(text) <= _LONGEST_HEADING:
             self._title.append(text)
         elif self._title:
             self._is_title_open = False
@@ -202,7 +202,7 @@ class _WordFile:
         lines = (
             _without_page_numbers(line)
             for block in story.read(root)
-            for line in block.text.split("\n")
+            for line in (block.flat if block.is_table else block.text).split("\n")
         )
         return " · ".join(dict.fromkeys(filter(None, lines)))
 
@@ -330,6 +330,8 @@ class WordStory:
     def _written(self, runs: list[Run], properties: Element | None, style: str) -> Iterator[Block]:
         if self._kind == "running title":
             runs = [(text, RunStyle(script=look.script)) for text, look in runs]
+        elif self._kind == "cell" and all(look.bold or not text.strip() for text, look in runs):
+            runs = [(text, look._replace(bold=False)) for text, look in runs]
         level = self._heading_level(properties, style)
         page_starts = sum(text.count(PAGE_START) for text, _ in runs)
         title = _plain(runs)
@@ -408,8 +410,9 @@ class WordStory:
 
     def _noted(self, kinds: tuple[str, ...]) -> Iterator[Block]:
         """Yield the notes that were referred to, each once."""
-        while found := next((it for it in self._notes if it.kind in kinds), None):
-            self._notes.remove(found)
+        due = [it for it in self._notes if it.kind in kinds]
+        self._notes = [it for it in self._notes if it.kind not in kinds]
+        for found in due:
             for number, block in enumerate(self._file.note_blocks(found)):
                 start = "" if number else f"[{found.label}] "
                 yield Block(text=start + block.text, flat=start + block.flat)
@@ -531,6 +534,6 @@ def _section_starts(sections: list[Element]) -> Iterator[bool]:
 
 def _without_page_numbers(line: str) -> str:
     if PAGE_NUMBER in line:
-        line = _PAGE_NUMBERS.sub("", line).replace(PAGE_NUMBER, "").strip(" -–—|/·")
+        line = _PAGE_NUMBERS.sub("", line).replace(PAGE_NUMBER, "").strip(" -–—|/·,;")
     text = line.strip()
     return text if any(c.isalpha() for c in text) or len(text) > 4 else ""

@@ -223,6 +223,7 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
             pending = after
         else:
             pending += before + after
+    headers = max(headers, _header_rows(grid))
     if 1 < headers < len(texts):
         texts[:headers] = [merged_header(texts[:headers])]
         marks[:headers] = [sum(marks[:headers])]
@@ -232,6 +233,20 @@ def _table(rows: Sequence[TableRow], grid: list[list[TableCell | None]]) -> tupl
     return [Block(text=_with_page_starts(table_lines(texts), marks), flat=flat, is_table=True)], (
         pending
     )
+
+
+def _header_rows(grid: list[list[TableCell | None]]) -> int:
+    """Return 2 if each cell of the first row spans columns or two rows, otherwise 1."""
+    if len(grid) < 3 or len(grid[0]) != len(grid[1]) or not grid[0]:
+        return 1
+    first, second = grid[:2]
+    spans = [
+        cell is second[at] or cell in (first[at - 1 : at] + first[at + 1 : at + 2])
+        for at, cell in enumerate(first)
+    ]
+    has_parts = any(cell is not second[at] for at, cell in enumerate(first))
+    has_tall = any(cell is second[at] for at, cell in enumerate(first))
+    return 2 if all(spans) and has_parts and has_tall else 1
 
 
 def _with_page_starts(lines: Sequence[str], marks: Sequence[int]) -> str:

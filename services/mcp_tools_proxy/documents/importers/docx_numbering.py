@@ -11,6 +11,9 @@ _PLACEHOLDER = re.compile(r"%([1-9])")
 
 MAX_LEVEL = 8
 
+_MAX_CHARS = 100
+"""Limit for the text around a number."""
+
 _ROMAN = (
     *((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L")),
     *((40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")),
@@ -142,12 +145,13 @@ class Numbering:
         levels: dict[int, _ListLevel] = {}
         abstract = self._abstract.get(abstract_id)
         for child in abstract.iterfind("w_lvl") if abstract is not None else ():
-            levels[_number(child.get("w_ilvl"))] = _read_level(child)
+            if (number := _number(child.get("w_ilvl"))) <= MAX_LEVEL:
+                levels[number] = _read_level(child)
         restarted = []
         for override in element.iterfind("w_lvlOverride"):
             number = _number(override.get("w_ilvl"))
             own = override.find("w_lvl")
-            if own is not None:
+            if own is not None and number <= MAX_LEVEL:
                 levels[number] = _read_level(own)
             start = override.find("w_startOverride")
             if start is not None:
@@ -220,7 +224,7 @@ def _read_level(element: Element) -> _ListLevel:
         start=_number(_text(element, "start")),
         number_format="bullet" if picture is not None else number_format or "decimal",
         zeros=zeros,
-        text=_text(element, "lvlText") if picture is None else "-",
+        text=_text(element, "lvlText")[:_MAX_CHARS] if picture is None else "-",
         restart=_number(restart) if restart else None,
         style=_text(element, "pStyle"),
         is_legal=legal is not None and legal.get("w_val") not in {"0", "false", "off"},

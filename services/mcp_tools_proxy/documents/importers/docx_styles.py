@@ -18,6 +18,9 @@ _NO = frozenset({"0", "false", "off", "none"})
 _SMALLEST_HALF_POINTS = 3
 """Text of at most 1.5 points cannot be read."""
 
+_MAX_BASES = 20
+"""Styles that a style is based on, one on another; Word has at most 10."""
+
 _SAME_COLOR = 24
 """Difference of red, green or blue up to which text has the colour of its background."""
 
@@ -157,7 +160,7 @@ class Styles:
     def _chain(self, style_id: str) -> Iterator[Element]:
         """Yield a style and those that it is based on."""
         seen: set[str] = set()
-        while style_id in self._styles and style_id not in seen:
+        while style_id in self._styles and style_id not in seen and len(seen) < _MAX_BASES:
             seen.add(style_id)
             style = self._styles[style_id]
             yield style

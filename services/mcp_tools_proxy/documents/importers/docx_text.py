@@ -252,10 +252,10 @@ class ParagraphText:
         if not text or not all(it.in_result and not it.is_replaced for it in self._fields):
             return
         form = self._format
-        if form is None:
-            self._append(text, RunStyle(verbatim=is_markdown))
-        elif form.is_hidden:
+        if form is not None and form.is_hidden:
             self._state.hidden_chars += len(text.strip())
+        elif form is None or is_markdown:
+            self._append(text, RunStyle(verbatim=is_markdown))
         else:
             text = _with_symbols(text, form.font)
             style = RunStyle(
@@ -263,7 +263,6 @@ class ParagraphText:
                 bold=form.is_bold,
                 italic=form.is_italic,
                 script=form.script,
-                verbatim=is_markdown,
             )
             self._append(text, style)
 
