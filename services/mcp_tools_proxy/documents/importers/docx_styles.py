@@ -57,6 +57,7 @@ class TextFormat:
     is_italic: bool
     script: str
     font: str
+    is_upper_case: bool
     is_hidden: bool
 
 
@@ -145,6 +146,7 @@ class Styles:
             is_italic=_is_set(emphasis, "w_i"),
             script=_script(every.get("w_vertAlign")),
             font="" if fonts is None else fonts.get("w_ascii", ""),
+            is_upper_case=_is_set(every, "w_caps"),
             is_hidden=_is_hidden(every, background),
         )
 

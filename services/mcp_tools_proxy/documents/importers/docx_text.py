@@ -257,7 +257,7 @@ class ParagraphText:
         elif form is None or is_markdown:
             self._append(text, RunStyle(verbatim=is_markdown))
         else:
-            text = _with_symbols(text, form.font)
+            text = _with_symbols(text.upper() if form.is_upper_case else text, form.font)
             style = RunStyle(
                 link=self._link,
                 bold=form.is_bold,
