@@ -1,8 +1,11 @@
 """The text of Word files as readers see it (contract §5)."""
 
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.docx import import_docx
@@ -292,3 +295,47 @@ def test_hidden_text_in_a_box_off_the_page_and_in_small_styles_is_left_out() -> 
     document = imported(paragraph_xml("Seen.", f"<w:r>{drawing}</w:r>") + small, styles=STYLES)
     assert document.pages == ("Seen.",)
     assert document.warnings[0].message == "9 letters of hidden text were left out."
+
+
+def test_capitals_by_format_are_capitals() -> None:
+    assert text_of(paragraph_xml(run_xml("Annex one", "<w:caps/>"))) == "ANNEX ONE"
+
+
+TAGS = re.findall(
+    r"\S+",
+    """
+    w:p w:r w:t w:tbl w:tr w:tc w:tcPr w:sdt w:sdtContent w:ins w:del w:hyperlink w:fldSimple
+    w:fldChar w:instrText w:drawing w:pict w:txbxContent w:br w:lastRenderedPageBreak w:pPr w:rPr
+    w:numPr w:numId w:ilvl w:gridSpan w:vMerge w:sectPr w:footnoteReference w:commentReference
+    w:ruby w:rubyBase w:rt w:sym m:oMath m:oMathPara m:r m:t m:f m:num m:nary m:d m:m m:mr m:e
+    mc:AlternateContent mc:Choice mc:Fallback v:shape v:textbox wp:anchor wp:docPr w:framePr
+    w:outlineLvl w:pStyle w:vertAlign w:sz w:color w:shd w:tblPr w:trPr w:tblHeader
+    """,
+)
+VALUES = ["1", "0", "-7", "99999999999", "restart", "begin", "separate", "end", "page", "", "é"]
+NAMES = ["w:val", "w:id", "w:fldCharType", "w:type", "w:instr", "w:char", "w:fill", "r:id"]
+ELEMENTS = st.recursive(
+    st.sampled_from(["text ", "10", "*a_b*", "&lt;b&gt;", " "]),
+    lambda inner: st.builds(
+        lambda tag, name, value, children: f'<{tag} {name}="{value}">{"".join(children)}</{tag}>',
+        st.sampled_from(TAGS),
+        st.sampled_from(NAMES),
+        st.sampled_from(VALUES),
+        st.lists(inner, max_size=4),
+    ),
+    max_leaves=40,
+)
+
+
+@given(st.lists(ELEMENTS, max_size=6))
+def test_any_structure_is_imported(elements: list[str]) -> None:
+    body = paragraph_xml("Seen.") + "".join(it for it in elements if it.startswith("<"))
+    parts = {
+        "footnotes": f'<w:footnote w:id="1">{body}</w:footnote>',
+        "comments": f'<w:comment w:id="1">{body}</w:comment>',
+        "numbering": "".join(it for it in elements if it.startswith("<")),
+        "styles": "".join(it for it in elements if it.startswith("<")),
+    }
+    pages = imported(body, ORIGIN, **parts).pages
+    assert "Seen." in "".join(pages)
+    assert not any(ord(c) < 32 and c not in "\n\t" for page in pages for c in page)
