@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import tantivy
 
+from mcp_tools_proxy.documents.search.spellings import fold, with_spellings
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import normalize
@@ -157,6 +158,9 @@ WORD = re.compile(f"{RUN.pattern}|{PAIRED_RUN.pattern}")
 _BROKEN_LINE = re.compile(rf"(?<=[{_UNSPACED}])[ \t]*\n[ \t]*(?=[{_UNSPACED}])")
 """Matches a line break inside a run: PDFs break every line."""
 
+_LETTER_SPACED = re.compile(
+    rf"(?<![{_UNSPACED}])[{_UNSPACED}](?:[ \u3000][{_UNSPACED}]){{2,}}(?![{_UNSPACED}])"
+)
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 _HUMPED_WORD = re.compile(r"\b[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
@@ -173,7 +177,7 @@ _KANA_PAIR = re.compile(r"[\u3041-\u309f]{1,2}")
 class Analysis:
     """The analysis of texts and queries in one language.
 
-    Terms ignore case and accents (ё is е).
+    Terms ignore case, accents (ё is е) and the spellings of ``documents.search.spellings``.
     """
 
     def __init__(self, language: Language) -> None:
@@ -197,7 +201,7 @@ class Analysis:
 
     def content_terms(self, text: str) -> Sequence[str]:
         """Return the terms of a query without stop words and question words; () if none remain."""
-        prepared = prepare(_QUESTION_WORDS.sub(" ", text))
+        prepared = prepare(_QUESTION_WORDS.sub(" ", fold(clean(text))))
         terms = self._content.analyze(prepared)
         return [term for term in terms if not _KANA_PAIR.fullmatch(term)] or terms
 
@@ -231,13 +235,23 @@ def _analyzer(language: Language, *without: Language) -> tantivy.TextAnalyzer:
 
 
 def prepare(text: str) -> str:
-    """Return a text for the analyzer: runs as pairs, camel-case words with their parts."""
-    text = clean(text)
+    """Return a text for the analyzer: with one form of each letter, and all spellings.
+
+    Runs become pairs, and camel-case words are followed by their parts.
+    """
+    text = fold(clean(text))
     if not text.isascii() and PAIRED_RUN.search(text):
+        text = without_letter_spaces(text)
         text = PAIRED_RUN.sub(_spaced_pairs, _BROKEN_LINE.sub("", text))
+    text = with_spellings(text)
     if _HUMP.search(text):
         text = _HUMPED_WORD.sub(_with_parts, text)
     return text
+
+
+def without_letter_spaces(text: str) -> str:
+    """Join characters with a space between each two: 中 華 民 國."""
+    return _LETTER_SPACED.sub(lambda found: "".join(found[0].split()), text)
 
 
 def pairs(run: str) -> Sequence[str]:

@@ -10,7 +10,14 @@ from itertools import islice
 
 import tantivy
 
-from mcp_tools_proxy.documents.search.analysis import PAIRED_RUN, WORD, Analysis, clean
+from mcp_tools_proxy.documents.search.analysis import (
+    PAIRED_RUN,
+    WORD,
+    Analysis,
+    clean,
+    without_letter_spaces,
+)
+from mcp_tools_proxy.documents.search.spellings import with_spellings
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 CHUNK_TEXT = "text"
@@ -165,8 +172,9 @@ def heaviest(of_words: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
 
 
 def words_of(query: str) -> Sequence[str]:
-    """Return the distinct words of a query as written, at most QUERY_TERMS."""
-    return list(islice(dict.fromkeys(WORD.findall(clean(query[:QUERY_CHARS]))), QUERY_TERMS))
+    """Return the distinct words of a query in all spellings, at most QUERY_TERMS."""
+    text = with_spellings(without_letter_spaces(clean(query[:QUERY_CHARS])))
+    return list(islice(dict.fromkeys(WORD.findall(text)), QUERY_TERMS))
 
 
 def any_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.search.analysis import (
     clean,
     original_offset,
 )
+from mcp_tools_proxy.documents.search.spellings import other_spellings, simplified
 from mcp_tools_proxy.documents.table_rows import (
     JOINT,
     Span,
@@ -168,10 +169,20 @@ class MatchFinder:
                 term = self._part_of(run) if not term else ""
             if term:
                 matches += [(place, place + len(run), term) for place in _whole(text, run)]
-        for pair in self._pairs:
-            matches += [(place, place + len(pair), pair) for place in _all(text, pair)]
+        matches += self._find_pairs(text)
+        for start, end, other in other_spellings(text):
+            term = self._analysis.term_of_run.get(other) or self._analysis.learn_run(other)
+            if term in weights:
+                matches.append((start, end, term))
         matches.sort()
         return matches
+
+    def _find_pairs(self, text: str) -> Iterator[Match]:
+        if not self._pairs:
+            return
+        folded = simplified(text)
+        for pair in self._pairs:
+            yield from ((place, place + len(pair), pair) for place in _all(folded, pair))
 
     def quote(self, page: VisibleText, start: int, end: int) -> QuotedMatch:
         """Return the best snippet of a part of a visible text, with positions in the original.
