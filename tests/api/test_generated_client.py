@@ -22,8 +22,10 @@ FUNCTIONS = {
     "audit": ["explain_call", "list_audit_records", "stream_audit_records"],
     "calls": ["execute", "execute_batch", "get_prompt", "read_resource", "try_tool"],
     "documents": [
+        "cancel_upload",
         "get_document",
         "get_document_rights",
+        "get_upload",
         "list_documents",
         "put_document",
         "put_document_rights",

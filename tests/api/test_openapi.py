@@ -94,6 +94,8 @@ OPERATIONS = {
     ("PUT", "/internal/documents/content"): ("documents", "put_document"),
     ("DELETE", "/internal/documents/content"): ("documents", "remove_document"),
     ("GET", "/internal/documents/rights"): ("documents", "get_document_rights"),
+    ("GET", "/internal/documents/uploads"): ("documents", "get_upload"),
+    ("DELETE", "/internal/documents/uploads"): ("documents", "cancel_upload"),
     ("PUT", "/internal/documents/rights"): ("documents", "put_document_rights"),
     ("GET", "/internal/documents/facts"): ("documents", "get_document_facts"),
     ("PUT", "/internal/documents/facts"): ("documents", "put_document_facts"),
@@ -176,6 +178,7 @@ def test_all_responses_except_the_usual_one_are_shared(document: Any) -> None:
         ("get_signing_keys", "404"),
         ("list_tools", "400"),
         ("put_document", "201"),
+        ("put_document", "202"),
         ("reconnect_server", "202"),
     }
 

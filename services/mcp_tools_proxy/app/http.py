@@ -45,6 +45,9 @@ from mcp_tools_proxy.http.api.route_builder import Feature, RouteBuilder
 from mcp_tools_proxy.http.api.server_routes import RemoteRoutes, ServerRoutes
 from mcp_tools_proxy.http.api.token_routes import TokenRoutes
 from mcp_tools_proxy.http.api.try_routes import TryRoutes
+from mcp_tools_proxy.http.api.upload_queue import UploadQueue
+from mcp_tools_proxy.http.api.upload_routes import UploadRoutes
+from mcp_tools_proxy.http.api.upload_statuses import UploadStatuses
 from mcp_tools_proxy.http.body import BodyLimits
 from mcp_tools_proxy.http.fast_routes import (
     DescribedApp,
@@ -65,6 +68,7 @@ from mcp_tools_proxy.mcp.server.http.endpoints import (
 from mcp_tools_proxy.mcp.server.http.protected_resource import ProtectedResource, SignInChallenge
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import secret_keys, secret_text
+from mcp_tools_proxy.storage.cache_folder import default_folder
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
@@ -77,8 +81,8 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.mcp.server.http.shared_sessions import SharedSessions
 
 READABLE_BY_PAGES = (
-    *("ETag", "Mcp-Session-Id", "RateLimit", "RateLimit-Policy", "Retry-After"),
-    *("WWW-Authenticate", "X-Trace-Id"),
+    *("ETag", "Location", "Mcp-Session-Id", "Preference-Applied", "RateLimit", "RateLimit-Policy"),
+    *("Retry-After", "WWW-Authenticate", "X-Trace-Id"),
 )
 """Response headers that web pages of ``allowed_origins`` can read (CORS)."""
 
@@ -107,14 +111,20 @@ def create_app(
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals, protected_resource)
     connector = _connector(settings, gateway)
     health = build_health(settings, gateway, connector.status if connector else None)
-    routes = _api_routes(settings, gateway, connector, health, refusals)
+    queue = _upload_queue(settings, gateway, refusals)
+    routes = _api_routes(settings, gateway, connector, health, refusals, queue)
     console = _console(settings, gateway, routes, refusals)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             connecting = connector.lifespan() if connector else nullcontext()
-            async with gateway.lifespan(), mcp_endpoints.lifespan(), connecting:
+            async with (
+                gateway.lifespan(),
+                mcp_endpoints.lifespan(),
+                queue.lifespan(),
+                connecting,
+            ):
                 yield
         finally:
             if console is not None:
@@ -182,6 +192,7 @@ def _api_routes(
     connector: "Connector | None",
     health: Health,
     refusals: RequestRefusals,
+    queue: UploadQueue,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
     service = WholeService(
@@ -207,11 +218,13 @@ def _api_routes(
         DocumentRoutes(
             gateway.documents.writer,
             _uploads(settings),
+            queue,
             gate,
             gateway.lifecycle,
             on_change=gateway.document_changed,
             on_put=gateway.embed_document,
         ),
+        UploadRoutes(queue, gate),
         AuditRoutes(gateway.service_audit, gate, gateway.lifecycle, refusals),
         ExplainRoutes(gateway.explainer, gate, callers),
         DefinitionRoutes(publisher, gateway.definition_acceptance),
@@ -287,6 +300,16 @@ def _uploads(settings: Settings) -> Uploads:
         ocr_timeout_s=settings.ocr_timeout_s,
         with_link_targets=settings.import_link_targets,
         with_notes=settings.import_notes,
+    )
+
+
+def _upload_queue(settings: Settings, gateway: Gateway, refusals: RequestRefusals) -> UploadQueue:
+    return UploadQueue(
+        UploadStatuses((settings.cache_dir or default_folder()) / "uploads"),
+        gateway.lifecycle,
+        refusals,
+        gateway.workers,
+        max_document_bytes=settings.max_document_bytes,
     )
 
 

@@ -65,6 +65,14 @@ def add_to_operation(scope: Scope, event: str | None = None, **fields: object) -
         operation.fields |= fields
 
 
+def continued_scope(scope: Scope) -> Scope:
+    """Return the scope of work that continues after its request, with a record of its own."""
+    continued = {**scope}
+    if operation := operation_of(scope):
+        continued[_OPERATION] = RecordedOperation(operation.event, operation.fields)
+    return continued
+
+
 def end_operation(scope: Scope) -> None:
     """Remove the operation of a request that gets another kind of record."""
     scope.pop(_OPERATION, None)

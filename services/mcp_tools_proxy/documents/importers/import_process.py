@@ -91,11 +91,15 @@ class ImportUnavailable(Exception):
 
 
 class ImporterBusy(Exception):
-    """No place is available, or it was withdrawn; ``reason`` is one line."""
+    """No place is available, or it was withdrawn; ``reason`` is one line.
 
-    def __init__(self, reason: str) -> None:
+    ``was_running``: the import started, and took longer than its share.
+    """
+
+    def __init__(self, reason: str, *, was_running: bool) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.was_running = was_running
 
 
 class ImportPlaces:
@@ -131,7 +135,8 @@ class ImportPlaces:
                 yield
         except NoPlace as error:
             reason = _REASONS[error.refusal].format(share_s=error.share_s)
-            raise ImporterBusy(reason) from None
+            was_running = error.refusal is Refusal.SHARE_IS_OVER
+            raise ImporterBusy(reason, was_running=was_running) from None
 
 
 class Imported:

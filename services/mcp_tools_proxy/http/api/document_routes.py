@@ -5,41 +5,31 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from fastapi import Response
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.documents.document_facts import EditableFacts
-from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document
+from mcp_tools_proxy.documents.document_file import dump_document
 from mcp_tools_proxy.documents.document_store import Key, filter_of_tag
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     Expected,
-    NoSuchDocument,
-    ReadOnlyDocuments,
     TenantNeeded,
     VersionConflict,
-    WriteFailed,
 )
-from mcp_tools_proxy.documents.importers.base import ImportFailed
-from mcp_tools_proxy.documents.importers.import_process import ImporterBusy, ImportUnavailable
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import (
-    DocumentsReadOnly,
-    DocumentsUnavailable,
-    ImportBusy,
     InvalidRequest,
     NoSuchDocumentHere,
-    ProxyError,
-    StoreUnavailable,
-    VersionMismatch,
     VersionRequired,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.http.api.document_errors import as_api_errors, document_responses, mismatch
 from mcp_tools_proxy.http.api.document_models import (
     ChangedFacts,
     DocumentContent,
@@ -56,23 +46,31 @@ from mcp_tools_proxy.http.api.document_models import (
     RightsChange,
     UploadQuery,
 )
-from mcp_tools_proxy.http.api.document_upload import FILES, IMPORT_RETRY_S, Uploads, media_type
+from mcp_tools_proxy.http.api.document_upload import (
+    FILES,
+    SentType,
+    Uploaded,
+    Uploads,
+    media_type,
+)
 from mcp_tools_proxy.http.api.endpoint import ParsedRequest
 from mcp_tools_proxy.http.api.openapi import (
     CHANGE_HEADERS,
-    ETAG,
     PUT_HEADERS,
-    RETRY_AFTER,
-    SHARED_ANSWERS,
     Answer,
     Examples,
-    Responses,
-    SharedAnswer,
     Tag,
-    refusal,
 )
 from mcp_tools_proxy.http.api.operator_gate import OperatorGate
 from mcp_tools_proxy.http.api.route_builder import Feature, operation, response_of
+from mcp_tools_proxy.http.api.upload_queue import RunningUpload, UploadQueue
+from mcp_tools_proxy.http.api.upload_routes import (
+    ACCEPTED,
+    APPLIED,
+    RESPOND_ASYNC,
+    prefers_async,
+    status_address,
+)
 from mcp_tools_proxy.http.request_headers import TRACE_HEADER
 from mcp_tools_proxy.http.request_refusals import add_to_operation
 from mcp_tools_proxy.http.responses import JSON
@@ -94,46 +92,6 @@ _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """A strong entity tag in a list; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
 
-_DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
-    404: SharedAnswer("NoSuchDocument", refusal("NOT_FOUND: the tenant has no such document.")),
-    409: SharedAnswer(
-        "DocumentNotChanged",
-        refusal(
-            "DOCUMENTS_READ_ONLY: the folder or database is not writable. IMPORT_BUSY: another "
-            "import of this tenant is running or waiting, no slot was free for 90 s, the import "
-            "took long while other tenants waited, or there are already 32 uploads in all or 24 "
-            "of the tenant; retry after Retry-After. QUOTA_EXCEEDED: the tenant's quota would be "
-            "exceeded; `details` has `quota`, `unit`, `limit` and `used`.",
-            RETRY_AFTER,
-        ),
-    ),
-    412: SharedAnswer(
-        "VersionMismatch",
-        refusal(
-            "VERSION_MISMATCH: the document does not exist, or its version is `details.version`."
-        ),
-    ),
-    415: SharedAnswer(
-        "UnsupportedFormat", refusal("UNSUPPORTED_FORMAT: the body's type is not supported.")
-    ),
-    428: SharedAnswer(
-        "VersionRequired",
-        refusal("VERSION_REQUIRED: send `If-Match` or `If-None-Match: *`."),
-    ),
-    503: SharedAnswer(
-        "DocumentsUnavailable",
-        refusal("DOCUMENTS_UNAVAILABLE: documents cannot be read or written at the moment."),
-    ),
-}
-
-
-def document_responses(model: object, description: str, *statuses: int) -> Responses:
-    """Return the responses of a document route for operators."""
-    shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
-    answer = Answer(description, model, (TRACE_HEADER, ETAG))
-    return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
-
-
 _RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},
@@ -152,6 +110,9 @@ _FACTS_EXAMPLES: Examples = {
 }
 
 
+_Store = Callable[[ParsedRequest[None], Uploaded], Awaitable[Response]]
+
+
 class DocumentRoutes(Feature):
     """List, read, put and delete documents; set readers and facts; each use is recorded."""
 
@@ -161,6 +122,7 @@ class DocumentRoutes(Feature):
         self,
         writer: DocumentWriter,
         uploads: Uploads,
+        queue: UploadQueue,
         gate: OperatorGate,
         lifecycle: Lifecycle,
         on_change: Callable[[Key], Awaitable[None]],
@@ -169,6 +131,7 @@ class DocumentRoutes(Feature):
         """Create the routes; the functions get each document that changed, or that was put."""
         self._writer = writer
         self._uploads = uploads
+        self._queue = queue
         self._gate = gate
         self._lifecycle = lifecycle
         self._on_change = on_change
@@ -192,7 +155,7 @@ class DocumentRoutes(Feature):
         if query.tenant_id is not None and query.doc_id is not None:
             return await self._list_one(parsed, (query.tenant_id, query.doc_id))
         try:
-            with _as_api_errors():
+            with as_api_errors():
                 heads = await self._writer.list_heads(
                     query.tenant_id, after=after, limit=PAGE + 1, filter=query.filter
                 )
@@ -213,7 +176,7 @@ class DocumentRoutes(Feature):
     async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> DocumentsAnswer:
         """List one document with its older versions, which lists of several documents omit."""
         add_to_operation(parsed.request.scope, doc_id=key[1])
-        with _as_api_errors():
+        with as_api_errors():
             head = await self._writer.head(key)
             if head is None:
                 return DocumentsAnswer(documents=[])
@@ -237,7 +200,7 @@ class DocumentRoutes(Feature):
         """
         wanted = None if query.tag is None else filter_of_tag(query.tag)
         removed = []
-        with _as_api_errors():
+        with as_api_errors():
             heads = await self._writer.list_heads(
                 query.tenant_id, limit=REMOVED_AT_ONCE + 1, filter=wanted
             )
@@ -271,7 +234,7 @@ class DocumentRoutes(Feature):
         right `documents`.
         """
         key = _key_named(parsed, query)
-        with _as_api_errors():
+        with as_api_errors():
             document = await self._writer.document(key)
         if document is None:
             raise _no_document(key)
@@ -290,6 +253,7 @@ class DocumentRoutes(Feature):
                 DocumentFacts, "The document was replaced.", 409, 412, 413, 415, 428
             ),
             201: Answer("The document was created.", DocumentFacts, (TRACE_HEADER, "ETag")),
+            202: ACCEPTED,
         },
         headers=PUT_HEADERS,
         files=FILES,
@@ -302,8 +266,9 @@ class DocumentRoutes(Feature):
         is not JSON is imported in a separate process, with OCR for scans if it is configured. A
         replaced document keeps its readers, unless the query or the JSON document names readers.
         The body has at most `MCP_PROXY_MAX_DOCUMENT_BYTES`, and 120 s to arrive. If the client
-        disconnects, the import is cancelled and nothing is stored. Requires the operator right
-        `documents`.
+        disconnects, the import is cancelled and nothing is stored. With `Prefer: respond-async`
+        (RFC 7240) the answer is sent before the import; its `Location` has the status. Requires the
+        operator right `documents`.
         """
         # a stopping replica waits for it as for a call
         self._lifecycle.check_serving()
@@ -311,20 +276,58 @@ class DocumentRoutes(Feature):
 
     async def _put(self, parsed: ParsedRequest[None], query: UploadQuery) -> Response:
         request = parsed.request
-        kind = media_type(request.headers)
+        sent_type = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         add_to_operation(request.scope, doc_id=query.doc_id)
         key = (query.tenant_id, query.doc_id)
-        with _as_api_errors():
+        with as_api_errors():
             expected = await self._expected(request.headers, key)
-            async with self._uploads.document(request, kind, query) as uploaded:
-                document = query.apply_to(uploaded.document)
-                head = await self._writer.put(
-                    document,
-                    expected=expected,
-                    keep_readers=document.readers is None,
-                    original=uploaded.original,
-                )
+        store = partial(self._store, query=query, expected=expected)
+        if prefers_async(request.headers):
+            return await self._put_later(parsed, sent_type, query, store)
+        with as_api_errors():
+            async with self._uploads.document(request, sent_type, query) as uploaded:
+                return await store(parsed, uploaded)
+
+    async def _put_later(
+        self, parsed: ParsedRequest[None], sent_type: SentType, query: UploadQuery, store: _Store
+    ) -> Response:
+        """Receive the body and answer; the queue imports and stores the document."""
+
+        async def work(upload: RunningUpload) -> Response:
+            with as_api_errors():
+                reading = self._uploads.read_later(upload.file, sent_type, query, upload.show_pages)
+                async with reading as uploaded:
+                    upload.is_being_stored = True
+                    return await store(upload.parsed, uploaded)
+
+        self._queue.check_room(query.tenant_id)
+        file = await self._uploads.receive(parsed.request, query.tenant_id)
+        try:
+            status = await self._queue.add(parsed, query.tenant_id, query.doc_id, file, work)
+        except BaseException:
+            file.close()
+            raise
+        headers = {"Location": status_address(status), APPLIED: RESPOND_ASYNC}
+        return response_of(status, parsed, 202, headers)
+
+    async def _store(
+        self,
+        parsed: ParsedRequest[None],
+        uploaded: Uploaded,
+        *,
+        query: UploadQuery,
+        expected: Expected | str,
+    ) -> Response:
+        # an import of a folder removes documents of its source, and never an upload
+        document = dataclasses.replace(query.apply_to(uploaded.document), source=None)
+        head = await self._writer.put(
+            document,
+            expected=expected,
+            keep_readers=document.readers is None,
+            original=uploaded.original,
+        )
+        key = (head.tenant_id, head.doc_id)
         self._on_put(key)
         await self._on_change(key)
         is_new = expected is Expected.NOTHING
@@ -352,7 +355,7 @@ class DocumentRoutes(Feature):
         right `documents`.
         """
         key = _key_named(parsed, query)
-        with _as_api_errors():
+        with as_api_errors():
             expected = await self._expected(parsed.request.headers, key)
             head = await self._writer.remove(key, expected=expected)
         await self._on_change(key)
@@ -375,7 +378,7 @@ class DocumentRoutes(Feature):
         The access rights have a separate `ETag`. Requires the operator right `documents`.
         """
         key = _key_named(parsed, query)
-        with _as_api_errors():
+        with as_api_errors():
             head = await self._writer.head(key)
         if head is None:
             raise _no_document(key)
@@ -402,7 +405,7 @@ class DocumentRoutes(Feature):
         """
         key = _key_named(parsed, query)
         readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
-        with _as_api_errors():
+        with as_api_errors():
             old = await self._writer.head(key)
             if old is None:
                 raise _no_document(key)
@@ -427,7 +430,7 @@ class DocumentRoutes(Feature):
         right `documents`.
         """
         key = _key_named(parsed, query)
-        with _as_api_errors():
+        with as_api_errors():
             head = await self._writer.head(key)
         if head is None:
             raise _no_document(key)
@@ -451,7 +454,7 @@ class DocumentRoutes(Feature):
         Requires the operator right `documents`.
         """
         key = _key_named(parsed, query)
-        with _as_api_errors():
+        with as_api_errors():
             old = await self._writer.head(key)
             if old is None:
                 raise _no_document(key)
@@ -472,53 +475,6 @@ class DocumentRoutes(Feature):
         return _matching(headers, None if head is None else head.version)
 
 
-@contextmanager
-def _as_api_errors() -> Iterator[None]:
-    """Convert errors of stores and imports to errors of the API."""
-    try:
-        yield
-    except StoreUnavailable:
-        raise
-    except (
-        VersionConflict,
-        NoSuchDocument,
-        ReadOnlyDocuments,
-        WriteFailed,
-        InvalidDocument,
-        ImportFailed,
-        ImporterBusy,
-        ImportUnavailable,
-        DocumentsUnavailable,
-    ) as error:
-        raise _api_error(error) from error
-
-
-def _api_error(error: Exception) -> ProxyError:
-    match error:
-        case VersionConflict(head=head):
-            return _mismatch(None if head is None else head.version)
-        case NoSuchDocument():
-            return NoSuchDocumentHere("the document no longer exists")
-        case ReadOnlyDocuments(reason=reason):
-            return DocumentsReadOnly(
-                "the documents cannot be changed here: the folder or the database is read-only",
-                reason=reason,
-            )
-        case WriteFailed(reason=reason) | ImportUnavailable(reason=reason):
-            return StoreUnavailable(
-                "the document could not be stored, and nothing was changed; try again later, or "
-                "tell an operator",
-                reason=reason,
-            )
-        case InvalidDocument(reason=reason) | ImportFailed(reason=reason):
-            return InvalidRequest(f"body: {reason}", details={"field": "body"})
-        case ImporterBusy(reason=reason):
-            return ImportBusy(reason, retry_after_s=IMPORT_RETRY_S)
-        case DocumentsUnavailable(message=message, reason=why):
-            return StoreUnavailable(message, reason=why)
-    raise error
-
-
 def _matching(headers: Headers, current: str | None) -> str:
     wanted = headers.get("if-match")
     if wanted is None:
@@ -528,15 +484,7 @@ def _matching(headers: Headers, current: str | None) -> str:
         )
     if current is not None and (wanted.strip() == "*" or current in _STRONG_TAG.findall(wanted)):
         return current
-    raise _mismatch(current)
-
-
-def _mismatch(current: str | None) -> VersionMismatch:
-    return VersionMismatch(
-        "the current version does not match If-Match or If-None-Match; read the document again "
-        "and repeat the change",
-        details=None if current is None else {"version": current},
-    )
+    raise mismatch(current)
 
 
 def _cursor_of(head: DocumentHead) -> str:

@@ -3,20 +3,27 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 from fastapi import Request
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.folder.file_scan import largest_file
-from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.base import ImportOptions, Progress, no_progress, one_line
 from mcp_tools_proxy.documents.importers.file_kind import HEAD_BYTES, is_pdf
-from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
+from mcp_tools_proxy.documents.importers.import_process import Imported, Importer, ImporterBusy
 from mcp_tools_proxy.documents.importers.text_encoding import find_encoding
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import (
@@ -43,6 +50,9 @@ LARGE_BYTES = 1_000_000
 """Larger documents are read and written one at a time, as that takes three times the memory."""
 
 IMPORT_RETRY_S = 5
+
+PLACE_RETRY_S = 1.0
+"""Seconds after which an import for which no client waits asks for a place again."""
 
 _ANY = "application/octet-stream"
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
@@ -102,13 +112,20 @@ FILES: Mapping[str, str] = {
 """OpenAPI descriptions of uploads, by media type."""
 
 
-def media_type(headers: Headers) -> str:
+class SentType(NamedTuple):
+    """The media type of a body, and the encoding that the request states for text."""
+
+    kind: str
+    encoding: str | None
+
+
+def media_type(headers: Headers) -> SentType:
     """Return the type of the body. Raises UnsupportedFormat."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (JSON, *_SUFFIXES, *_OTHER_SUFFIXES):
         known = ", ".join((JSON, *_SUFFIXES, _ANY))
         raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
-    return kind
+    return SentType(kind, _charset(headers, kind))
 
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s\";]+)", re.IGNORECASE)
@@ -167,28 +184,65 @@ class Uploads:
 
     @asynccontextmanager
     async def document(
-        self, request: Request, kind: str, query: UploadQuery
+        self, request: Request, sent_type: SentType, query: UploadQuery
     ) -> AsyncIterator["Uploaded"]:
         """Receive the body of a request; yield its document, imported if necessary.
 
-        If it is large, no other large one is in memory while the block runs. Raises ImportBusy,
-        PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and errors of imports.
+        Raises ImportBusy, PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and
+        errors of imports.
         """
-        with self._place(query.tenant_id):
-            async with (
-                _spooled(request, self._max_document_bytes) as file,
-                self._readable(request, file, kind, query) as sent,
-                self._large if self._memory_bytes(sent, file) > LARGE_BYTES else nullcontext(),
-            ):
-                loop = asyncio.get_running_loop()
-                document = await loop.run_in_executor(self._reader, sent.document)
-                original = None
-                if self._keep_originals:
-                    original = await loop.run_in_executor(self._reader, _pdf_in, file)
-                yield Uploaded(document=document, original=original)
+        with self._place(query.tenant_id), await self._spool(request) as file:
+            async with self._read(file, sent_type, query, request) as uploaded:
+                yield uploaded
 
-    def _memory_bytes(self, sent: "_JsonForm | Imported", file: FileIO) -> int:
-        return max(sent.size, file.tell() if self._keep_originals else 0)
+    async def receive(self, request: Request, tenant_id: str) -> FileIO:
+        """Receive the body of a request, and return a temporary file with it. Raises as above."""
+        with self._place(tenant_id):
+            return await self._spool(request)
+
+    def read_later(
+        self, file: FileIO, sent_type: SentType, query: UploadQuery, progress: Progress
+    ) -> AbstractAsyncContextManager["Uploaded"]:
+        """Return a block with the document of a received file; it waits until there is a place.
+
+        Raises as above.
+        """
+        return self._read(file, sent_type, query, None, progress)
+
+    @asynccontextmanager
+    async def _read(
+        self,
+        file: FileIO,
+        sent_type: SentType,
+        query: UploadQuery,
+        request: Request | None,
+        progress: Progress = no_progress,
+    ) -> AsyncIterator["Uploaded"]:
+        """Yield the document; if it is large, no other large one is in memory meanwhile."""
+        size = file.tell()
+        async with (
+            self._readable(file, sent_type, query, request, progress) as sent,
+            self._large if self._memory_bytes(sent, size) > LARGE_BYTES else nullcontext(),
+        ):
+            loop = asyncio.get_running_loop()
+            document = await loop.run_in_executor(self._reader, sent.document)
+            original = None
+            if self._keep_originals:
+                original = await loop.run_in_executor(self._reader, _pdf_in, file)
+            yield Uploaded(document=document, original=original)
+
+    async def _spool(self, request: Request) -> FileIO:
+        with _as_store_unavailable():
+            file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
+        try:
+            await _receive(request, file, self._max_document_bytes)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _memory_bytes(self, sent: "_JsonForm | Imported", size: int) -> int:
+        return max(sent.size, size if self._keep_originals else 0)
 
     @contextmanager
     def _place(self, tenant_id: str) -> Iterator[None]:
@@ -211,13 +265,19 @@ class Uploads:
 
     @asynccontextmanager
     async def _readable(
-        self, request: Request, file: FileIO, kind: str, query: UploadQuery
+        self,
+        file: FileIO,
+        sent_type: SentType,
+        query: UploadQuery,
+        request: Request | None,
+        progress: Progress,
     ) -> AsyncIterator["_JsonForm | Imported"]:
         """Import an upload, unless it has the JSON form.
 
         An import ends when its client disconnects: another tenant waited 50 s for its place.
+        Without ``request``, no client waits, and the import waits for a place.
         """
-        if kind == JSON:
+        if sent_type.kind == JSON:
             yield _JsonForm(file, query)
             return
         options = ImportOptions(
@@ -228,14 +288,33 @@ class Uploads:
             tags=tuple(one_line(tag) for tag in query.tag or ()),
             language=query.language,
             ocr_languages=self._ocr_languages,
-            encoding=_charset(request.headers, kind),
+            encoding=sent_type.encoding,
             with_link_targets=self._with_link_targets,
             with_notes=self._with_notes,
         )
-        suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[kind]
+        suffix = {**_SUFFIXES, **_OTHER_SUFFIXES}[sent_type.kind]
         async with AsyncExitStack() as stack:
-            importing = stack.enter_async_context(self._importer.imported(file, suffix, options))
-            yield await cancel_on_disconnect(request.receive, importing)
+
+            def importing() -> Awaitable[Imported]:
+                return stack.enter_async_context(
+                    self._importer.imported(file, suffix, options, progress)
+                )
+
+            if request is None:
+                yield await _in_a_place(importing)
+            else:
+                yield await cancel_on_disconnect(request.receive, importing())
+
+
+async def _in_a_place(importing: Callable[[], Awaitable[Imported]]) -> Imported:
+    """Import once there is a place; an import that took longer than its share is not repeated."""
+    while True:
+        try:
+            return await importing()
+        except ImporterBusy as error:
+            if error.was_running:
+                raise
+            await asyncio.sleep(PLACE_RETRY_S)
 
 
 class _JsonForm:
@@ -271,23 +350,18 @@ def _pdf_in(file: FileIO) -> bytes | None:
     return file.read()
 
 
-@asynccontextmanager
-async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
-    with _as_store_unavailable():
-        file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
-    with file:
-        size = 0
-        async for piece in request.stream():
-            size += len(piece)
-            if size > max_bytes:
-                await discard(request.receive, size)
-                raise PayloadTooLarge(
-                    f"the document is over {max_bytes} bytes; split it into several documents",
-                    details={"max_document_bytes": max_bytes},
-                )
-            with _as_store_unavailable():
-                await asyncio.to_thread(write_all, file, piece)
-        yield file
+async def _receive(request: Request, file: FileIO, max_bytes: int) -> None:
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > max_bytes:
+            await discard(request.receive, size)
+            raise PayloadTooLarge(
+                f"the document is over {max_bytes} bytes; split it into several documents",
+                details={"max_document_bytes": max_bytes},
+            )
+        with _as_store_unavailable():
+            await asyncio.to_thread(write_all, file, piece)
 
 
 @contextmanager

@@ -56,6 +56,8 @@ ANSWER_HEADERS = {
         "The limits of that budget: `q` per window of `w` seconds, in calls unless `qu` "
         "names another unit.",
     ),
+    "Location": ("Location", "string", "The address of the status."),
+    "Preference-Applied": ("PreferenceApplied", "string", "`respond-async`."),
     WWW_AUTHENTICATE: (
         "WwwAuthenticate",
         "string",
@@ -232,6 +234,10 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
         "One or more `ETag` values of the client's copies of the list, or `*`. If the list has "
         "not changed, the answer is 304 without a body. To create a document, send `*`.",
     ),
+    "Prefer": (
+        {"type": "string"},
+        "`respond-async`: answer with 202 before the document is imported and stored.",
+    ),
 }
 """The headers of requests: schema and description."""
 
@@ -241,7 +247,7 @@ CALLER_HEADERS = (
 )
 TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
 CHANGE_HEADERS = (TRACE_HEADER, "If-Match")
-PUT_HEADERS = (TRACE_HEADER, "If-Match", "If-None-Match")
+PUT_HEADERS = (TRACE_HEADER, "If-Match", "If-None-Match", "Prefer")
 LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")
 
 

@@ -1,0 +1,200 @@
+"""Uploads with ``Prefer: respond-async`` (RFC 7240)."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.http.api import upload_queue, upload_statuses
+from tests.api.document_operator import (
+    CONTENT,
+    DOC,
+    MARKDOWN,
+    NEW,
+    NOTE,
+    Operator,
+    operated,
+    outcome,
+)
+from tests.support.service import eventually
+
+LATER = {"Prefer": "wait=1, respond-async"}
+SLOW = b"<!--" * 1_000_000
+"""HTML that takes minutes of CPU."""
+
+
+@pytest.fixture
+async def operator(tmp_path: Path) -> AsyncIterator[Operator]:
+    async with operated(cache_dir=tmp_path / "cache") as made:
+        yield made
+
+
+async def status_of(operator: Operator, location: str) -> Any:
+    response = await operator.service.http.get(location, headers=operator.headers)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def final_status(operator: Operator, location: str) -> Any:
+    found: list[Any] = []
+
+    async def is_finished() -> bool:
+        found.append(await status_of(operator, location))
+        return "finished_at" in found[-1]
+
+    await eventually(is_finished)
+    return found[-1]
+
+
+async def put_later(operator: Operator, doc_id: str = "a", **more: Any) -> str:
+    query = {"tenant_id": "acme", "doc_id": doc_id}
+    response = await operator.put_json(query=query, **{**NEW, **LATER, **more})
+    assert response.status_code == 202, response.text
+    return str(response.headers["location"])
+
+
+async def test_an_upload_is_answered_before_it_is_stored(operator: Operator) -> None:
+    accepted = await operator.put_note(**NEW, **LATER, **MARKDOWN)
+    assert (accepted.status_code, accepted.headers["preference-applied"]) == (202, "respond-async")
+    body = accepted.json()
+    assert (body["state"], body["doc_id"]) == ("queued", DOC["doc_id"])
+    status = await final_status(operator, accepted.headers["location"])
+    assert (status["state"], status["status_code"]) == ("succeeded", 201)
+    head = (await operator.send("GET", CONTENT)).headers["etag"]
+    assert head == f'"{status["answer"]["version"]}"'
+    assert status["started_at"] <= status["finished_at"]
+
+
+async def test_without_the_preference_the_answer_waits(operator: Operator) -> None:
+    response = await operator.put_note(Prefer="return=minimal", **NEW)
+    assert outcome(response) == (201, None)
+    assert "preference-applied" not in response.headers
+
+
+async def test_refusals_before_the_import_are_immediate(operator: Operator) -> None:
+    assert outcome(await operator.put_note(**LATER))[1] == "VERSION_REQUIRED"
+    assert outcome(await operator.put_note(If_Match='"x"', **LATER))[1] == "VERSION_MISMATCH"
+    text = {"Content-Type": "text/unknown"}
+    refused = await operator.send("PUT", CONTENT, DOC, NOTE, **text, **NEW, **LATER)
+    assert outcome(refused)[1] == "UNSUPPORTED_FORMAT"
+
+
+async def test_a_failed_import_has_the_status_and_body_of_an_immediate_one(
+    operator: Operator,
+) -> None:
+    pdf = {"Content-Type": "application/pdf"}
+    now = await operator.send("PUT", CONTENT, DOC, b"no PDF", **pdf, **NEW)
+    later = await operator.send("PUT", CONTENT, DOC, b"no PDF", **pdf, **NEW, **LATER)
+    status = await final_status(operator, later.headers["location"])
+    assert (status["state"], status["status_code"]) == ("failed", now.status_code)
+    assert status["answer"]["error"] == now.json()["error"]
+
+
+async def test_the_version_is_checked_again_at_the_write(operator: Operator) -> None:
+    page = {"Content-Type": "text/html"}
+    query = {"tenant_id": "acme", "doc_id": "slow"}
+    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    second = await put_later(operator, "b")
+    assert (await operator.put_json("Other.", {"tenant_id": "acme", "doc_id": "b"})).is_success
+    location = first.headers["location"]
+    cancelled = await operator.service.http.delete(location, headers=operator.headers)
+    assert cancelled.json()["state"] == "cancelled"
+    status = await final_status(operator, second)
+    assert (status["state"], status["status_code"]) == ("failed", 412)
+    assert status["answer"]["error"]["code"] == "VERSION_MISMATCH"
+
+
+async def test_uploads_of_a_tenant_wait_for_each_other_but_not_for_other_tenants(
+    operator: Operator,
+) -> None:
+    page = {"Content-Type": "text/html"}
+    query = {"tenant_id": "acme", "doc_id": "slow"}
+    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    waiting = [await put_later(operator, f"a{number}") for number in range(3)]
+    other = await operator.put_json(query={"tenant_id": "globex", "doc_id": "a"}, **NEW, **LATER)
+    assert (await final_status(operator, other.headers["location"]))["state"] == "succeeded"
+    shown = [await status_of(operator, it) for it in (first.headers["location"], *waiting)]
+    assert [(it["state"], it.get("position")) for it in shown] == [
+        ("running", None),
+        ("queued", 1),
+        ("queued", 2),
+        ("queued", 3),
+    ]
+    for location in (waiting[1], first.headers["location"]):
+        await operator.service.http.delete(location, headers=operator.headers)
+    ended = [(await final_status(operator, it))["state"] for it in waiting]
+    assert ended == ["succeeded", "cancelled", "succeeded"]
+
+
+async def test_the_queue_is_bounded_and_a_tenant_has_a_share(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload_queue, "MAX_QUEUED", 4)
+    page = {"Content-Type": "text/html"}
+    query = {"tenant_id": "acme", "doc_id": "slow"}
+    first = await operator.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+    for number in range(2):
+        await put_later(operator, f"a{number}")
+    body = json.dumps({"tenant_id": "acme", "doc_id": "c", "title": "c", "pages": ["x"]})
+    refused = await operator.send(
+        "PUT",
+        CONTENT,
+        {"tenant_id": "acme", "doc_id": "c"},
+        body,
+        Content_Type="application/json",
+        **NEW,
+        **LATER,
+    )
+    assert outcome(refused) == (409, "IMPORT_BUSY")
+    assert refused.headers["retry-after"]
+    other = await operator.put_json(query={"tenant_id": "globex", "doc_id": "a"}, **NEW, **LATER)
+    assert other.status_code == 202
+    await operator.service.http.delete(first.headers["location"], headers=operator.headers)
+
+
+async def test_other_tenants_and_unknown_ids_find_nothing(operator: Operator) -> None:
+    location = await put_later(operator)
+    await final_status(operator, location)
+    http, headers = operator.service.http, operator.headers
+    upload_id = location.rpartition("=")[2]
+    assert len(upload_id) == 32
+    for wrong in (
+        location.replace("acme", "globex"),
+        location[:-1],
+        location.replace(upload_id, "..%2F" * 6),
+        location.replace(upload_id, "A" * 32),
+    ):
+        assert outcome(await http.get(wrong, headers=headers)) == (404, "NOT_FOUND")
+        assert outcome(await http.delete(wrong, headers=headers)) == (404, "NOT_FOUND")
+    assert (await http.get(location)).status_code == 401
+
+
+async def test_an_unfinished_upload_of_an_ended_process_is_lost(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    async with operated(cache_dir=cache) as before:
+        page = {"Content-Type": "text/html"}
+        query = {"tenant_id": "acme", "doc_id": "slow"}
+        first = await before.send("PUT", CONTENT, query, SLOW, **page, **NEW, **LATER)
+        done = await before.put_json(query={"tenant_id": "b", "doc_id": "x"}, **NEW, **LATER)
+        await final_status(before, done.headers["location"])
+        waiting = await put_later(before)
+    async with operated(cache_dir=cache) as after:
+        for location in (first.headers["location"], waiting):
+            status = await status_of(after, location)
+            assert (status["state"], status["status_code"]) == ("failed", 503)
+            assert status["answer"]["error"]["code"] == "SHUTTING_DOWN"
+        assert (await status_of(after, done.headers["location"]))["status_code"] == 201
+
+
+async def test_old_statuses_are_removed(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload_statuses, "MAX_KEPT", 2)
+    monkeypatch.setattr(upload_statuses, "_CLEAN_EVERY_S", 0.0)
+    locations = [await put_later(operator, f"a{number}") for number in range(5)]
+    await final_status(operator, await put_later(operator, "last"))
+    http, headers = operator.service.http, operator.headers
+    found = [(await http.get(it, headers=headers)).status_code for it in locations]
+    assert found.count(404) >= 3
