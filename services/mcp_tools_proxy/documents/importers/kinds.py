@@ -17,8 +17,10 @@ from mcp_tools_proxy.documents.importers.docx import import_docx
 from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
 from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.documents.importers.json_text import import_json, import_json_lines
+from mcp_tools_proxy.documents.importers.mail import import_eml
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
+from mcp_tools_proxy.documents.importers.outlook_file import import_msg
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.slides import import_slides
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
@@ -54,6 +56,8 @@ _IMPORTERS: Mapping[FileKind, Callable[[bytes, ImportOptions], Document]] = {
     FileKind.JSON: import_json,
     FileKind.JSON_LINES: import_json_lines,
     FileKind.PPTX: import_slides,
+    FileKind.EML: import_eml,
+    FileKind.MSG: import_msg,
     FileKind.XLSX: import_workbook,
     FileKind.XLS: import_workbook,
 }
