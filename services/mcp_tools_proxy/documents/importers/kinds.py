@@ -14,12 +14,14 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.csv_table import import_csv
 from mcp_tools_proxy.documents.importers.docx import import_docx
+from mcp_tools_proxy.documents.importers.epub import import_epub
 from mcp_tools_proxy.documents.importers.file_kind import FileKind, kind_of
 from mcp_tools_proxy.documents.importers.html import import_html
 from mcp_tools_proxy.documents.importers.json_text import import_json, import_json_lines
 from mcp_tools_proxy.documents.importers.mail import import_eml
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
+from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
 from mcp_tools_proxy.documents.importers.outlook_file import import_msg
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.slides import import_slides
@@ -58,6 +60,9 @@ _IMPORTERS: Mapping[FileKind, Callable[[bytes, ImportOptions], Document]] = {
     FileKind.PPTX: import_slides,
     FileKind.EML: import_eml,
     FileKind.MSG: import_msg,
+    FileKind.EPUB: import_epub,
+    FileKind.ODT: import_odt,
+    FileKind.ODS: import_ods,
     FileKind.XLSX: import_workbook,
     FileKind.XLS: import_workbook,
 }

@@ -1,6 +1,5 @@
 """Imports PPTX slide shows: each slide becomes HTML, which is converted to Markdown."""
 
-import re
 from html import escape
 from xml.etree.ElementTree import Element
 
@@ -20,10 +19,10 @@ from mcp_tools_proxy.documents.importers.slide_shapes import (
     letters_in,
     text_of,
 )
+from mcp_tools_proxy.documents.importers.titles import own_title
 from mcp_tools_proxy.domain.document import Document
 
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
-_PRODUCERS_TITLE = re.compile(r".*\bPowerPoint\b.*|(?:Presentation|Slide) ?\d*", re.IGNORECASE)
 _SIZE = (9_144_000, 6_858_000)
 
 
@@ -99,4 +98,4 @@ def _marked(mark: str, text: str) -> str:
 def _title(package: SlidePackage) -> str:
     found = package.parse("docProps/core.xml").iter(_TITLE)
     title = "".join(it.text or "" for it in found).strip()
-    return "" if _PRODUCERS_TITLE.fullmatch(title) else title
+    return own_title(title)

@@ -1,0 +1,409 @@
+"""Imports OpenDocument files: texts (ODT) through HTML, and sheets (ODS) as tables."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from xml.etree.ElementTree import Element
+
+from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
+    ImportFailed,
+    ImportOptions,
+    hidden_text,
+    language_tag,
+    one_line,
+)
+from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.html_styles import hidden_letters
+from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.spreadsheets import MAX_CELLS, Rows, document_of_sheets
+from mcp_tools_proxy.documents.importers.titles import own_title
+from mcp_tools_proxy.documents.importers.xml_archive import XmlArchive
+from mcp_tools_proxy.domain.document import Document
+
+_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+_PREFIXES = {
+    **{f"{_OASIS}:{it}:1.0": it for it in ("office", "text", "table", "style", "meta")},
+    f"{_OASIS}:drawing:1.0": "draw",
+    f"{_OASIS}:xsl-fo-compatible:1.0": "fo",
+    f"{_OASIS}:svg-compatible:1.0": "svg",
+    "http://www.w3.org/1999/xlink": "xlink",
+    "http://purl.org/dc/elements/1.1/": "dc",
+}
+_PARTS = ("content.xml", "styles.xml", "meta.xml")
+"""Others have document types in files of OpenOffice 3."""
+
+_MAX_SPACES = 100
+_MAX_REPEATED = 1000
+"""Equal rows or columns with text that are repeated; more are decoration."""
+
+_MAX_COLUMNS = 16_384
+_MAX_TOKENS = 3_000_000
+_TITLE_STYLE = "Title"
+_SKIPPED = {
+    "text:tracked-changes",
+    "text:sequence-decls",
+    "text:variable-decls",
+    "text:user-field-decls",
+    "text:page-number",
+    "text:page-count",
+    "text:note-citation",
+    "office:forms",
+    "office:annotation-end",
+    "table:covered-table-cell",
+    "table:shapes",
+    "draw:glue-point",
+    "svg:title",
+    "svg:desc",
+}
+"""Deletions, declarations, and what is read elsewhere."""
+
+_TAGS = {
+    "text:p": "p",
+    "text:list": "ul",
+    "text:list-item": "li",
+    "text:list-header": "li",
+    "text:ruby": "ruby",
+    "text:ruby-text": "rt",
+    "table:table": "table",
+    "table:table-row": "tr",
+    "draw:text-box": "div",
+}
+_SPANS = (("colspan", "table:number-columns-spanned"), ("rowspan", "table:number-rows-spanned"))
+_MATH_PREFIX = re.compile(r"(</?)[\w.-]+:")
+_DECLARATION = re.compile(r"<\?.*?\?>", re.DOTALL)
+
+
+class OpenDocumentText:
+    """Writes the text of an ODT file as HTML."""
+
+    def __init__(self, archive: XmlArchive, options: ImportOptions) -> None:
+        self.title = ""
+        self._archive = archive
+        self._options = options
+        self._styles: dict[str, Element] = {}
+        self._list_tags: dict[tuple[str, int], str] = {}
+        self._notes: list[str] = []
+        self._lists: list[str] = []
+        self._special: Mapping[str, Callable[[Element], str]] = {
+            "text:p": self._paragraph,
+            "text:h": self._heading,
+            "text:span": self._span,
+            "text:list": self._list,
+            "text:s": self._spaces,
+            "text:tab": lambda _: " ",
+            "text:line-break": lambda _: "<br>",
+            "text:a": self._link,
+            "text:note": self._note,
+            "text:hidden-text": self._hidden,
+            "text:section": self._section,
+            "office:annotation": self._comment,
+            "table:table-cell": self._cell,
+            "table:table-header-rows": self._header_rows,
+            "draw:frame": self._frame,
+        }
+        roots = [archive.parse(part, _PREFIXES) for part in ("styles.xml", "content.xml")]
+        for root in roots:
+            if root is not None:
+                self._read_styles(root)
+        self._page_styles, self._content = roots
+
+    def html(self) -> str:
+        """Return the text, then its notes; headers and footers are marked. Raises ImportFailed."""
+        body = None if self._content is None else next(self._content.iter("office:text"), None)
+        if body is None:
+            raise ImportFailed("is not a readable .odt file: it does not contain a text")
+        text = self._inner(body)
+        notes = "".join(self._notes)
+        return f"{self._margin('header')}{text}{notes}{self._margin('footer')}"
+
+    def _read_styles(self, root: Element) -> None:
+        for style in root.iter("style:style"):
+            self._styles[style.get("style:name", "")] = style
+        for style in root.iter("text:list-style"):
+            for level in style:
+                number = level.get("text:level", "")
+                if number.isdigit():
+                    is_numbered = level.tag.endswith("-number") and level.get("style:num-format")
+                    key = (style.get("style:name", ""), int(number))
+                    self._list_tags[key] = "ol" if is_numbered else "ul"
+
+    def _margin(self, place: str) -> str:
+        """Return the headers or footers of all page styles, each once."""
+        if self._page_styles is None:
+            return ""
+        texts = (
+            " ".join(_plain(it).split())
+            for suffix in ("", "-first", "-left")
+            for it in self._page_styles.iter(f"style:{place}{suffix}")
+        )
+        marked = (f"<p>{place.capitalize()}: {escape(text)}</p>" for text in texts if text)
+        return "".join(dict.fromkeys(marked))
+
+    def _inner(self, element: Element) -> str:
+        parts = [escape(element.text or "")]
+        for child in element:
+            parts.append(self._html(child))
+            parts.append(escape(child.tail or ""))
+        return "".join(parts)
+
+    def _html(self, element: Element) -> str:
+        tag = element.tag
+        if tag in _SKIPPED:
+            return ""
+        if (special := self._special.get(tag)) is not None:
+            return special(element)
+        inner = self._inner(element)
+        name = _TAGS.get(tag)
+        return inner if name is None else f"<{name}{self._css(element)}>{inner}</{name}>"
+
+    def _css(self, element: Element) -> str:
+        css = ""
+        is_hidden = element.get("text:display") == "none" or element.get("text:is-hidden") == "true"
+        for properties in self._properties(element):
+            is_hidden = is_hidden or properties.get("text:display") == "none"
+            for name in ("color", "background-color"):
+                value = properties.get(f"fo:{name}", "")
+                if value and f";{name}:" not in f";{css}":
+                    css += f"{name}:{value};"
+        hidden = " hidden" if is_hidden else ""
+        return f'{hidden} style="{escape(css)}"' if css else hidden
+
+    def _properties(self, element: Element) -> Iterator[Element]:
+        """Yield the properties of an element's style, then those of its parents."""
+        name = element.get("text:style-name") or element.get("table:style-name") or ""
+        for _ in range(10):
+            style = self._styles.get(name)
+            if style is None:
+                return
+            yield from style
+            name = style.get("style:parent-style-name", "")
+
+    def _is_style(self, element: Element, wanted: str) -> bool:
+        name = element.get("text:style-name", "")
+        style = self._styles.get(name)
+        return wanted in (name, "" if style is None else style.get("style:parent-style-name"))
+
+    def _paragraph(self, element: Element) -> str:
+        if not self.title and self._is_style(element, _TITLE_STYLE):
+            self.title = one_line(_plain(element))
+        return f"<p{self._css(element)}>{self._inner(element)}</p>"
+
+    def _heading(self, element: Element) -> str:
+        level = element.get("text:outline-level", "1")
+        name = f"h{min(int(level), 6) if level.isdigit() and level != '0' else 1}"
+        return f"<{name}{self._css(element)}>{self._inner(element)}</{name}>"
+
+    def _span(self, element: Element) -> str:
+        inner = self._inner(element)
+        positions = (it.get("style:text-position", "") for it in self._properties(element))
+        place = next(filter(None, positions), "").split(" ")[0]
+        if place == "super" or (place.rstrip("%").isdigit() and place != "0%"):
+            inner = f"<sup>{inner}</sup>"
+        elif place == "sub" or place.startswith("-"):
+            inner = f"<sub>{inner}</sub>"
+        css = self._css(element)
+        return f"<span{css}>{inner}</span>" if css else inner
+
+    def _list(self, element: Element) -> str:
+        self._lists.append(element.get("text:style-name") or (self._lists or [""])[-1])
+        tag = self._list_tags.get((self._lists[-1], len(self._lists)), "ul")
+        inner = self._inner(element)
+        self._lists.pop()
+        return f"<{tag}>{inner}</{tag}>"
+
+    def _spaces(self, element: Element) -> str:
+        count = element.get("text:c", "1")
+        return " " * min(int(count) if count.isdigit() else 1, _MAX_SPACES)
+
+    def _link(self, element: Element) -> str:
+        target = element.get("xlink:href", "")
+        inner = self._inner(element)
+        is_outside = re.match(r"[a-zA-Z][\w+.-]*:", target)
+        return f'<a href="{escape(target)}">{inner}</a>' if is_outside else inner
+
+    def _note(self, element: Element) -> str:
+        mark = _plain(next(element.iter("text:note-citation"), element)).strip()
+        body = next(element.iter("text:note-body"), None)
+        if body is not None:
+            self._notes.append(f"<p>[{escape(mark)}] {escape(' '.join(_plain(body).split()))}</p>")
+        return f"<sup>[{escape(mark)}]</sup>"
+
+    def _hidden(self, element: Element) -> str:
+        return f"<span hidden>{escape(element.get('text:string-value', ''))}</span>"
+
+    def _section(self, element: Element) -> str:
+        return f"<div{self._css(element)}>{self._inner(element)}</div>"
+
+    def _comment(self, element: Element) -> str:
+        if not self._options.with_notes:
+            return ""
+        paragraphs = (_plain(it) for it in element.iter("text:p"))
+        text = " ".join(" ".join(paragraphs).split())
+        return f" [Comment: {escape(text)}] " if text else ""
+
+    def _cell(self, element: Element) -> str:
+        spans = "".join(
+            f' {name}="{escape(value)}"'
+            for name, attribute in _SPANS
+            if (value := element.get(attribute))
+        )
+        cell = f"<td{spans}{self._css(element)}>{self._inner(element)}</td>"
+        is_empty = not _plain(element).strip()
+        return cell * _repeated(element, "columns", 1 if is_empty else _MAX_REPEATED)
+
+    def _header_rows(self, element: Element) -> str:
+        return self._inner(element).replace("<td", "<th").replace("</td>", "</th>")
+
+    def _frame(self, element: Element) -> str:
+        """Return a text box, a formula, or the description of a picture."""
+        for child in element:
+            if child.tag == "draw:text-box":
+                return f'<div style="background-image: url(x)">{self._inner(child)}</div>'
+            if child.tag == "draw:object" and (math := self._formula(child)):
+                return math
+        found = (it.text or "" for it in element if it.tag in ("svg:desc", "svg:title"))
+        return escape(next(filter(None, found), ""))
+
+    def _formula(self, element: Element) -> str:
+        part = f"{element.get('xlink:href', '').removeprefix('./')}/content.xml"
+        content = self._archive.read(part).decode("utf-8", "replace")
+        math = _MATH_PREFIX.sub(r"\1", _DECLARATION.sub("", content)).strip()
+        return math if math.startswith("<math") else ""
+
+
+def import_odt(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from an OpenDocument text; headings become sections. Raises ImportFailed."""
+    archive = XmlArchive(data, ".odt", xml=_PARTS, max_tokens=_MAX_TOKENS)
+    text = OpenDocumentText(archive, options)
+    converted = html_to_markdown(text.html(), with_link_targets=options.with_link_targets)
+    facts = _facts(archive)
+    return build_from_markdown(
+        converted.markdown,
+        options,
+        facts=FileFacts(title=text.title or facts.title, language=facts.language),
+        warnings=hidden_text(converted.hidden_chars),
+    )
+
+
+def _facts(archive: XmlArchive) -> FileFacts:
+    meta = archive.parse("meta.xml", _PREFIXES)
+    title, language = (
+        "" if meta is None else one_line(next((_plain(it) for it in meta.iter(tag)), ""))
+        for tag in ("dc:title", "dc:language")
+    )
+    return FileFacts(title=own_title(title), language=language_tag(language))
+
+
+def _plain(element: Element) -> str:
+    """Return the text of an element with a space for tabs, line breaks and paragraph ends."""
+    parts: list[str] = []
+    _add_plain(element, parts)
+    return "".join(parts)
+
+
+def _add_plain(element: Element, parts: list[str]) -> None:
+    parts.append(element.text or "")
+    if element.tag in ("text:s", "text:tab", "text:line-break"):
+        parts.append(" ")
+    for child in element:
+        if child.tag not in _SKIPPED and child.tag != "office:annotation":
+            _add_plain(child, parts)
+        parts.append(child.tail or "")
+    if element.tag in ("text:p", "text:h"):
+        parts.append("\n")
+
+
+def _repeated(element: Element, what: str, most: int) -> int:
+    value = element.get(f"table:number-{what}-repeated", "1")
+    return min(int(value), most) if value.isdigit() and len(value) < 10 else 1
+
+
+def import_ods(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from OpenDocument sheets, as they are shown. Raises ImportFailed."""
+    archive = XmlArchive(data, ".ods", xml=_PARTS, max_tokens=_MAX_TOKENS)
+    root = archive.parse("content.xml", _PREFIXES)
+    if root is None:
+        raise ImportFailed("is not a readable .ods file: it does not contain a table")
+    hidden_styles = {
+        style.get("style:name")
+        for style in root.iter("style:style")
+        if any(it.get("table:display") == "false" for it in style)
+    }
+    sheets: list[tuple[str, Rows]] = []
+    hidden_chars = 0
+    for table in root.iter("table:table"):
+        sheet = _Sheet(table, is_hidden=table.get("table:style-name") in hidden_styles)
+        sheets.append((table.get("table:name", ""), sheet.rows))
+        hidden_chars += sheet.hidden_chars
+    return document_of_sheets(sheets, options, hidden_chars=hidden_chars)
+
+
+class _Sheet:
+    """The visible rows of a sheet."""
+
+    def __init__(self, table: Element, *, is_hidden: bool) -> None:
+        self.rows: Rows = []
+        self.hidden_chars = 0
+        self._is_hidden = is_hidden
+        self._hidden_columns = self._find_hidden_columns(table)
+        self._spans: dict[int, tuple[int, str]] = {}
+        self._cells = 0
+        for row in table.iter("table:table-row"):
+            self._add(row)
+
+    def _find_hidden_columns(self, table: Element) -> set[int]:
+        hidden: set[int] = set()
+        at = 0
+        for column in table.iter("table:table-column"):
+            count = _repeated(column, "columns", _MAX_COLUMNS)
+            if _is_collapsed(column):
+                hidden.update(range(at, min(at + count, _MAX_COLUMNS)))
+            at += count
+        return hidden
+
+    def _add(self, row: Element) -> None:
+        cells = self._cells_of(row)
+        if self._is_hidden or _is_collapsed(row):
+            self.hidden_chars += hidden_letters(cells)
+            return
+        shown = [cell for at, cell in enumerate(cells) if at not in self._hidden_columns]
+        self.hidden_chars += hidden_letters(cells) - hidden_letters(shown)
+        count = _repeated(row, "rows", _MAX_REPEATED) if any(shown) else 1
+        self._cells += len(shown) * count
+        if self._cells > MAX_CELLS:
+            raise ImportFailed(f"has a sheet of more than {MAX_CELLS} cells: cut it into parts")
+        self.rows += [shown] * count
+
+    def _cells_of(self, row: Element) -> list[str]:
+        cells: list[str] = []
+        for cell in row:
+            if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
+                continue
+            text = " ".join(" ".join(_plain(it) for it in cell if it.tag == "text:p").split())
+            count = _repeated(cell, "columns", _MAX_REPEATED if text else _MAX_COLUMNS)
+            for _ in range(min(count, _MAX_COLUMNS - len(cells))):
+                cells.append(self._merged(len(cells), text, cell))
+        return cells
+
+    def _merged(self, column: int, text: str, cell: Element) -> str:
+        """Return the text of a cell, or of the merged cell that covers it."""
+        left, above = self._spans.pop(column, (0, ""))
+        if left > 1:
+            self._spans[column] = (left - 1, above)
+        if cell.tag == "table:covered-table-cell":
+            return above or text
+        height, width = (
+            min(int(value), _MAX_COLUMNS) if (value := cell.get(name, "1")).isdigit() else 1
+            for name in ("table:number-rows-spanned", "table:number-columns-spanned")
+        )
+        for at in range(column, column + width if width * height > 1 else column):
+            # in its own row, a cell to the right is covered as well
+            self._spans[at] = (height - (at == column), text)
+        if height == 1:
+            self._spans.pop(column, None)
+        return text
+
+
+def _is_collapsed(element: Element) -> bool:
+    return element.get("table:visibility", "visible") in ("collapse", "filter")
