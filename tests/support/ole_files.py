@@ -1,13 +1,13 @@
 """Builds OLE files (old Office files, Outlook messages) of streams in storages."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-SECTOR = 512
-SMALLEST = 0
-"""The size from which streams are in whole sectors; with 4096, others would need a second table."""
+SECTOR, SMALL_SECTOR, SMALLEST = 512, 64, 4096
+"""Streams below SMALLEST bytes are in small sectors of one common stream."""
 
-_FREE, _END, _FAT = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+_FREE, _END, _TABLE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
 _STORAGE, _STREAM, _ROOT = 1, 2, 5
 
 Storage = Mapping[str, "bytes | Storage"]
@@ -15,65 +15,83 @@ Storage = Mapping[str, "bytes | Storage"]
 
 def ole_of(root: Storage) -> bytes:
     """Return an OLE file."""
-    entries: list[list[int | str]] = [["Root Entry", _ROOT, _FREE, _FREE, 0]]
-    sectors: list[bytes] = []
-    chains: list[int] = []
+    return _Writer().file(root)
 
-    def add_stream(content: bytes) -> tuple[int, int]:
+
+@dataclass
+class _Sectors:
+    """Sectors of one size, and the number of the sector that follows each."""
+
+    size: int
+    content: bytearray = field(default_factory=bytearray)
+    chain: list[int] = field(default_factory=list)
+
+    def add(self, content: bytes) -> int:
+        """Add a stream; return its first sector."""
         if not content:
-            return _END, 0
-        first = len(sectors)
-        padded = content.ljust(-(-len(content) // SECTOR) * SECTOR, b"\0")
-        count = len(padded) // SECTOR
-        sectors.extend(padded[at * SECTOR : (at + 1) * SECTOR] for at in range(count))
-        chains.extend([*range(first + 1, first + count), _END])
-        return first, len(content)
-
-    def add_children(storage: Storage) -> int:
-        """Add entries, each the right sibling of the one before; return the first."""
-        first = previous = _FREE
-        for name in sorted(storage, key=lambda it: (len(it), it.upper())):
-            content = storage[name]
-            number = len(entries)
-            if isinstance(content, bytes):
-                start, size = add_stream(content)
-                entries.append([name, _STREAM, _FREE, _FREE, start, size])
-            else:
-                entries.append([name, _STORAGE, _FREE, _FREE, 0, 0])
-                entries[number][3] = add_children(content)
-            if first == _FREE:
-                first = number
-            else:
-                entries[previous][2] = number
-            previous = number
+            return _END
+        first = len(self.chain)
+        count = -(-len(content) // self.size)
+        self.content += content.ljust(count * self.size, b"\0")
+        self.chain += [*range(first + 1, first + count), _END]
         return first
 
-    entries[0] = ["Root Entry", _ROOT, _FREE, add_children(root), _END, 0]
-    directory = b"".join(map(_entry, entries))
-    directory_start = len(sectors)
-    padded = directory.ljust(-(-len(directory) // SECTOR) * SECTOR, b"\0")
-    count = len(padded) // SECTOR
-    sectors.extend(padded[at * SECTOR : (at + 1) * SECTOR] for at in range(count))
-    chains.extend([*range(directory_start + 1, directory_start + count), _END])
-    fat_count = 1
-    while (len(chains) + fat_count) * 4 > fat_count * SECTOR:
-        fat_count += 1
-    fat_start = len(sectors)
-    table = [*chains, *[_FAT] * fat_count]
-    table += [_FREE] * (fat_count * SECTOR // 4 - len(table))
-    fat = [*range(fat_start, fat_start + fat_count)]
-    header = struct.pack(
-        "<8s16xHHHHH6xIIIIIIIII",
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        *(0x3E, 3, 0xFFFE, 9, 6),
-        *(0, fat_count, directory_start, 0, SMALLEST, _END, 0, _END, 0),
-    )
-    header += struct.pack("<109I", *fat, *[_FREE] * (109 - fat_count))
-    return header + b"".join(sectors) + struct.pack(f"<{len(table)}I", *table)
+
+class _Writer:
+    def __init__(self) -> None:
+        self._sectors = _Sectors(SECTOR)
+        self._small = _Sectors(SMALL_SECTOR)
+        self._entries: list[bytes] = [b""]
+
+    def file(self, root: Storage) -> bytes:
+        child = self._add_children(root)
+        small = bytes(self._small.content)
+        self._entries[0] = _entry(
+            "Root Entry", _ROOT, child=child, start=self._sectors.add(small), size=len(small)
+        )
+        directory = self._sectors.add(b"".join(self._entries))
+        small_table = self._sectors.add(_numbers(self._small.chain))
+        tables = 1
+        while (len(self._sectors.chain) + tables) * 4 > tables * SECTOR:
+            tables += 1
+        first = len(self._sectors.chain)
+        chain = [*self._sectors.chain, *[_TABLE] * tables]
+        places = [*range(first, first + tables)]
+        header = struct.pack(
+            "<8s16xHHHHH6xIIIIIIIII",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            *(0x3E, 3, 0xFFFE, 9, 6, 0, tables, directory, 0, SMALLEST),
+            *(small_table, -(-len(self._small.chain) * 4 // SECTOR), _END, 0),
+        )
+        header += _numbers([*places, *[_FREE] * (109 - tables)])
+        return header + bytes(self._sectors.content) + _numbers(chain, tables * SECTOR)
+
+    def _add_children(self, storage: Storage) -> int:
+        """Add entries, each the right sibling of the one before; return the first."""
+        names = sorted(storage, key=lambda it: (len(it), it.upper()))
+        numbers = []
+        for _ in names:
+            numbers.append(len(self._entries))
+            self._entries.append(b"")
+        for name, number, right in zip(names, numbers, [*numbers[1:], _FREE], strict=False):
+            content = storage[name]
+            if isinstance(content, bytes):
+                sectors = self._small if len(content) < SMALLEST else self._sectors
+                start = sectors.add(content)
+                entry = _entry(name, _STREAM, right=right, start=start, size=len(content))
+            else:
+                entry = _entry(name, _STORAGE, right=right, child=self._add_children(content))
+            self._entries[number] = entry
+        return numbers[0] if numbers else _FREE
 
 
-def _entry(entry: list[int | str]) -> bytes:
-    name, kind, right, child, start, size = entry
+def _numbers(numbers: Sequence[int], size: int = 0) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers).ljust(size, b"\xff")
+
+
+def _entry(
+    name: str, kind: int, *, right: int = _FREE, child: int = _FREE, start: int = 0, size: int = 0
+) -> bytes:
     spelled = f"{name}\0".encode("utf-16-le")
     return struct.pack(
         "<64sHBBIII36xIQ", spelled, len(spelled), kind, 1, _FREE, right, child, start, size

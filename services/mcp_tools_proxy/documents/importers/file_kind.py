@@ -205,6 +205,8 @@ def kind_of(data: bytes, suffix: str) -> FileKind:
         return _kind_of_zip(data)
     if data.startswith(_OLE):
         return _kind_of_ole(data)
+    if head.lstrip(_BLANK).startswith(b"{\\rtf"):
+        return FileKind.RTF
     _check_marks(head)
     return _kind_of_text(data, named, suffix.lower())
 
@@ -291,8 +293,6 @@ def _kind_of_text(data: bytes, named: FileKind | None, suffix: str) -> FileKind:
 
 def _marked_text(head: bytes, named: FileKind | None) -> FileKind | None:
     """Return the kind of a text that starts with the marks of one."""
-    if head.startswith(b"{\\rtf"):
-        return FileKind.RTF
     if _OFFICE_XML.search(head):
         raise ImportFailed("is an Office file in one XML part: save it as DOCX, XLSX or ODT")
     if _HTML.match(head):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
@@ -24,6 +25,8 @@ from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
 from mcp_tools_proxy.documents.importers.outlook_file import import_msg
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.documents.importers.pictures import import_picture
+from mcp_tools_proxy.documents.importers.rtf import import_rtf
 from mcp_tools_proxy.documents.importers.slides import import_slides
 from mcp_tools_proxy.documents.importers.spreadsheets import import_workbook
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
@@ -63,13 +66,11 @@ _IMPORTERS: Mapping[FileKind, Callable[[bytes, ImportOptions], Document]] = {
     FileKind.EPUB: import_epub,
     FileKind.ODT: import_odt,
     FileKind.ODS: import_ods,
+    FileKind.RTF: import_rtf,
     FileKind.XLSX: import_workbook,
     FileKind.XLS: import_workbook,
 }
-"""Importers except that of PDF, which reports progress.
-
-Other kinds are refused.
-"""
+"""Importers of files that need no OCR."""
 
 
 def import_data(
@@ -77,15 +78,33 @@ def import_data(
 ) -> Document:
     """Import a file; ``suffix`` decides only among kinds of text. Raises ImportFailed."""
     kind = kind_of(data, suffix)
-    if kind is FileKind.PDF:
-        return _import_pdf(data, options, progress)
-    if kind not in _IMPORTERS:
-        raise ImportFailed(f"is a {kind} file, which cannot be imported yet: export it as PDF")
+    if kind in _DRAWN:
+        return _import_drawn(_DRAWN[kind], data, options, progress)
     return _IMPORTERS[kind](data, options)
 
 
-def _import_pdf(data: bytes, options: ImportOptions, progress: Progress) -> Document:
+class _DrawnImporter(Protocol):
+    """An importer of pages that OCR can read, which reports progress."""
+
+    def __call__(
+        self,
+        data: bytes,
+        options: ImportOptions,
+        progress: Progress,
+        reader: TesseractReader | None = None,
+    ) -> Document: ...
+
+
+_DRAWN: Mapping[FileKind, _DrawnImporter] = {
+    FileKind.PDF: import_pdf,
+    FileKind.PICTURE: import_picture,
+}
+
+
+def _import_drawn(
+    importer: _DrawnImporter, data: bytes, options: ImportOptions, progress: Progress
+) -> Document:
     if not options.ocr_languages:
-        return import_pdf(data, options, progress)
+        return importer(data, options, progress)
     with TesseractReader(options.ocr_languages) as reader:
-        return import_pdf(data, options, progress, reader)
+        return importer(data, options, progress, reader)

@@ -1,7 +1,7 @@
 """Imports messages of Outlook (MSG) with olefile (extra formats)."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
 )
 from mcp_tools_proxy.documents.importers.mail import MailContent, mail_document
+from mcp_tools_proxy.documents.importers.rtf import RtfReader
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
 
@@ -34,6 +35,16 @@ _ROOT_HEADER, _PART_HEADER = 32, 8
 _KINDS = {1: "To", 2: "Cc", 3: "Bcc"}
 _FILE_TIME_START = datetime(1601, 1, 1, tzinfo=UTC)
 _MAX_PARTS = 1000
+
+_NOT_PACKED = 0x414C454D
+_MAX_RTF_BYTES = 64 * 1024 * 1024
+_RTF_START = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript "
+    rb"\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
+    b"\r\n"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)
+"""The text that precedes each compressed one."""
 
 
 def import_msg(data: bytes, options: ImportOptions) -> Document:
@@ -109,15 +120,28 @@ class _Properties:
 
 
 def _content(message: _Properties, options: ImportOptions) -> MailContent:
-    content = MailContent()
+    sent = message.moment(_SENT) or message.moment(_DELIVERED)
+    headers = {name: one_line(it) for name, it in _headers(message, sent).items()}
+    content = MailContent(
+        headers={name: it for name, it in headers.items() if it},
+        date=sent.date().isoformat() if sent else None,
+        bodies=[_body(message, options)],
+    )
+    for it in message.parts("__attach_version1.0_#"):
+        name = it.text(_LONG_FILE_NAME) or it.text(_FILE_NAME) or it.text(_NAME)
+        if name and not it.number(_IS_HIDDEN) & 1:
+            content.attachments.append(one_line(name))
+    return content
+
+
+def _headers(message: _Properties, sent: datetime | None) -> Mapping[str, str]:
     recipients: dict[str, list[str]] = {}
     for it in message.parts("__recip_version1.0_#"):
         kind = _KINDS.get(it.number(_RECIPIENT_TYPE) & 3, "To")
         address = it.text(_SMTP) or it.text(_ADDRESS)
         recipients.setdefault(kind, []).append(_person(it.text(_NAME), address))
     sender = message.text(_SENDER_SMTP) or message.text(_SENDER_ADDRESS)
-    sent = message.moment(_SENT) or message.moment(_DELIVERED)
-    headers = {
+    return {
         "From": _person(message.text(_SENDER_NAME), sender),
         "To": ", ".join(recipients.get("To", ())) or message.text(_DISPLAY_TO),
         "Cc": ", ".join(recipients.get("Cc", ())) or message.text(_DISPLAY_CC),
@@ -125,20 +149,47 @@ def _content(message: _Properties, options: ImportOptions) -> MailContent:
         "Date": f"{sent:%Y-%m-%d %H:%M} UTC" if sent else "",
         "Subject": message.text(_SUBJECT),
     }
-    content.headers = {name: one_line(it) for name, it in headers.items() if one_line(it)}
-    content.date = sent.date().isoformat() if sent else None
-    html = message.binary(_HTML)
-    content.bodies = [
-        (
-            message.text(_BODY).replace("\r\n", "\n"),
-            decode_text(html, options).text if html else message.text(_HTML),
-        )
-    ]
-    for it in message.parts("__attach_version1.0_#"):
-        name = it.text(_LONG_FILE_NAME) or it.text(_FILE_NAME) or it.text(_NAME)
-        if name and not it.number(_IS_HIDDEN) & 1:
-            content.attachments.append(one_line(name))
-    return content
+
+
+def _body(message: _Properties, options: ImportOptions) -> tuple[str, str]:
+    """Return the text as it is, and as HTML; RTF is read where both are missing."""
+    plain = message.text(_BODY).replace("\r\n", "\n")
+    if content := message.binary(_HTML):
+        return plain, decode_text(content, options).text
+    html = message.text(_HTML)
+    packed = message.binary(_RTF)
+    if not packed or plain.strip() or html:
+        return plain, html
+    reader = RtfReader(_unpacked(packed).decode("latin-1"), with_notes=options.with_notes)
+    return "", reader.html()
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Return compressed RTF, which refers to the last 4096 bytes (MS-OXRTFCP)."""
+    _, size, mark = struct.unpack_from("<III", packed)
+    if mark == _NOT_PACKED:
+        return packed[16 : 16 + size]
+    found = bytearray(_RTF_START)
+    most = len(_RTF_START) + min(size, _MAX_RTF_BYTES)
+    at = 16
+    while at < len(packed) and len(found) < most:
+        flags = packed[at]
+        at += 1
+        for bit in range(8):
+            if not flags >> bit & 1:
+                found += packed[at : at + 1]
+                at += 1
+                continue
+            if at + 2 > len(packed):
+                break
+            place, length = divmod(int.from_bytes(packed[at : at + 2], "big"), 16)
+            at += 2
+            if place == len(found) % 4096:  # the end
+                return bytes(found[len(_RTF_START) :])
+            start = len(found) - ((len(found) - place - 1) % 4096 + 1)
+            for step in range(length + 2):
+                found.append(found[start + step] if 0 <= start + step < len(found) else 0)
+    return bytes(found[len(_RTF_START) :])
 
 
 def _person(name: str, address: str) -> str:

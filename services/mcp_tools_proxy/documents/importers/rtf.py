@@ -1,0 +1,437 @@
+"""Imports RTF: the text becomes HTML, which is converted to Markdown.
+
+Read here, as striprtf loses footnotes, text boxes and exponents, and keeps hidden text.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import ClassVar, NamedTuple
+
+from mcp_tools_proxy.documents.importers.base import (
+    FileFacts,
+    ImportOptions,
+    hidden_text,
+    one_line,
+)
+from mcp_tools_proxy.documents.importers.html import html_to_markdown
+from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
+from mcp_tools_proxy.documents.importers.titles import own_title
+from mcp_tools_proxy.domain.document import Document
+
+_TOKEN = re.compile(
+    r"\\([a-zA-Z]{1,32})(-?\d{1,9})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
+    re.DOTALL,
+)
+_CHARSETS = {
+    77: "mac-roman",
+    128: "cp932",
+    129: "cp949",
+    130: "johab",
+    134: "gb18030",
+    136: "big5",
+    161: "cp1253",
+    162: "cp1254",
+    163: "cp1258",
+    177: "cp1255",
+    178: "cp1256",
+    186: "cp1257",
+    204: "cp1251",
+    222: "cp874",
+    238: "cp1250",
+    254: "cp437",
+    255: "cp850",
+}
+_CODE_PAGES = {65001: "utf-8", 10000: "mac-roman", 936: "gb18030", 950: "big5", 1361: "johab"}
+_SYMBOLS = 2
+"""Character set of fonts of signs; those that office programs use for bullets."""
+
+_TEXTS = {
+    "tab": " ",
+    "emdash": "—",
+    "endash": "–",
+    "emspace": " ",
+    "enspace": " ",
+    "qmspace": " ",
+    "bullet": "•",
+    "lquote": "‘",
+    "rquote": "’",
+    "ldblquote": "“",
+    "rdblquote": "”",
+    "~": "\u00a0",
+    "_": "-",
+    "{": "{",
+    "}": "}",
+    "\\": "\\",
+    "\n": " ",
+    "\r": " ",
+    "zwj": "\u200d",
+    "zwnj": "\u200c",
+    "ltrmark": "",
+    "rtlmark": "",
+    "nestcell": " ",
+}
+_MARGINS = {
+    **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "Header"),
+    **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "Footer"),
+}
+_SKIPPED = frozenset(
+    {
+        *("stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl", "filetbl", "info"),
+        *("pict", "object", "objdata", "fldinst", "datafield", "themedata", "colorschememapping"),
+        *("latentstyles", "generator", "shprslt", "sp", "bkmkstart", "bkmkend", "xe", "tc", "txe"),
+        *("rxe", "nonshppict", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "userprops", "xmlnstbl"),
+        *("nonesttables", "bkmkpub", "objclass"),
+        *("pgdsctbl", "formfield", "private", "template", "operator", "author", "background"),
+        *("atnid", "atnauthor", "atntime", "atnref", "atrfstart", "atrfend", "pnseclvl", "pntxta"),
+        *("pntxtb", "mmathPr", "do", "falt", "panose", "wgrffmtfilter", "docvar"),
+    }
+)
+_STARRED = frozenset({"shpinst", "shptxt", "annotation", "footnote", "nesttableprops"})
+"""Optional groups whose text is read."""
+
+
+class _State(NamedTuple):
+    """The properties of text; a group restores them at its end."""
+
+    target: str = "text"
+    font: int = -1
+    fallback: int = 1
+    hidden: bool = False
+    script: str = ""
+    colour: int = 0
+    background: int = 0
+
+
+class RtfReader:
+    """Reads an RTF file once, from its start to its end."""
+
+    def __init__(self, text: str, *, with_notes: bool) -> None:
+        self.title = ""
+        self._text = text
+        self._with_notes = with_notes
+        self._state = _State()
+        self._states: list[_State] = []
+        self._outputs: list[tuple[int, str, list[str]]] = []
+        """Interrupted texts: depth and kind of the group that interrupts, and the text so far."""
+        self._code_page = "cp1252"
+        self._fonts: dict[int, int] = {}
+        self._colours: list[str] = []
+        self._colour = [0, 0, 0]
+        self._bytes = bytearray()
+        self._is_wide = False
+        """Whether the pending bytes are UTF-16."""
+        self._skipped = 0
+        """Characters of the fallback for a Unicode character that are still to be skipped."""
+        self._is_optional = False
+        self._is_encapsulated = False
+        """Whether the file is HTML in groups of RTF, as Outlook writes it."""
+        self._line: list[str] = []
+        self._level = 0
+        self._blocks: list[str] = []
+        self._notes: list[str] = []
+        self._margins: dict[str, None] = {}
+        self._is_in_table = False
+        self._cells: list[str] = []
+        self._merges: list[str] = []
+        self._merge = ""
+        self._rows: list[list[str]] = []
+
+    def html(self) -> str:
+        """Return the text as HTML; headers, footers and notes are marked."""
+        at = 0
+        while (token := _TOKEN.match(self._text, at)) is not None:
+            at = token.end()
+            if token[1] == "bin":
+                at += max(0, int(token[2] or 0))
+            else:
+                self._read_token(token)
+        self._flush()
+        if self._is_encapsulated:
+            return "".join(self._line)
+        if self._cells:
+            self._end_row(0)
+        self._end_block("p")
+        self._end_table()
+        margins = [f"<p>{margin}</p>" for margin in self._margins]
+        return "".join([*self._blocks, *self._notes, *margins])
+
+    def _read_token(self, token: re.Match[str]) -> None:
+        word, number, code, sign, brace, text = token.groups()
+        if word:
+            self._read_word(word, None if number is None else int(number))
+        elif brace:
+            self._read_brace(brace)
+        elif code:
+            self._add_bytes(bytes.fromhex(code))
+        elif sign:
+            self._read_sign(sign)
+        elif text:
+            self._add_bytes(text.encode("latin-1", "replace"))
+
+    def _read_brace(self, brace: str) -> None:
+        self._flush()
+        self._skipped = 0
+        if brace == "{":
+            self._states.append(self._state)
+            return
+        if self._outputs and self._outputs[-1][0] == len(self._states):
+            self._end_inserted()
+        if self._states:
+            self._state = self._states.pop()
+
+    def _read_sign(self, sign: str) -> None:
+        if sign == "*":
+            self._is_optional = True
+        elif sign in _TEXTS:
+            self._flush()
+            self._add_text(_TEXTS[sign])
+
+    def _read_word(self, word: str, number: int | None) -> None:
+        is_optional, self._is_optional = self._is_optional, False
+        if word == "u":
+            self._add_unicode(number or 0)
+            return
+        self._flush()
+        if self._read_destination(word, is_optional=is_optional):
+            return
+        if word in _TEXTS:
+            self._add_text(_TEXTS[word])
+        elif (read := self._words.get(word)) is not None:
+            read(self, 1 if number is None else number)
+
+    def _read_destination(self, word: str, *, is_optional: bool) -> bool:
+        """Return whether the word starts a group with another meaning than text."""
+        if word in ("shptxt", "fonttbl", "colortbl", "shpinst", "htmltag"):
+            self._set(target="text" if word == "shptxt" else word)
+        elif word in _SKIPPED or (is_optional and word not in _STARRED):
+            self._set(target=f"skipped {word}")
+        elif word in _MARGINS or word in ("footnote", "annotation"):
+            self._start_inserted(_MARGINS.get(word, word))
+        elif word == "title" and self._state.target == "skipped info":
+            self._set(target="title")
+        else:
+            return False
+        return True
+
+    def _set(self, **changes: object) -> None:
+        self._state = self._state._replace(**changes)  # type: ignore[arg-type] # its own fields
+
+    def _set_font(self, number: int) -> None:
+        self._set(font=number)
+
+    def _set_charset(self, number: int) -> None:
+        if self._state.target == "fonttbl":
+            self._fonts[self._state.font] = number
+
+    def _set_code_page(self, number: int) -> None:
+        self._code_page = _CODE_PAGES.get(number, f"cp{number}")
+
+    def _end_paragraph(self, _: int) -> None:
+        if self._state.target != "text":
+            return
+        if self._is_encapsulated:
+            self._line.append("\n")
+        elif self._is_in_table or self._outputs:
+            self._line.append("<br>")
+        else:
+            self._end_block(f"h{self._level}" if self._level else "p")
+
+    def _reset_paragraph(self, _: int) -> None:
+        self._level = 0
+        self._is_in_table = False
+
+    def _set_level(self, number: int) -> None:
+        self._level = number + 1 if 0 <= number < 6 else 0
+
+    def _end_cell(self, _: int) -> None:
+        self._cells.append("".join(self._line).removesuffix("<br>"))
+        self._line = []
+
+    def _end_row(self, _: int) -> None:
+        row: list[str] = []
+        for number, text in enumerate(self._cells):
+            merge = self._merges[number] if number < len(self._merges) else ""
+            if merge == "left" and row:
+                row.append(row[-1])
+            elif merge == "above" and self._rows and number < len(self._rows[-1]):
+                row.append(self._rows[-1][number])
+            else:
+                row.append(text)
+        if row:
+            self._rows.append(row)
+        self._cells = []
+
+    def _start_row(self, _: int) -> None:
+        self._merges, self._merge = [], ""
+
+    def _end_definition(self, _: int) -> None:
+        self._merges.append(self._merge)
+        self._merge = ""
+
+    def _set_colour_part(self, part: int, number: int) -> None:
+        if self._state.target == "colortbl":
+            self._colour[part] = number & 255
+
+    def _start_inserted(self, kind: str) -> None:
+        """Start a note, comment, header or footer, which stands apart from the text around it."""
+        self._outputs.append((len(self._states), kind, self._line))
+        self._line = []
+        self._state = self._state._replace(target="text", script="")
+
+    def _end_inserted(self) -> None:
+        _, kind, line = self._outputs.pop()
+        html = "".join(self._line).removesuffix("<br>").strip()
+        self._line = line
+        if not html or self._state.target != "text":
+            return
+        if kind == "footnote":
+            mark = f"[{len(self._notes) + 1}]"
+            self._notes.append(f"<p>{mark} {html}</p>")
+            self._line.append(f"<sup>{mark}</sup>")
+        elif kind == "annotation":
+            self._line.append(f" [Comment: {html}] " if self._with_notes else "")
+        else:
+            self._margins[f"{kind}: {html}"] = None
+
+    _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
+        "par": _end_paragraph,
+        "sect": _end_paragraph,
+        "page": _end_paragraph,
+        "line": lambda self, _: self._add_html("\n" if self._is_encapsulated else "<br>"),
+        "fromhtml": lambda self, number: setattr(self, "_is_encapsulated", bool(number)),
+        "pard": _reset_paragraph,
+        "intbl": lambda self, _: setattr(self, "_is_in_table", True),
+        "outlinelevel": _set_level,
+        "cell": _end_cell,
+        "row": _end_row,
+        "trowd": _start_row,
+        "cellx": _end_definition,
+        "clmrg": lambda self, _: setattr(self, "_merge", "left"),
+        "clvmrg": lambda self, _: setattr(self, "_merge", "above"),
+        "f": _set_font,
+        "fcharset": _set_charset,
+        "ansicpg": _set_code_page,
+        "mac": lambda self, _: setattr(self, "_code_page", "mac-roman"),
+        "pc": lambda self, _: setattr(self, "_code_page", "cp437"),
+        "pca": lambda self, _: setattr(self, "_code_page", "cp850"),
+        "uc": lambda self, number: self._set(fallback=number),
+        "plain": lambda self, _: self._set(hidden=False, script="", colour=0, background=0),
+        "v": lambda self, number: self._set(hidden=bool(number)),
+        "super": lambda self, number: self._set(script="sup" if number else ""),
+        "sub": lambda self, number: self._set(script="sub" if number else ""),
+        "up": lambda self, number: self._set(script="sup" if number else ""),
+        "dn": lambda self, number: self._set(script="sub" if number else ""),
+        "nosupersub": lambda self, _: self._set(script=""),
+        "cf": lambda self, number: self._set(colour=number),
+        **dict.fromkeys(
+            ("cb", "highlight", "chcbpat"), lambda self, number: self._set(background=number)
+        ),
+        "red": lambda self, number: self._set_colour_part(0, number),
+        "green": lambda self, number: self._set_colour_part(1, number),
+        "blue": lambda self, number: self._set_colour_part(2, number),
+        "deleted": lambda self, number: self._set(target="deleted" if number else "text"),
+        "htmlrtf": lambda self, number: self._set(target="skipped" if number else "text"),
+    }
+
+    def _add_unicode(self, number: int) -> None:
+        """Add a character; the numbers of a surrogate pair follow each other."""
+        if not self._is_wide:
+            self._flush()
+        self._is_wide = True
+        self._bytes += (number & 0xFFFF).to_bytes(2, "little")
+        self._skipped = self._state.fallback
+
+    def _add_bytes(self, content: bytes) -> None:
+        if self._skipped:
+            skipped = min(self._skipped, len(content))
+            self._skipped -= skipped
+            content = content[skipped:]
+        if content:
+            if self._is_wide:
+                self._flush()
+            self._bytes += content
+
+    def _flush(self) -> None:
+        """Decode the pending bytes."""
+        content, self._bytes = bytes(self._bytes), bytearray()
+        is_wide, self._is_wide = self._is_wide, False
+        if not content:
+            return
+        charset = self._fonts.get(self._state.font, 0)
+        encoding = "utf-16-le" if is_wide else _CHARSETS.get(charset, self._code_page)
+        try:
+            text = content.decode(encoding, "replace")
+        except LookupError:
+            text = content.decode("cp1252", "replace")
+        if charset == _SYMBOLS:
+            text = text.replace("·", "-").replace("\uf0b7", "-")
+        self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
+        state = self._state
+        if state.target == "title":
+            self.title += text
+        elif state.target == "colortbl":
+            for _ in range(text.count(";")):
+                self._colours.append("#{:02x}{:02x}{:02x}".format(*self._colour))
+                self._colour = [0, 0, 0]
+        elif state.target == "htmltag":
+            self._line.append(text)
+        elif state.target == "text":
+            self._add_html(escape(text))
+
+    def _add_html(self, html: str) -> None:
+        state = self._state
+        if state.target != "text":
+            return
+        if self._is_encapsulated:
+            self._line.append(html)
+            return
+        if state.script:
+            html = f"<{state.script}>{html}</{state.script}>"
+        if style := self._style(state):
+            html = f"<span{style}>{html}</span>"
+        self._line.append(html)
+
+    def _style(self, state: _State) -> str:
+        if state.hidden:
+            return " hidden"
+        if not state.colour or self._is_in_table:  # a cell can have a colour of its own
+            return ""
+        names = {"color": state.colour, "background-color": state.background}
+        style = ";".join(
+            f"{name}:{self._colours[number]}"
+            for name, number in names.items()
+            if 0 < number < len(self._colours)
+        )
+        return f' style="{style}"'
+
+    def _end_block(self, tag: str) -> None:
+        html = "".join(self._line).strip()
+        self._line = []
+        if html:
+            self._end_table()
+            self._blocks.append(f"<{tag}>{html}</{tag}>")
+
+    def _end_table(self) -> None:
+        rows, self._rows = self._rows, []
+        for number, row in enumerate(rows):
+            tag = "td" if number else "th"
+            cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
+            start = "" if number else "<table>"
+            self._blocks.append(f"{start}<tr>{cells}</tr>")
+        if rows:
+            self._blocks.append("</table>")
+
+
+def import_rtf(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from RTF; headings become sections. Raises ImportFailed."""
+    reader = RtfReader(data.decode("latin-1"), with_notes=options.with_notes)
+    converted = html_to_markdown(reader.html(), with_link_targets=options.with_link_targets)
+    return build_from_markdown(
+        converted.markdown,
+        options,
+        facts=FileFacts(title=own_title(one_line(reader.title))),
+        warnings=hidden_text(converted.hidden_chars),
+    )

@@ -1,0 +1,218 @@
+"""OpenDocument texts and sheets as documents."""
+
+from dataclasses import replace
+
+import pytest
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.open_document import import_ods, import_odt
+from mcp_tools_proxy.domain.document import Document
+from tests.support.office_files import zip_of
+from tests.support.tables import each_row
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="rules")
+OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+SPACES = " ".join(
+    [f'xmlns:{it}="{OASIS}:{it}:1.0"' for it in ("office", "text", "table", "style", "meta")]
+    + [f'xmlns:draw="{OASIS}:drawing:1.0"', f'xmlns:fo="{OASIS}:xsl-fo-compatible:1.0"']
+    + [f'xmlns:svg="{OASIS}:svg-compatible:1.0"', 'xmlns:xlink="http://www.w3.org/1999/xlink"']
+    + ['xmlns:dc="http://purl.org/dc/elements/1.1/"']
+)
+
+
+def root_of(content: str) -> bytes:
+    return f"<office:root {SPACES}>{content}</office:root>".encode()
+
+
+def file_of(
+    body: str, *, styles: str = "", kind: str = "text", page_styles: str = "", meta: str = ""
+) -> bytes:
+    return zip_of(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}".encode(),
+            "content.xml": root_of(
+                f"<office:automatic-styles>{styles}</office:automatic-styles>"
+                f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
+            ),
+            "styles.xml": root_of(page_styles),
+            "meta.xml": root_of(meta),
+        }
+    )
+
+
+def imported(body: str, styles: str = "", origin: ImportOptions = ORIGIN) -> Document:
+    return import_odt(file_of(body, styles=styles), origin)
+
+
+def style(name: str, properties: str, parent: str = "") -> str:
+    return (
+        f'<style:style style:name="{name}" style:parent-style-name="{parent}">'
+        f"<style:text-properties {properties}/></style:style>"
+    )
+
+
+def test_headings_are_sections_and_the_title_style_is_the_title() -> None:
+    body = (
+        '<text:p text:style-name="P1">Travel <text:span>policy</text:span></text:p>'
+        '<text:h text:outline-level="1">Start</text:h><text:p>Text<text:s text:c="3"/>here'
+        '<text:tab/>now<text:line-break/>and then.</text:p><text:h text:outline-level="2">'
+        "Costs</text:h>"
+    )
+    document = imported(body, style("P1", "", "Title"))
+    assert document.pages == ("Travel policy\n\n# Start\n\nText here now\nand then.\n\n## Costs",)
+    assert document.title == "Travel policy"
+    assert [it.title for it in document.sections.values()] == ["Start", "Costs"]
+
+
+def test_the_metadata_give_title_and_language_and_margins_are_marked() -> None:
+    margin = (
+        "<style:master-page><style:{0}><text:p>{1}<text:page-number>1</text:page-number></text:p>"
+        "</style:{0}></style:master-page>"
+    )
+    data = file_of(
+        "<text:p>Text</text:p>",
+        page_styles=margin.format("header", "HR-77") * 2 + margin.format("footer", "Page "),
+        meta="<dc:title>Leave policy</dc:title><dc:language>de-AT</dc:language>",
+    )
+    document = import_odt(data, ORIGIN)
+    assert document.pages == ("Header: HR-77\n\nText\n\nFooter: Page",)
+    assert (document.title, document.language) == ("Leave policy", "de-AT")
+
+
+def test_lists_are_nested_and_numbered() -> None:
+    styles = (
+        '<text:list-style style:name="L"><text:list-level-style-number text:level="1" '
+        'style:num-format="1"/><text:list-level-style-bullet text:level="2"/></text:list-style>'
+    )
+    item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
+    inner = f"<text:list>{item.format('inner', '')}</text:list>"
+    items = item.format("one", inner) + item.format("two", "")
+    body = f'<text:list text:style-name="L">{items}</text:list>'
+    assert imported(body, styles).pages == ("1. one\n   - inner\n2. two",)
+
+
+def cell(text: str, attributes: str = "") -> str:
+    return f"<table:table-cell {attributes}><text:p>{text}</text:p></table:table-cell>"
+
+
+COVERED = "<table:covered-table-cell/>"
+TALL, WIDE = 'table:number-rows-spanned="2"', 'table:number-columns-spanned="2"'
+TWICE = 'table:number-columns-repeated="2"'
+ROWS = (
+    f"<table:table-row>{cell('Region')}{cell('Year')}{cell('Sales')}</table:table-row>"
+    f"<table:table-row>{cell('North', TALL)}{cell('2025')}{cell('10')}"
+    f"</table:table-row><table:table-row>{COVERED}"
+    f"{cell('Both', WIDE)}{COVERED}</table:table-row>"
+)
+TABLE = f'<table:table table:name="Sales &amp; more">{ROWS}</table:table>'
+SHOWN = (
+    "| Region | Year | Sales |\n| --- | --- | --- |\n| North | 2025 | 10 |\n| North | Both | Both |"
+)
+
+
+def test_covered_cells_of_a_table_are_repeated() -> None:
+    assert imported(TABLE).pages == (SHOWN,)
+
+
+def test_exponents_links_and_notes() -> None:
+    note = (
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>See annex."
+        "</text:p></text:note-body></text:note>"
+    )
+    body = (
+        '<text:p>5 m<text:span text:style-name="T1">2</text:span> of H<text:span text:style-name='
+        f'"T2">2</text:span>O, <text:a xlink:href="https://e.org/">here</text:a>{note}.</text:p>'
+    )
+    styles = style("T1", 'style:text-position="super 58%"') + style(
+        "T2", 'style:text-position="sub"'
+    )
+    assert imported(body, styles).pages == (
+        "5 m^2 of H_2O, [here](https://e.org/) [1].\n\n[1] See annex.",
+    )
+
+
+def test_deletions_are_left_out_and_comments_are_marked() -> None:
+    body = (
+        "<text:tracked-changes><text:changed-region><text:deletion><text:p>gone</text:p>"
+        "</text:deletion></text:changed-region></text:tracked-changes><text:p>Kept<office:annotation>"
+        "<dc:creator>Ann</dc:creator><text:p>Check it</text:p></office:annotation> text</text:p>"
+    )
+    assert imported(body).pages == ("Kept [Comment: Check it] text",)
+    assert imported(body, origin=replace(ORIGIN, with_notes=False)).pages == ("Kept text",)
+
+
+@each_row(
+    "body",
+    [
+        '<text:p><text:span text:style-name="H">secret</text:span></text:p>',
+        '<text:p><text:span text:style-name="W">secret</text:span></text:p>',
+        '<text:section text:display="none"><text:p>secret</text:p></text:section>',
+        '<text:p><text:hidden-text text:string-value="secret"/></text:p>',
+    ],
+)
+def test_hidden_text_is_left_out_and_counted(body: str) -> None:
+    styles = style("H", 'text:display="none"') + style("W", 'fo:color="#ffffff"')
+    document = imported(f"{body}<text:p>Seen</text:p>", styles)
+    assert document.pages == ("Seen",)
+    assert document.warnings[0].message.startswith("6 letters")
+
+
+def test_a_formula_and_the_description_of_a_picture_stay() -> None:
+    body = (
+        '<text:p><draw:frame><draw:object xlink:href="./O"/></draw:frame> and <draw:frame>'
+        "<draw:image/><svg:desc>a map</svg:desc></draw:frame></text:p>"
+    )
+    math = b'<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>A</mi><mo>=</mo><mn>2</mn></math>'
+    data = zip_of(
+        {"content.xml": root_of(f"<office:text>{body}</office:text>"), "O/content.xml": math}
+    )
+    assert import_odt(data, ORIGIN).pages == ("$A = 2$ and a map",)
+
+
+def test_sheets_are_tables_as_they_are_shown() -> None:
+    body = (
+        TABLE.replace(cell("10"), cell("10 %", 'office:value-type="percentage" office:value="0.1"'))
+        + '<table:table table:name="Wide"><table:table-row table:number-rows-repeated="3">'
+        f"{cell('x', TWICE)}"
+        '<table:table-cell table:number-columns-repeated="16000"/></table:table-row>'
+        '<table:table-row table:number-rows-repeated="1000000"/></table:table>'
+    )
+    document = import_ods(file_of(body, kind="spreadsheet"), ORIGIN)
+    assert document.pages == (
+        f"## Sales & more\n\n{SHOWN.replace('10', '10 %')}\n",
+        "## Wide\n\n| x | x |\n| --- | --- |\n| x | x |\n| x | x |\n",
+    )
+
+
+def test_hidden_sheets_rows_and_columns_are_left_out_and_counted() -> None:
+    hidden = (
+        '<style:style style:name="ta"><style:table-properties table:display="false"/></style:style>'
+    )
+    row = "<table:table-row {}>{}</table:table-row>"
+    body = (
+        '<table:table table:name="S"><table:table-column/><table:table-column '
+        'table:visibility="collapse"/>'
+        + row.format("", cell("a") + cell("bb") + cell("c"))
+        + row.format('table:visibility="filter"', cell("ddd"))
+        + '</table:table><table:table table:name="H" table:style-name="ta">'
+        + row.format("", cell("eeee"))
+        + "</table:table>"
+    )
+    document = import_ods(file_of(body, styles=hidden, kind="spreadsheet"), ORIGIN)
+    assert document.pages == ("## S\n\n| a | c |\n| --- | --- |\n",)
+    assert document.warnings[0].message.startswith("9 letters")
+
+
+@each_row(
+    ("data", "reason"),
+    [
+        (file_of(""), "is empty"),
+        (zip_of({"content.xml": b"<x"}), "is not a readable .odt file"),
+        (zip_of({"other.xml": b"<x/>"}), "does not contain a text"),
+        (zip_of({"content.xml": b"<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>"}), "document type"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(ImportFailed) as refused:
+        import_odt(data, ORIGIN)
+    assert reason in refused.value.reason

@@ -1,0 +1,119 @@
+"""RTF files as documents."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.rtf import import_rtf
+from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="letter")
+FONTS = (
+    r"{\fonttbl{\f0\fcharset0 Arial;}{\f1\fcharset204 Arial Cyr;}{\f2\fcharset128 MS Mincho;}"
+    r"{\f3\fcharset2 Symbol;}}{\colortbl;\red255\green255\blue255;\red0\green0\blue0;}"
+)
+
+
+def imported(body: str, origin: ImportOptions = ORIGIN) -> Document:
+    data = r"{\rtf1\ansi\ansicpg1252\deff0" + FONTS + body + "}"
+    return import_rtf(data.encode("latin-1"), origin)
+
+
+def test_headings_by_outline_level_are_sections_and_the_title_is_read() -> None:
+    document = imported(
+        r"{\info{\title Leave {policy}}{\author Ann}}{\stylesheet{\s1 heading 1;}}"
+        r"\pard\outlinelevel0 Start\par\pard Text\par\pard\outlinelevel1 Costs\par"
+    )
+    assert document.pages == ("# Start\n\nText\n\n## Costs",)
+    assert document.title == "Leave policy"
+    assert [it.title for it in document.sections.values()] == ["Start", "Costs"]
+
+
+@each_row(
+    ("body", "shown"),
+    [
+        (r"Gr\'fc\'dfe", "Grüße"),
+        (r"{\f1\'ef\'f0\'e8\'e2\'e5\'f2} Ann", "привет Ann"),
+        (r"\f2\'83\'65\'83X", "テス"),
+        (r"\u1055?\u1088\'3f\uc2\u1080\'3f\'3f!", "При!"),
+        (r"\uc0\u-10179\u-8704", "😀"),
+        (r"a\~b \emdash  c\_d e\-f \{g\}", "a b — c-d ef {g}"),
+        (r"5 m{\super 2} of H{\sub 2}O", "5 m^2 of H_2O"),
+        (r"{\field{\*\fldinst HYPERLINK x}{\fldrslt here}} {\*\unknown no}", "here"),
+        (r"{\listtext\f3\'b7\tab}item", "- item"),
+        (r"{\pict\pngblip 89504e47}{\object{\objdata 00}}{\pict\bin3 }}}}text", "text"),
+        (r"old{\deleted gone} new", "old new"),
+    ],
+)
+def test_the_text_is_what_a_reader_sees(body: str, shown: str) -> None:
+    assert imported(body).pages == (shown,)
+
+
+def test_merged_cells_of_a_table_are_repeated() -> None:
+    row = r"\trowd\cellx1\cellx2\cellx3\pard\intbl Region\cell Year\cell Sales\cell\row"
+    tall = r"\trowd\clvmgf\cellx1\cellx2\cellx3 North\cell 2025\cell 10\par \cell\row"
+    wide = r"\trowd\clvmrg\cellx1\clmgf\cellx2\clmrg\cellx3 \cell Both\cell\cell\row"
+    assert imported(f"Above\\par{row}{tall}{wide}\\pard Below\\par").pages == (
+        "Above\n\n| Region | Year | Sales |\n| --- | --- | --- |\n| North | 2025 | 10 |\n"
+        "| North | Both | Both |\n\nBelow",
+    )
+
+
+def test_notes_margins_and_text_boxes_are_read() -> None:
+    body = (
+        r"{\header\pard HR-77\par}{\footer Page}Text{\footnote\pard See annex.}"
+        r"{\shp{\*\shpinst{\sp{\sn x}{\sv 1}}{\shptxt\pard In a box\par}}{\shprslt no}}"
+        r"{\*\atnauthor Ann}{\*\annotation Check it}\par"
+    )
+    page = imported(body).pages[0]
+    assert page.split("\n\n") == [
+        "Text [1]In a box",
+        "[Comment: Check it]",
+        "[1] See annex.",
+        "Header: HR-77",
+        "Footer: Page",
+    ]
+    assert "Check it" not in imported(body, replace(ORIGIN, with_notes=False)).pages[0]
+
+
+@each_row("body", [r"{\v secret}", r"\v secret\v0 ", r"{\cf1 secret}"])
+def test_hidden_text_is_left_out_and_counted(body: str) -> None:
+    document = imported(f"Seen {body}here")
+    assert document.pages == ("Seen here",)
+    assert document.warnings[0].message.startswith("6 letters")
+
+
+def test_a_web_page_in_rtf_is_read_as_a_web_page() -> None:
+    body = (
+        r"\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b \htmlrtf0 Twenty \htmlrtf }\htmlrtf0 "
+        r"{\*\htmltag84 <b>}days{\*\htmltag92 </b>}{\*\htmltag72 </p>}"
+    )
+    assert imported(body).pages == ("Twenty **days**",)
+
+
+@each_row("body", ["", r"{\v}", r"\par\par", "}}}}", "{{{{"])
+def test_a_file_without_text_is_refused(body: str) -> None:
+    with pytest.raises(ImportFailed) as refused:
+        imported(body)
+    assert refused.value.reason == "is empty"
+
+
+WORDS = st.sampled_from(
+    [
+        *(r"\par ", "{", "}", r"\cell ", r"\row ", r"\trowd ", r"\cellx9 ", r"\clvmrg "),
+        *(r"\footnote ", r"\u-1 ", r"\'ff", r"\*", r"\bin9", r"\f2 ", r"\super ", r"\v "),
+        *(r"\cf9 ", "text", "\\"),
+    ]
+)
+
+
+@given(st.lists(WORDS).map("".join))
+def test_any_order_of_words_is_read_or_empty(body: str) -> None:
+    try:
+        imported(body)
+    except ImportFailed as error:
+        assert error.reason == "is empty"  # noqa: PT017
