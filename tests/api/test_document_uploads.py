@@ -25,7 +25,9 @@ from tests.api.document_operator import (
 )
 from tests.support.document_samples import sample
 from tests.support.office_files import docx_of
+from tests.support.ole_files import ole_of
 from tests.support.tokens import bearer
+from tests.support.workbooks import sheet_of, xlsx_of
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
@@ -104,6 +106,50 @@ async def test_the_content_type_selects_the_importer(
     put = await in_folder.send("PUT", CONTENT, DOC, content, **({"Content-Type": kind} | NEW))
     assert put.status_code == 201
     assert (await in_folder.send("GET", CONTENT)).json()["pages"] == [page]
+
+
+LEAVE = "# Leave\n\nTwenty days."
+TABLE = "| name | days |\n| --- | --- |\n| Ann | 20 |"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "page"),
+    [
+        ("application/octet-stream", docx_of((1, "Leave"), "Twenty days."), LEAVE),
+        ("application/zip", docx_of((1, "Leave"), "Twenty days."), LEAVE),
+        ("text/plain", docx_of((1, "Leave"), "Twenty days."), LEAVE),
+        ("text/x-markdown", LEAVE.encode(), LEAVE),
+        ("application/xhtml+xml", b"<html xmlns='x'><h1>Leave</h1><p>Twenty days.</p>", LEAVE),
+        ("application/msword", b"<html><h1>Leave</h1><p>Twenty days.</p>", LEAVE),
+        ("application/vnd.ms-excel", b"name;days\nAnn;20\n", TABLE),
+        ("text/tab-separated-values", b"name\tdays\nAnn\t20\n", TABLE),
+        ("application/x-ndjson", b'{"a": 1}\n{"a": 2}\n', "| a |\n| --- |\n| 1 |\n| 2 |\n\n"),
+        ("application/octet-stream", b'{"days": 20}', "days: 20\n"),
+        ("application/octet-stream", b"days: 20", "days: 20"),
+        (
+            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            xlsx_of({"S": sheet_of([["name", "days"], ["Ann", 20]])}),
+            f"## S\n\n{TABLE}\n",
+        ),
+        ("message/rfc822", b"From: ann@example.org\n\nHi\n", "From: ann@example.org\n\nHi"),
+        ("text/rtf", rb"{\rtf1 Twenty days.}", "Twenty days."),
+    ],
+)
+async def test_the_content_decides_what_an_upload_is(
+    in_folder: Operator, kind: str, content: bytes, page: str
+) -> None:
+    put = await in_folder.send("PUT", CONTENT, DOC, content, **({"Content-Type": kind} | NEW))
+    assert put.status_code == 201, put.text
+    (shown,) = (await in_folder.send("GET", CONTENT)).json()["pages"]
+    assert shown == page
+
+
+async def test_an_old_word_file_is_refused_with_advice(in_folder: Operator) -> None:
+    content = ole_of({"WordDocument": b""})
+    headers = {"Content-Type": "application/msword"} | NEW
+    refused = await in_folder.send("PUT", CONTENT, DOC, content, **headers)
+    assert outcome(refused) == (422, "INVALID_REQUEST")
+    assert "save it as .docx" in refused.json()["error"]["message"]
 
 
 async def test_an_upload_over_the_limit_is_refused_and_leaves_no_file(spool: Path) -> None:
