@@ -75,7 +75,7 @@ def test_the_metadata_give_title_and_language_and_margins_are_marked() -> None:
         meta="<dc:title>Leave policy</dc:title><dc:language>de-AT</dc:language>",
     )
     document = import_odt(data, ORIGIN)
-    assert document.pages == ("Header: HR-77\n\nText\n\nFooter: Page",)
+    assert document.pages == ("[Header: HR-77]\n\nText\n\n[Footer: Page]",)
     assert (document.title, document.language) == ("Leave policy", "de-AT")
 
 
@@ -137,7 +137,7 @@ def test_deletions_are_left_out_and_comments_are_marked() -> None:
         "</text:deletion></text:changed-region></text:tracked-changes><text:p>Kept<office:annotation>"
         "<dc:creator>Ann</dc:creator><text:p>Check it</text:p></office:annotation> text</text:p>"
     )
-    assert imported(body).pages == ("Kept [Comment: Check it] text",)
+    assert imported(body).pages == ("Kept [Comment by Ann: Check it] text",)
     assert imported(body, origin=replace(ORIGIN, with_notes=False)).pages == ("Kept text",)
 
 

@@ -74,8 +74,8 @@ def test_notes_margins_and_text_boxes_are_read() -> None:
         "Text [1]In a box",
         "[Comment: Check it]",
         "[1] See annex.",
-        "Header: HR-77",
-        "Footer: Page",
+        "[Header: HR-77]",
+        "[Footer: Page]",
     ]
     assert "Check it" not in imported(body, replace(ORIGIN, with_notes=False)).pages[0]
 

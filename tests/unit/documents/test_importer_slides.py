@@ -128,7 +128,7 @@ NOTED = pptx_of(
 
 @each_row(
     ("with_notes", "page"),
-    [(True, "Text\n\nNotes: Say hello\n\nComment: Too long"), (False, "Text")],
+    [(True, "Text\n\n[Notes: Say hello]\n\n[Comment: Too long]"), (False, "Text")],
 )
 def test_notes_are_marked_or_left_out(with_notes: bool, page: str) -> None:
     assert imported(NOTED, replace(ORIGIN, with_notes=with_notes)).pages == (page,)

@@ -104,7 +104,7 @@ _Files = Annotated[
         metavar="FILE|FOLDER",
         autocompletion=document_files,
         readable=False,  # the import reports unreadable files, and continues
-        help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files, or one folder.",
+        help="Files, or one folder: PDF, text, web pages, office files, e-mail, books, pictures.",
     ),
 ]
 _Tenant = Annotated[
@@ -235,9 +235,9 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
-        """Import PDF, Markdown, plain text, DOCX, HTML and CSV files.
+        """Import PDF, text, web pages, office files, e-mail, books and pictures.
 
-        HTML and CSV need the extra formats, OCR the extra ocr. Failed files are reported, the
+        Most need the extra formats, OCR and pictures the extra ocr. Failed files are reported, the
         others are imported, and the exit code is 1. An existing document is refused without
         --replace.
 

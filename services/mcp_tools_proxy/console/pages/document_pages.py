@@ -18,6 +18,7 @@ from mcp_tools_proxy.console.page_request import (
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.documents.importers.file_kind import KINDS
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
 from mcp_tools_proxy.domain.document import ImportWarning
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -34,14 +35,18 @@ CHANGED = (
 )
 
 TYPES: Mapping[str, str] = {
-    ".pdf": "application/pdf",
+    **dict.fromkeys(KINDS, "application/octet-stream"),
     ".md": "text/markdown",
     ".markdown": "text/markdown",
     ".txt": "text/plain",
+    ".text": "text/plain",
     ".html": "text/html",
     ".htm": "text/html",
     ".csv": "text/csv",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".tsv": "text/tab-separated-values",
+    ".xls": "application/vnd.ms-excel",
+    ".eml": "message/rfc822",
+    ".jsonl": "application/x-ndjson",
     ".json": "application/json",
 }
 """Media types by file suffix; those sent by browsers differ or are missing."""

@@ -137,7 +137,7 @@ class OpenDocumentText:
             for suffix in ("", "-first", "-left")
             for it in self._page_styles.iter(f"style:{place}{suffix}")
         )
-        marked = (f"<p>{place.capitalize()}: {escape(text)}</p>" for text in texts if text)
+        marked = (f"<p>[{place.capitalize()}: {escape(text)}]</p>" for text in texts if text)
         return "".join(dict.fromkeys(marked))
 
     def _inner(self, element: Element) -> str:
@@ -240,7 +240,9 @@ class OpenDocumentText:
             return ""
         paragraphs = (_plain(it) for it in element.iter("text:p"))
         text = " ".join(" ".join(paragraphs).split())
-        return f" [Comment: {escape(text)}] " if text else ""
+        author = one_line(next((_plain(it) for it in element.iter("dc:creator")), ""))
+        mark = f"Comment by {author}" if author else "Comment"
+        return f" [{escape(mark)}: {escape(text)}] " if text else ""
 
     def _cell(self, element: Element) -> str:
         spans = "".join(

@@ -292,7 +292,7 @@ class RtfReader:
         elif kind == "annotation":
             self._line.append(f" [Comment: {html}] " if self._with_notes else "")
         else:
-            self._margins[f"{kind}: {html}"] = None
+            self._margins[f"[{kind}: {html}]"] = None
 
     _words: ClassVar[Mapping[str, Callable[["RtfReader", int], None]]] = {
         "par": _end_paragraph,

@@ -92,7 +92,7 @@ def _notes(package: SlidePackage, slide: str) -> str:
 
 def _marked(mark: str, text: str) -> str:
     lines = [escape(line) for line in text.splitlines() if line.strip()]
-    return f"<p>{mark}: {'<br>'.join(lines)}</p>" if lines else ""
+    return f"<p>[{mark}: {'<br>'.join(lines)}]</p>" if lines else ""
 
 
 def _title(package: SlidePackage) -> str:
