@@ -93,8 +93,8 @@ _XFA = (
     "import that"
 )
 _NO_TEXT = (
-    "has no text, only scanned pages. For OCR, set MCP_PROXY_OCR_LANGUAGES, such as eng; this needs "
-    "mcp-tools-proxy[ocr] or the image tag :ocr"
+    "has no text, only scanned pages. For OCR, set MCP_PROXY_OCR_LANGUAGES, such as eng; this "
+    "needs mcp-tools-proxy[ocr] or the image tag :ocr"
 )
 _HIDDEN = "has only hidden text, which is left out. If its pages are scanned, import it with OCR"
 _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
