@@ -3,10 +3,14 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.domain.document import DocumentSource, ImportWarning
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.console.document_pages import (
     LIST,
@@ -19,6 +23,7 @@ from tests.console.document_pages import (
     page_of,
     put,
 )
+from tests.support.builders import make_document
 from tests.support.console_browser import (
     ConsoleBrowser,
     ConsoleService,
@@ -227,6 +232,43 @@ async def test_changed_readers_are_not_overwritten(
     assert refused.status_code == 412
     assert "has changed since you opened it" in Html(refused.text).text
     assert (await facts(console))["note"]["readers"]["users"] == ["ann"]  # type: ignore[index]
+
+
+async def test_own_fields_and_expiry_are_shown_and_saved(console: ConsoleService) -> None:
+    own: dict[str, Any] = {"metadata": ["team=hr, it", "year=2027", "by=ann", "by=bob"]}
+    await put(
+        console, tag=["a, b", "c"], date="2027-01-31", expires_at="2099-01-31T12:00:00Z", **own
+    )
+    page = await console.browser.open(page_of(MANAGE))
+    for shown in ("2027-01-31", "hr, it", "ann, bob", "2099-01-31 12:00 UTC", "team=hr, it"):
+        assert shown in page.text
+    (form,) = [it for it in page.forms if it.fields.get("do") == "facts"]
+    assert form.fields["metadata"] == "team=hr, it\nyear=2027\nby=ann\nby=bob"
+    new = {"tags": "a, b\r\nnew", "metadata": "team=it\r\nopen=true", "date": "", "expires": ""}
+    fields = {**form.fields, **new}
+    refused = await console.browser.post(MANAGE, {**fields, "expires": "soon"})
+    assert (refused.status_code, "It should be a date, a time" in refused.text) == (422, True)
+    done = await console.browser.post(MANAGE, fields)
+    assert done.status_code == 303
+    found: Any = (await facts(console))["note"]
+    assert (found["tags"], found["metadata"]) == (["a, b", "new"], {"team": "it", "open": True})
+    assert not {"date", "expires_at"} & set(found)
+    again = await console.browser.post(MANAGE, fields)
+    assert (again.status_code, "has changed since you opened it" in again.text) == (412, True)
+
+
+async def test_warnings_and_source_are_shown_with_advice(console: ConsoleService) -> None:
+    document = make_document(tenant_id="acme", doc_id="note")
+    document = replace(
+        document,
+        warnings=(ImportWarning("pages_without_text", "page 2 of 3 has no text"),),
+        source=DocumentSource("share", "a/b.pdf", "0", "1"),
+    )
+    write_document(Path("documents"), document, replace=True)
+    await console.service.gateway.documents.refresh(("acme", "note"))
+    page = await console.browser.open(page_of(MANAGE))
+    assert "Page 2 of 3 has no text. If they are scanned, set MCP_PROXY_OCR_LANGUAGES" in page.text
+    assert "share: a/b.pdf" in page.text
 
 
 async def test_a_document_is_removed_after_confirmation(console: ConsoleService) -> None:

@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.errors import RouteNotFound
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.http.api.definition_routes import DefinitionsAnswer
 from mcp_tools_proxy.http.api.document_models import (
+    ChangedFacts,
     DocumentContent,
     DocumentRights,
     DocumentsAnswer,
@@ -58,6 +59,7 @@ TOKENS = ApiPath("/internal/mcp/tokens", TokensAnswer)
 NEW_TOKEN = ApiPath("/internal/mcp/tokens", NewToken)
 DOCUMENTS = ApiPath("/internal/documents", DocumentsAnswer)
 DOCUMENT = ApiPath("/internal/documents/content", DocumentContent)
+FACTS = ApiPath("/internal/documents/facts", ChangedFacts)
 READERS = ApiPath("/internal/documents/rights", DocumentRights)
 
 Query = Mapping[str, object]

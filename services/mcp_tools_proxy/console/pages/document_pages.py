@@ -2,10 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
 
-from mcp_tools_proxy.console.api_client import DOCUMENT, DOCUMENTS, READERS, ApiRefused
+from pydantic_core import to_json
+
+from mcp_tools_proxy.console.api_client import (
+    DOCUMENT,
+    DOCUMENTS,
+    FACTS,
+    READERS,
+    ApiAnswer,
+    ApiRefused,
+)
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_request import (
     Done,
@@ -18,12 +28,14 @@ from mcp_tools_proxy.console.page_request import (
     page_address,
 )
 from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.documents.document_facts import parse_expiry, parse_metadata
+from mcp_tools_proxy.documents.document_file import dump_metadata
 from mcp_tools_proxy.documents.importers.file_kind import KINDS
 from mcp_tools_proxy.documents.importers.warning_advice import ImportEntry, advice_on
 from mcp_tools_proxy.domain.document import ImportWarning
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.proxy_error import without_frames
-from mcp_tools_proxy.http.api.document_models import DocumentContent, DocumentsAnswer
+from mcp_tools_proxy.http.api.document_models import ChangedFacts, DocumentContent, DocumentsAnswer
 from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50
@@ -220,9 +232,9 @@ async def show_document(page: PageRequest) -> PageResult:
 
 async def change_document(page: PageRequest) -> PageResult:
     """Set the readers, or remove the document."""
-    action = _remove if page.form.text("do") == "remove" else _set_readers
+    actions = {"remove": _remove, "facts": _set_facts}
     try:
-        return await action(page)
+        return await actions.get(page.form.text("do"), _set_readers)(page)
     except ApiRefused as error:
         if error.status == 404:
             raise
@@ -250,6 +262,47 @@ async def _set_readers(page: PageRequest) -> PageResult:
     )
 
 
+async def _set_facts(page: PageRequest) -> PageResult:
+    key, form = named_document(page), page.form
+    expires = form.text("expires")
+    try:
+        metadata = parse_metadata(_lines(form, "metadata"))
+        expires_at = parse_expiry(expires, datetime.now(UTC)).isoformat() if expires else None
+    except ValueError as error:
+        return await _document_view(page, facts_problem=sentence(f"it {error}"), status=422)
+    facts = {
+        "tags": _lines(form, "tags"),
+        "date": form.text("date") or None,
+        "metadata": dump_metadata(metadata),
+        "expires_at": expires_at,
+    }
+    headers = {"if-match": form.text("facts_tag")}
+    await page.api.send("PUT", FACTS.path, key, body=facts, headers=headers)
+    return Done(path=address("manage", **key), message="Facts saved.")
+
+
+def _lines(form: Form, name: str) -> list[str]:
+    """Return the non-blank lines of a field; commas belong to them, unlike in lists of names."""
+    return [line for line in map(str.strip, form.raw(name).splitlines()) if line]
+
+
+def _shown_facts(answer: ApiAnswer) -> Mapping[str, str]:
+    """Return the fields of the form for the facts in an answer."""
+    facts = ChangedFacts.model_validate(answer.json)
+    pairs = [
+        (name, it if isinstance(it, str) else to_json(it).decode())
+        for name, value in (facts.metadata or {}).items()
+        for it in (value if isinstance(value, list) else [value])
+    ]
+    return {
+        "tags": "\n".join(facts.tags),
+        "date": facts.date or "",
+        "metadata": "\n".join(f"{name}={it}" for name, it in pairs),
+        "expires": "" if facts.expires_at is None else f"{facts.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+        "facts_tag": answer.headers["etag"],
+    }
+
+
 async def _remove(page: PageRequest) -> PageResult:
     key = named_document(page)
     headers = {"if-match": f'"{page.form.text("version")}"'}
@@ -263,6 +316,9 @@ async def _remove(page: PageRequest) -> PageResult:
 async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -> PageView:
     document = await load_document(page)
     listed = await page.api.read(DOCUMENTS, document.key)
+    facts = _shown_facts(await page.api.send("GET", FACTS.path, document.key))
+    if page.form.text("do") == "facts":
+        facts = {name: page.form.raw(name) for name in facts}
     warnings = [ImportWarning(it.code, it.message) for it in document.warnings or ()]
     readers = document.readers
     users, roles = ([], []) if readers is None else (readers.users, readers.roles)
@@ -276,6 +332,8 @@ async def _document_view(page: PageRequest, *, status: int = 200, **more: str) -
         "roles": page.form.text("roles") or "\n".join(roles),
         "problem": "",
         "readers_problem": "",
+        "facts": facts,
+        "facts_problem": "",
     }
     return PageView(template="document_manage.html", context={**context, **more}, status=status)
 
