@@ -216,8 +216,9 @@ MATH = (
             "$E=mc^2$",
         ),
         (
-            '<span class=mwe-math-element><span style="display:none"><math alttext="{\\displaystyle '
-            'E=mc^2}"><mi>E</mi></math></span><img alt="E=mc^2" src=x></span>',
+            '<span class=mwe-math-element><span style="display:none">'
+            '<math alttext="{\\displaystyle E=mc^2}">'
+            '<mi>E</mi></math></span><img alt="E=mc^2" src=x></span>',
             "$E=mc^2$",
         ),
         (

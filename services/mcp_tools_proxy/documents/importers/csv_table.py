@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO, TextIOWrapper
 
 from mcp_tools_proxy.documents.importers.base import (
-    PAGE_BYTES,
     FileFacts,
     ImportFailed,
     ImportOptions,
@@ -16,7 +15,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.pipe_table import table_row, table_rule
+from mcp_tools_proxy.documents.importers.pipe_table import table_pages
 from mcp_tools_proxy.documents.importers.text_encoding import decode_text
 from mcp_tools_proxy.domain.document import Document
 
@@ -37,9 +36,10 @@ def import_csv(data: bytes, options: ImportOptions) -> Document:
     decoded = decode_text(data, options)
     table = _CsvFile(clean(decoded.text))
     titles, header = table.start()
-    pages: list[str] = []
-    for text in _slices(titles, header, table):
-        pages.extend(paginate(text, ()))
+    above = "".join(f"{one_line(title)}\n\n" for title in titles)
+    tables = (paginate(text, ()) for text in table_pages(header, table, above=above))
+    pages = [page for pages in tables for page in pages]
+    pages[-1] = pages[-1].rstrip()
     title = one_line(titles[0]) if titles else ""
     return build_document(
         options,
@@ -122,22 +122,3 @@ class _CsvFile:
 def _width(row: Sequence[str]) -> int:
     """Return the number of cells up to the last with text."""
     return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
-
-
-def _slices(
-    titles: Sequence[str], header: list[str], rows: Iterator[list[str]] | _CsvFile
-) -> Iterator[str]:
-    """Yield tables of one page each, all with the header unless it takes half of a page."""
-    names = f"{table_row(header)}\n{table_rule(len(header))}"
-    repeated = f"{names}\n" if len(names.encode()) <= PAGE_BYTES // 2 else ""
-    lines = [*(line for title in titles for line in (one_line(title), "")), *names.split("\n")]
-    size = sum(len(line.encode()) + 1 for line in lines)
-    for row in rows:
-        line = table_row(row)
-        line_bytes = len(line.encode()) + 1
-        if size + line_bytes > PAGE_BYTES and lines:
-            yield "\n".join(lines) + "\n\n"
-            lines, size = repeated.split("\n")[:2] if repeated else [], len(repeated.encode())
-        lines.append(line)
-        size += line_bytes
-    yield "\n".join(lines)

@@ -26,14 +26,18 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     return [*lines[:1], table_rule(columns), *lines[1:]]
 
 
-def table_pages(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table_pages(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, above: str = ""
+) -> Iterator[str]:
     """Yield tables of at most PAGE_BYTES, each with the column names and whole rows.
+
+    The text ``above`` starts the first page.
 
     A row that is larger than that is alone in its table. Names over half a page are not repeated.
     """
     first = f"{table_row(header)}\n{table_rule(len(header))}\n"
     first_bytes = len(first.encode())
-    table, size, is_empty = [first], first_bytes, True
+    table, size, is_empty = [above, first], len(above.encode()) + first_bytes, True
     for cells in rows:
         row = f"{table_row(cells)}\n"
         row_bytes = len(row.encode())
