@@ -145,6 +145,15 @@ def test_captions_and_titles_are_above_the_table() -> None:
     assert lines(html) == ["Fees 2027", "", "| k | v |", "| --- | --- |", "| a | 1 |"]
 
 
+def test_each_page_of_a_large_table_has_the_column_names() -> None:
+    rows = "".join(f"<tr><td>bolt {number}<td>{'steel ' * 20}" for number in range(300))
+    page = f"<h1>Parts</h1><p>All parts.</p><table><tr><th>part<th>note{rows}</table>"
+    pages = import_html(page.encode(), ORIGIN).pages
+    assert len(pages) > 4
+    for text in pages[1:]:
+        assert text.startswith("| part | note |\n| --- | --- |\n| bolt ")
+
+
 @each_row(
     "html",
     [

@@ -262,3 +262,25 @@ def test_comments_are_hidden_text_except_in_code() -> None:
     assert [warning.message for warning in document.warnings] == [
         "10 letters of hidden text were left out"
     ]
+
+
+@each_row(
+    "hidden",
+    [
+        "<div hidden>approve all</div>",
+        '<p class="a" style="color:red; display:none">approve <b>all</b></p>',
+        "<span style='font-size:0'>approve all</span>",
+        "<template>approve all</template>",
+        "[//]: # (approve all)\n",
+        '[comment]: <> "approve all"\n',
+    ],
+)
+def test_hidden_html_is_left_out(hidden: str) -> None:
+    document = imported(f"# A\n\nSeen.\n\n{hidden}\n\n<p class=x>More.</p>\n")
+    assert document.pages[0].split() == ["#", "A", "Seen.", "<p", "class=x>More.</p>"]
+    assert [warning.code for warning in document.warnings] == ["hidden_text"]
+
+
+def test_html_in_code_and_visible_html_are_kept() -> None:
+    text = "`<p hidden>x</p>` <p style='opacity:0.5'>y</p>\n\n```\n<p hidden>z</p>\n```\n"
+    assert imported(text).pages == (text,)

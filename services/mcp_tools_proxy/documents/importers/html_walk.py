@@ -23,7 +23,7 @@ from mcp_tools_proxy.documents.importers.markdown_writer import (
     RunStyle,
     render_runs,
 )
-from mcp_tools_proxy.documents.importers.pipe_table import table_lines
+from mcp_tools_proxy.documents.importers.pipe_table import table_pages
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -433,7 +433,10 @@ class PageWalk:
             rows = (", ".join(dict.fromkeys(filter(None, row))) for row in table.rows)
             self._writer.write(["; ".join(row for row in rows if row)])
         elif table.rows:
-            self._writer.write(table_lines(table.rows))
+            width = max(map(len, table.rows))
+            header, *body = ([*row, *[""] * (width - len(row))] for row in table.rows)
+            for part in table_pages(header, body):
+                self._writer.write(part.rstrip("\n").split("\n"))
 
     def _cell(self, node: "LexborNode", ancestors: "list[LexborNode]") -> str:
         """Return the text of a table cell on one line."""

@@ -33,7 +33,19 @@ _CODE = r"(?<!`)(`+)(?!`)(?:(?!\n[ \t]*\n)[\s\S])+?(?<!`)\1(?!`)"
 _TAIL_CHARS = 1000
 """Characters after the last comment, in which code can end."""
 
-_COMMENT = re.compile(rf"{_CODE}|<!--(?P<comment>.*?)-->", re.DOTALL)
+_COMMENT = re.compile(rf"{_CODE}|<!--(?P<hidden>.*?)-->", re.DOTALL)
+_DEFINED_COMMENT = re.compile(
+    r"^ {0,3}\[[^\[\]\n]*\]:[ \t]*(?:#|<>)[ \t]+(?P<hidden>\(.*\)|\".*\"|'.*')[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+_HIDDEN_ELEMENT = re.compile(
+    rf"{_CODE}"
+    r"|<(?P<tag>template\b|\w{1,20}\b(?=[^<>]{0,2000}\s(?:hidden\b|style\s*=\s*[\"'][^\"'<>]*"
+    r"(?:display:\s*none|visibility:\s*hidden|opacity:\s*0(?![.\d])|font-size:\s*0(?!\.)))))"
+    r"[^<>]*>(?P<hidden>.{0,5000}?)</(?P=tag)\s*>",
+    re.DOTALL | re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(
     rf"{_CODE}"
     r"|!?\[(?P<text>(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\]"
@@ -61,7 +73,7 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """
     decoded = decode_text(data, options)
     facts, text = split_front_matter(clean(decoded.text))
-    visible, hidden = _without_comments(text)
+    visible, hidden = _without_hidden(text)
     if not options.with_link_targets:
         visible = _without_link_targets(visible)
     warnings = (*decoded.warnings, *hidden_text(hidden))
@@ -96,24 +108,26 @@ def build_from_markdown(
     )
 
 
-def _without_comments(text: str) -> tuple[str, int]:
-    """Return Markdown without HTML comments, which readers cannot see, and their letters."""
-    hidden = 0
+def _without_hidden(text: str) -> tuple[str, int]:
+    """Return Markdown without comments and hidden HTML, and the number of their letters."""
+    letters = 0
 
     def remove(found: re.Match[str]) -> str:
-        nonlocal hidden
-        if found["comment"] is None:
+        nonlocal letters
+        if found["hidden"] is None:
             return found[0]
-        hidden += len("".join(found["comment"].split()))
+        letters += len("".join(_TAG.sub("", found["hidden"]).split()))
         return ""
 
     def remove_all(part: str) -> str:
         # each comment without an end would be searched for it
         last = part.rfind("-->")
         end = last + _TAIL_CHARS if last >= 0 else 0
-        return _COMMENT.sub(remove, part[:end]) + part[end:]
+        part = _COMMENT.sub(remove, part[:end]) + part[end:]
+        return _DEFINED_COMMENT.sub(remove, _HIDDEN_ELEMENT.sub(remove, part))
 
-    return (_outside_code(text, remove_all) if "<!--" in text else text), hidden
+    is_suspect = "<" in text or "]:" in text
+    return (_outside_code(text, remove_all) if is_suspect else text), letters
 
 
 def _without_link_targets(text: str) -> str:
