@@ -30,6 +30,7 @@ from mcp_tools_proxy.http.api.overview_routes import OverviewAnswer
 from mcp_tools_proxy.http.api.preset_routes import ActivePresetAnswer, PresetsAnswer
 from mcp_tools_proxy.http.api.server_routes import ServersAnswer
 from mcp_tools_proxy.http.api.token_routes import NewToken, TokensAnswer
+from mcp_tools_proxy.http.api.upload_statuses import UploadStatus
 from mcp_tools_proxy.http.request_headers import ENTRY, FORWARDED_FOR
 
 TOOLS_PATH = "/internal/mcp/tools"
@@ -60,6 +61,7 @@ NEW_TOKEN = ApiPath("/internal/mcp/tokens", NewToken)
 DOCUMENTS = ApiPath("/internal/documents", DocumentsAnswer)
 DOCUMENT = ApiPath("/internal/documents/content", DocumentContent)
 FACTS = ApiPath("/internal/documents/facts", ChangedFacts)
+UPLOADS = ApiPath("/internal/documents/uploads", UploadStatus)
 READERS = ApiPath("/internal/documents/rights", DocumentRights)
 
 Query = Mapping[str, object]

@@ -15,13 +15,15 @@ from mcp_tools_proxy.console.pages import (
     document_pages,
     document_reading,
     document_search,
+    document_uploads,
     limits_page,
     overview_page,
     server_pages,
     token_pages,
     try_page,
 )
-from mcp_tools_proxy.console.pages.document_pages import show_upload, upload
+from mcp_tools_proxy.console.pages.document_pages import show_upload
+from mcp_tools_proxy.console.pages.document_uploads import upload_files
 from mcp_tools_proxy.console.pages.help_pages import help_routes
 from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.templates import Assets
@@ -37,6 +39,7 @@ PARTS: Sequence[Routes] = (
     document_pages.ROUTES,
     document_reading.ROUTES,
     document_search.ROUTES,
+    document_uploads.ROUTES,
     token_pages.ROUTES,
 )
 """Routes of the console's parts."""
@@ -71,7 +74,9 @@ class Console:
 
     def routes(self) -> Sequence[Route]:
         """Return every route."""
-        upload_form = PageEndpoint(self._pages, {"GET": show_upload, "POST": upload}, has_file=True)
+        upload_form = PageEndpoint(
+            self._pages, {"GET": show_upload, "POST": upload_files}, has_file=True
+        )
         sign_out = PageEndpoint(self._pages, {"POST": self._sign_in.sign_out})
         return (
             Route("/", self._to_console, methods=["GET"]),

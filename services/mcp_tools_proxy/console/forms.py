@@ -7,7 +7,7 @@ fields costs the same for files of any size.
 import asyncio
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum, auto
 from urllib.parse import parse_qsl
 
@@ -47,12 +47,16 @@ class FileField:
 
 
 class Form:
-    """The fields of a form; names can repeat."""
+    """The fields of a form; names can repeat. ``next_file`` returns the file after ``file``."""
 
     def __init__(
-        self, fields: Sequence[tuple[str, str]] = (), file: FileField | None = None
+        self,
+        fields: Sequence[tuple[str, str]] = (),
+        file: FileField | None = None,
+        next_file: Callable[[], Awaitable[FileField | None]] | None = None,
     ) -> None:
         self.file = file
+        self.next_file = next_file or _no_file
         self._fields: Mapping[str, list[str]] = {}
         collected: dict[str, list[str]] = {}
         for name, value in fields:
@@ -90,6 +94,10 @@ class Form:
     def names(self) -> list[str]:
         """Return the field names in order."""
         return [*self._fields]
+
+
+async def _no_file() -> FileField | None:
+    return None
 
 
 async def read_form(request: Request, max_bytes: int) -> Form:
@@ -202,7 +210,9 @@ async def read_file_form(request: Request, max_bytes: int) -> Form:
         if event is _Event.HEAD:
             name, file_name = _names_in(data)
             if file_name is not None:
-                return Form(fields, FileField(name=file_name, receive=_file_content(parts)))
+                part = _FilePart(parts)
+                file = FileField(name=file_name, receive=part.receive)
+                return Form(fields, file, part.next_file)
             value.clear()
         elif event is _Event.DATA:
             value += data
@@ -211,25 +221,38 @@ async def read_file_form(request: Request, max_bytes: int) -> Form:
     return Form(fields)
 
 
-def _file_content(parts: _Parts) -> Receive:
-    """Return an ASGI ``receive`` with the file's content as a request body.
+class _FilePart:
+    """A part with the content of a file."""
 
-    It raises InvalidRequest if the form ends within the file.
-    """
-    is_over = False
+    def __init__(self, parts: _Parts) -> None:
+        self._parts = parts
+        self._is_over = False
 
-    async def receive() -> Message:
-        nonlocal is_over
-        if is_over:
-            return await parts.wait_for_disconnect()
-        found = await parts.next()
+    async def receive(self) -> Message:
+        """Return the file's content as a request body, like an ASGI ``receive``.
+
+        Raises InvalidRequest if the form ends within the file.
+        """
+        if self._is_over:
+            return await self._parts.wait_for_disconnect()
+        found = await self._parts.next()
         if found is None:
             raise InvalidRequest(_CUT_SHORT)
         event, data = found
-        is_over = event is _Event.END
-        return {"type": "http.request", "body": data, "more_body": not is_over}
+        self._is_over = event is _Event.END
+        return {"type": "http.request", "body": data, "more_body": not self._is_over}
 
-    return receive
+    async def next_file(self) -> FileField | None:
+        """Return the next file of the form, without the rest of this one."""
+        while not self._is_over:
+            await self.receive()
+        while (found := await self._parts.next()) is not None:
+            event, data = found
+            name = _names_in(data)[1] if event is _Event.HEAD else None
+            if name is not None:
+                self._is_over = False
+                return FileField(name=name, receive=self.receive)
+        return None
 
 
 def _names_in(disposition: bytes) -> tuple[str, str | None]:

@@ -347,7 +347,7 @@ async def upload(page: PageRequest) -> PageResult:
     """Upload a file; if it is refused, show the form again with the error."""
     form = page.form
     tenant_id = page.tenant_id or form.text("tenant_id")
-    name = "" if form.file is None else _plain_name(form.file.name)
+    name = "" if form.file is None else plain_name(form.file.name)
     suffix = PurePosixPath(name).suffix.lower()
     doc_id = form.text("doc_id") or PurePosixPath(name).stem
     problems = _problems(form, tenant_id, suffix)
@@ -358,7 +358,7 @@ async def upload(page: PageRequest) -> PageResult:
         answer = await page.api.send(
             "PUT",
             DOCUMENT.path,
-            {"tenant_id": tenant_id, "doc_id": doc_id, **_facts(form)},
+            {"tenant_id": tenant_id, "doc_id": doc_id, **facts_of(form)},
             headers={
                 "content-type": TYPES[suffix],
                 **({"if-match": f'"{version}"'} if version else {"if-none-match": "*"}),
@@ -366,7 +366,7 @@ async def upload(page: PageRequest) -> PageResult:
             receive=form.file.receive,
         )
     except ApiRefused as error:
-        return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
+        return _again(page, {_place_of(error): problem_of(error)}, error, doc_id)
     done = "New version added" if version else "Document added"
     return Done(
         path=address(
@@ -391,7 +391,7 @@ def _problems(form: Form, tenant_id: str, suffix: str) -> dict[str, str]:
     return problems
 
 
-def _facts(form: Form) -> Mapping[str, object]:
+def facts_of(form: Form) -> Mapping[str, object]:
     """Return the optional document properties of the form."""
     chosen = form.text("readers") == "some"
     return {
@@ -411,7 +411,7 @@ def _place_of(error: ApiRefused) -> str:
     return field if field in FIELDS else "file"
 
 
-def _problem_of(error: ApiRefused) -> str:
+def problem_of(error: ApiRefused) -> str:
     """Return the error text of that field."""
     if error.code == "VERSION_MISMATCH":
         return "A document with this ID already exists."
@@ -449,12 +449,13 @@ def _view(
             "refusal": refusal,
             "existing": existing,
             "accepted": ",".join(TYPES),
+            "several": address("uploads", tenant_id=tenant_id),
         },
         status=200 if not problems else 422 if refusal is None else refusal.status,
     )
 
 
-def _plain_name(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return a file's name without the folders that some browsers send."""
     return PureWindowsPath(name).name
 
