@@ -51,7 +51,7 @@ class Filled:
     async def hits(self, tenant_id: str, query: str, **caller: Any) -> tuple[Hit, ...]:
         reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
         found = await self.repository.find(reader, "doc", WHOLE)
-        return await self.repository.search(found, query, max_results=5)
+        return (await self.repository.search(found, query, max_results=5)).hits
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
 from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
@@ -27,6 +27,7 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.layout import ChunkTable, build_table
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument, QuoteCheck
+from mcp_tools_proxy.documents.search.page_scan import scan_document
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.audit import DOCUMENT, RuleSource
@@ -99,6 +100,16 @@ CANDIDATES = 5
 
 ATTEMPTS = 3
 """Reads of a document that keeps being replaced."""
+
+INDEX_WAIT_S = 1.0
+"""Seconds that a search waits for the index of its document."""
+
+
+class FoundHits(NamedTuple):
+    """The hits of a search, and whether they come from the index or from a scan of the pages."""
+
+    hits: tuple[Hit, ...]
+    is_indexed: bool
 
 
 class DocumentRepository:
@@ -291,20 +302,36 @@ class DocumentRepository:
         async with in_time(self._store):
             return await self._store.has_readers(tenant_id)
 
-    async def search(
-        self, found: CachedDocument, query: str, *, max_results: int
-    ) -> tuple[Hit, ...]:
+    async def search(self, found: CachedDocument, query: str, *, max_results: int) -> FoundHits:
         """Return the places in a document, found WHOLE, that match ``query``, best first (T-07).
 
-        Accepts any query text; returns () without a match. The first search in a document waits for
-        its index. Raises ShuttingDown after ``close``.
+        Accepts any query text; there are no hits without a match. If the index is not built within
+        INDEX_WAIT_S, the pages are scanned. Raises ShuttingDown after ``close``.
         """
-        index = await self._index_of(found)
+        index = await self._index_in_time(found)
+        if index is None:
+            return FoundHits(await self._scan(found, query, max_results), is_indexed=False)
         similar: Mapping[int, float] = {}
         if self._meaning is not None:
             similar = await self._meaning.similar(found, index.chunk_count, query, self._cache.grow)
         with child_span("document.search"):
-            return await self._searcher.search(index, query, max_results, similar)
+            hits = await self._searcher.search(index, query, max_results, similar)
+        return FoundHits(hits, is_indexed=True)
+
+    async def _scan(self, found: CachedDocument, query: str, max_results: int) -> tuple[Hit, ...]:
+        if found.document is None:
+            raise RuntimeError("only of a document that was found whole")
+        scan = partial(scan_document, found.document, query, max_results)
+        with child_span("document.search"):
+            return await self._searcher.call(scan)
+
+    async def _index_in_time(self, found: CachedDocument) -> SearchIndex | None:
+        """Return the index of a document; None if it is not built soon."""
+        try:
+            async with asyncio.timeout(INDEX_WAIT_S):
+                return await self._index_of(found)
+        except TimeoutError:
+            return None
 
     async def check_quote(self, found: CachedDocument, quote: str) -> QuoteCheck:
         """Find a quote word for word in a document, found WHOLE, or the closest passage.
@@ -318,7 +345,11 @@ class DocumentRepository:
             spans = await self._searcher.call(partial(quotable.find, quote))
         if spans:
             return QuoteCheck(spans=spans)
-        hits = await self._searcher.search(await self._index_of(found), quote, CANDIDATES)
+        index = await self._index_in_time(found)
+        if index is None:
+            hits = await self._scan(found, quote, CANDIDATES)
+        else:
+            hits = await self._searcher.search(index, quote, CANDIDATES)
         near = [hit.span for hit in hits if hit.span is not None]
         return QuoteCheck(nearest=await self._searcher.call(partial(quotable.nearest, quote, near)))
 

@@ -6,6 +6,7 @@ The gateway and the reference Retrieval Service share this module, so their chun
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 from mcp_tools_proxy.documents.visible_text import visible_text
@@ -54,17 +55,33 @@ def _cut(pages: Iterable[str], text_format: str | None) -> Iterator[Chunk]:
     """Cut pages; documents without a known format keep the chunks that they have always had."""
     chunk_index = 0
     for page, text in enumerate(pages, start=1):
-        tables = _tables(text, text_format) if text_format is not None else ()
-        for n, (start, end) in enumerate(_spans(text, tables), start=1):
-            yield Chunk(
-                chunk_id=f"p{page}-c{n}",
-                page=page,
-                chunk_index=chunk_index,
-                source=text,
-                start=start,
-                end=end,
-            )
-            chunk_index += 1
+        for chunk in _cut_page(text, page, text_format, chunk_index):
+            yield chunk
+            chunk_index = chunk.chunk_index + 1
+
+
+def _cut_page(text: str, page: int, text_format: str | None, first: int) -> Iterator[Chunk]:
+    tables = _tables(text, text_format) if text_format is not None else ()
+    for n, (start, end) in enumerate(_spans(text, tables)):
+        yield Chunk(
+            chunk_id=f"p{page}-c{n + 1}",
+            page=page,
+            chunk_index=first + n,
+            source=text,
+            start=start,
+            end=end,
+        )
+
+
+def chunks_of_part(
+    text: str, page: int, text_format: str | None, start: int, end: int
+) -> Iterator[Chunk]:
+    """Yield the chunks of a page that overlap a part of it; ``chunk_index`` is always 0."""
+    for chunk in _cut_page(text, page, text_format, 0):
+        if chunk.start >= end:
+            return
+        if chunk.end > start:
+            yield replace(chunk, chunk_index=0)
 
 
 def _tables(text: str, text_format: str | None) -> Sequence[tuple[int, int]]:

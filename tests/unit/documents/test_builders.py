@@ -75,7 +75,7 @@ class Documents:
     ) -> list[str]:
         caller = make_caller(tenant_id=tenant_id)
         found = await self.repository.find(caller, doc_id, WHOLE)
-        hits = await self.repository.search(found, query, max_results=3)
+        hits = (await self.repository.search(found, query, max_results=3)).hits
         return [hit.snippet for hit in hits]
 
     @property

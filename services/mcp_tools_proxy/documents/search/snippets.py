@@ -213,6 +213,10 @@ class MatchFinder:
             end=page.end_of(start + found.end),
         )
 
+    def weight(self, text: str) -> int:
+        """Return the weight of the query's terms in a text."""
+        return self._weight(self.find(clean(text)))
+
     def _weight(self, matches: Iterable[Match]) -> int:
         return sum(self._weights[term] for term in {term for _, _, term in matches})
 

@@ -84,6 +84,8 @@ class Snippets(TypedDict):
     doc_id: str
     tokens: int
     searched_for: NotRequired[list[str]]
+    indexing: NotRequired[bool]
+    """True if the index is not built yet; the hits come from a scan of the pages."""
 
 
 def search_tool(
@@ -98,7 +100,9 @@ def search_tool(
         readers = "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id"
 
     async def search(arguments: SearchArguments, _call: Call, found: CachedDocument) -> Result:
-        hits = await repository.search(found, arguments.query, max_results=arguments.max_results)
+        hits, is_indexed = await repository.search(
+            found, arguments.query, max_results=arguments.max_results
+        )
         snippets = _fit_snippets(found, hits, max_text_bytes)
         tokens = estimate_tokens(sum(len(snippet["snippet"]) for snippet in snippets))
         result: Snippets = {
@@ -109,6 +113,8 @@ def search_tool(
         }
         if not snippets:
             result["searched_for"] = list(words_of(arguments.query))
+        if not is_indexed:
+            result["indexing"] = True
         return Result(value=result, tokens=tokens)
 
     return build_local_tool(
@@ -116,7 +122,8 @@ def search_tool(
         description=(
             "Search one document. Returns the best excerpts with page, section_id and chunk_id, "
             "best first. If there are none, the document has no word of searched_for: try other "
-            f"words. To read the context, call {readers}."
+            "words. If indexing is true, results are incomplete: search again later. To read the "
+            f"context, call {readers}."
         ),
         arguments=SearchArguments,
         result=Snippets,
