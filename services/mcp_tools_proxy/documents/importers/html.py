@@ -26,7 +26,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-MAX_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 500_000
 
 MAX_DEPTH = 20_000
 """Nested elements; parsing takes the square of their number: 12 s for 100,000."""
@@ -92,16 +92,22 @@ def _found(pattern: re.Pattern[bytes], head: bytes) -> str | None:
 
 def html_to_markdown(html: str, *, with_link_targets: bool) -> ConvertedHtml:
     """Convert HTML to Markdown without hidden text. Raises ImportFailed."""
-    if html.count("<") > MAX_ELEMENTS:
+    if html.count("<") - html.count("</") > MAX_ELEMENTS:
         raise ImportFailed(f"has more than {MAX_ELEMENTS} elements: cut it into parts")
     try:
-        from selectolax.lexbor import LexborHTMLParser, SelectolaxError  # noqa: PLC0415 - an extra
+        from selectolax.lexbor import (  # noqa: PLC0415 - an extra
+            LexborDocumentOptions,
+            LexborHTMLParser,
+            SelectolaxError,
+        )
     except ImportError as error:
         raise ImportFailed(NO_FORMATS) from error
     if _is_deep(html):
         raise ImportFailed("is nested too deeply to be read")
     try:
-        tree = LexborHTMLParser(clean(html), scripting=True)
+        tree = LexborHTMLParser(
+            clean(html), scripting=True, options=LexborDocumentOptions.WO_EVENTS
+        )
     except SelectolaxError as error:  # thousands of open tags are repeated in every paragraph
         raise ImportFailed("needs more memory than an import may use") from error
     walk = PageWalk(PageContext(tree, with_link_targets=with_link_targets))
