@@ -1,0 +1,267 @@
+"""Headings of a PDF without bookmarks, by type size, weight, numbers and spacing.
+
+Only certain headings are returned: a wrong section misleads more than none.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.documents.importers.pdf_words import PageCharacters, PageWord
+
+_BOLD = re.compile(r"bold|black|heavy|demi|semi|[a-z]bx?\d|CMBX|cmssbx|-bd|medi", re.IGNORECASE)
+_MOST_CHARS = 140
+
+
+class TypeLine(NamedTuple):
+    """A line of a page and its type; ``above`` is the distance to the line above, if any."""
+
+    page: int
+    text: str
+    size: float
+    font: str
+    is_uniform: bool
+    left: float
+    y: float
+    above: float | None
+
+
+def type_lines(
+    number: int, characters: PageCharacters, lines: Sequence[Sequence[PageWord]]
+) -> Iterator[TypeLine]:
+    """Yield the lines of a page with their type."""
+    before: PageWord | None = None
+    for line in lines:
+        first = characters.character(line[0].start)
+        if not first.size:
+            continue
+        font = characters.font(line[0].start)
+        last = line[-1]
+        is_uniform = len(line) == 1 or (
+            characters.font(last.start) == font
+            and abs(characters.character(last.start).size - first.size) < 0.1 * first.size
+        )
+        above = before.y - line[0].y if before is not None and before.y > line[0].y else None
+        text = "".join(word.text if word.is_glued else f" {word.text}" for word in line).strip()
+        yield TypeLine(number, text, round(first.size, 1), font, is_uniform, line[0].left, line[0].y, above)
+        before = line[0]
+
+
+_NUMBER = re.compile(
+    r"(?:(?i:chapter|section|part|appendix|article|kapitel|abschnitt|chapitre|cap[ií]tulo|capitolo)\s+)?"
+    r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[A-Z](?=[.\s]))[.:)]?\s+(?P<title>\S.*)"
+)
+_END = re.compile(r"[.,;:!?]$|[-\ufffe]$")
+_ENTRY = re.compile(r"(?:\.\s?){3,}|\s\d+$")
+_WORD = re.compile(r"[^\W\d_]{2}")
+_CONTENTS = re.compile(
+    r"(?:table of |list of )?contents|index|inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|"
+    r"[íi]ndice(?: general)?|indice|inhoud(?:sopgave)?|содержание|оглавление|目\s*[录錄次]",
+    re.IGNORECASE,
+)
+_FEWEST = 3
+_REPEATED = 3
+_LEAST_ABOVE = 1.25
+_MOST_GAP = 2
+_MOST_STARTS = 20
+
+
+class _Style(NamedTuple):
+    size: float
+    font: str
+
+
+Heading = tuple[int, str, int]
+"""Level, title and page."""
+
+
+def find_headings(lines: Sequence[TypeLine]) -> list[Heading]:
+    """Return the headings, or nothing if they are not certain."""
+    page_type = _PageType.of(lines)
+    if page_type is None:
+        return []
+    lines = _with_whole_titles(lines, page_type.body)
+    candidates = [line for line in lines if page_type.is_candidate(line)]
+    return _numbered(candidates) or _styled(lines, candidates, page_type.body)
+
+
+def _with_whole_titles(lines: Sequence[TypeLine], body: float) -> list[TypeLine]:
+    """Join the lines of a title that is larger or bolder than the text."""
+    joined: list[TypeLine] = []
+    for line in lines:
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and line.above is not None
+            and before.page == line.page
+            and before.is_uniform
+            and line.is_uniform
+            and _style(before) == _style(line)
+            and (line.size > body + 0.5 or _BOLD.search(line.font))
+            and line.above <= _MOST_TITLE_PITCH * line.size
+            and not _END.search(before.text)
+            and not _NUMBER.fullmatch(line.text)
+        ):
+            joined[-1] = before._replace(text=f"{before.text} {line.text}")
+        else:
+            joined.append(line)
+    return joined
+
+
+_MOST_TITLE_PITCH = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class _PageType:
+    """The size of the text of a document, and its running titles."""
+
+    body: float
+    has_bold_text: bool
+    running: Set[object]
+
+    @classmethod
+    def of(cls, lines: Sequence[TypeLine]) -> "_PageType | None":
+        sizes: Counter[float] = Counter()
+        for line in lines:
+            sizes[_style(line).size] += len(line.text)
+        if not sizes:
+            return None
+        body = max(sizes, key=sizes.__getitem__)
+        bold = sum(
+            len(line.text)
+            for line in lines
+            if _style(line).size == body and _BOLD.search(line.font)
+        )
+        return cls(body, 2 * bold > sizes[body], _running_titles(lines))
+
+    def is_candidate(self, line: TypeLine) -> bool:
+        """Return whether a line stands out: larger or bolder than the text, on its own."""
+        style = _style(line)
+        is_bold = not self.has_bold_text and _BOLD.search(style.font) is not None
+        is_larger = style.size > self.body + 0.5
+        return (
+            (is_larger or (is_bold and style.size >= self.body - 0.5))
+            and _stands_alone(line, self.body)
+            and _key(line.text) not in self.running
+            and (round(line.y), style.size > 1.1 * self.body) not in self.running
+        )
+
+
+def _styled(
+    lines: Sequence[TypeLine], candidates: Sequence[TypeLine], body: float
+) -> list[Heading]:
+    """Return the lines in styles that only headings have: short, above text, all over the file."""
+    pages = len({line.page for line in lines})
+    chosen = {id(line) for line in candidates}
+    totals: Counter[_Style] = Counter()
+    above_text: Counter[_Style] = Counter()
+    groups: dict[_Style, list[TypeLine]] = defaultdict(list)
+    for line, below in zip(lines, [*lines[1:], None], strict=True):
+        style = _style(line)
+        totals[style] += 1
+        if id(line) in chosen:
+            groups[style].append(line)
+            above_text[style] += (
+                below is not None and below.page == line.page and _style(below).size == body
+                and len(below.text) > 40
+            )
+    certain = {
+        style
+        for style, found in groups.items()
+        if len(found) >= _FEWEST
+        and len(found) >= 0.9 * totals[style]
+        and above_text[style] >= 0.7 * len(found)
+        and len({line.page for line in found}) >= min(3, pages)
+        and len(found) <= 3 * pages
+        and len({line.text for line in found}) >= 0.9 * len(found)
+        and sum(line.text[0].isupper() or line.text[0].isdigit() for line in found) >= 0.9 * len(found)
+        and sum(len(line.text) for line in found) <= 50 * len(found)
+    }
+    sizes = sorted({style.size for style in certain}, reverse=True)
+    return [
+        (sizes.index(_style(line).size), line.text, line.page)
+        for line in candidates
+        if _style(line) in certain
+    ]
+
+
+def _style(line: TypeLine) -> _Style:
+    return _Style(round(line.size * 2) / 2, line.font.rpartition("+")[2])
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[\W\d]+", " ", text).strip().lower()
+
+
+def _running_titles(lines: Sequence[TypeLine]) -> set[object]:
+    """Return texts on several pages, without their digits, and the heights of running titles."""
+    pages: dict[object, set[int]] = defaultdict(set)
+    edges: dict[int, tuple[float, float]] = {}
+    for line in lines:
+        pages[_key(line.text)].add(line.page)
+        top, bottom = edges.get(line.page, (line.y, line.y))
+        edges[line.page] = max(top, line.y), min(bottom, line.y)
+    heights = Counter(round(y) for both in edges.values() for y in set(both))
+    running: set[object] = {text for text, found in pages.items() if len(found) >= _REPEATED}
+    for y, count in heights.items():
+        if count >= max(_REPEATED, 0.3 * len(edges)):
+            running.update((y + shift, False) for shift in (-1, 0, 1))
+    return running
+
+
+def _stands_alone(line: TypeLine, body: float) -> bool:
+    return (
+        line.is_uniform
+        and len(line.text) <= _MOST_CHARS
+        and _WORD.search(line.text) is not None
+        and not _CONTENTS.fullmatch(line.text)
+        and not _END.search(line.text)
+        and not _ENTRY.search(line.text)
+        and (line.above is None or line.above >= _LEAST_ABOVE * body)
+    )
+
+
+def _numbered(candidates: Sequence[TypeLine]) -> list[Heading]:
+    """Return the headings whose numbers follow each other, in one style for each level."""
+    found = [
+        (line, tuple(match["number"].split(".")))
+        for line in candidates
+        if (match := _NUMBER.fullmatch(line.text)) and not match["title"][0].islower()
+    ]
+    for _ in range(2):
+        chain = [found[at] for at in _longest_chain([number for _, number in found])]
+        styles: dict[int, Counter[_Style]] = defaultdict(Counter)
+        for line, number in chain:
+            styles[len(number)][_style(line)] += 1
+        usual = {depth: max(it, key=it.__getitem__) for depth, it in styles.items()}
+        found = [it for it in found if usual.get(len(it[1])) == _style(it[0])]
+    if len(chain) < _FEWEST:
+        return []
+    return [(len(number) - 1, line.text, line.page) for line, number in chain]
+
+
+def _longest_chain(numbers: Sequence[tuple[str, ...]]) -> list[int]:
+    """Return the positions of the numbers that follow each other: 1, 1.1, 1.2, 2."""
+    best: list[int] = []
+    starts = [at for at, number in enumerate(numbers) if number in {("1",), ("1", "1"), ("0",)}]
+    for start in starts[:_MOST_STARTS]:
+        chain = [start]
+        for at in range(start + 1, len(numbers)):
+            if _follows(numbers[chain[-1]], numbers[at]):
+                chain.append(at)
+        if len(chain) > len(best):
+            best = chain
+    return best
+
+
+def _follows(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    if len(after) == len(before) + 1 and after[:-1] == before:
+        return after[-1] in {"1", "0"}
+    same = len(after) - 1
+    if len(after) > len(before) or after[:same] != before[:same]:
+        return False
+    if after[same].isdigit():
+        return before[same].isdigit() and 1 <= int(after[same]) - int(before[same]) <= _MOST_GAP
+    return after[same] == "A" if before[same].isdigit() else ord(after[same]) == ord(before[same]) + 1
